@@ -34,13 +34,14 @@ e2b-images: images
 	@.venv/bin/hotdesk setup --image code-interpreter-v1 --image e2b-desktop
 
 .PHONY: check
-check: .venv/.installed  ## Lint, types, import direction, names.
+check: .venv/.installed  ## Lint, types, import direction, names, words.
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench tools evals
 	.venv/bin/lint-imports
 	$(PYTHON) tools/conventions.py
+	$(PYTHON) tools/glossary.py
 
 .PHONY: test
 test: e2b-images gvisor test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.

@@ -58,7 +58,9 @@ def seconds(argv: list[str]) -> float:
     done = subprocess.run(argv, check=False, input=b"", capture_output=True)  # pipes: crun 1.8 gives fds 0-2 away
     took = time.perf_counter() - start
     if done.returncode:
-        raise RuntimeError(f"{argv[0]} ended with {done.returncode}: {done.stderr[-300:].decode(errors='replace')}")
+        raise RuntimeError(
+            f"{argv[0]} ended with exit code {done.returncode}: {done.stderr[-300:].decode(errors='replace')}"
+        )
     return took
 
 

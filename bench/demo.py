@@ -26,5 +26,5 @@ async def measure(home: Path, book: Book) -> None:
     said = done.stderr.decode(errors="replace")
     whole, part = ALL.search(said), PART.search(said)
     if done.returncode or whole is None or part is None:
-        raise RuntimeError(f"the demo ended with {done.returncode}: {said[-300:]}")
+        raise RuntimeError(f"the demo ended with exit code {done.returncode}: {said[-300:]}")
     book.facts[WHOLE], book.facts[OWN] = float(whole[1]), 100 * float(part[1]) / float(whole[1])

@@ -122,7 +122,7 @@ PROMISES = (
         start.EXEC, "≤", 2.0, start.LOCAL, '`true` in an open desk ≤ 2 × `subprocess.run(["true"])` by the same Python'
     ),
     Promise(start.EXEC, "≤", 0.05, start.PODMAN_EXEC, "`true` in an open desk ≤ 0.05 × `podman exec`"),
-    Promise(crowd.PRIVATE, "≤", 8, "", "memory of an idle desk's guest that it shares with nobody ≤ 8 MiB", "crowd"),
+    Promise(crowd.PRIVATE, "≤", 8, "", "memory of an idle desk's guest that it does not share ≤ 8 MiB", "crowd"),
     Promise(crowd.answered(100), "≥", 100, "", "a burst of 100 cold opens: 100 % of the desks answer", "crowd"),
     Promise(
         crowd.burst_of(100),

@@ -81,7 +81,7 @@ def solve(task: Path, room: Path, env: dict[str, str]) -> None:
     argv = [*trial.HOTDESK, "work", str(room / "brief"), "--script", str(task / "solution.py"), "--out", str(out)]
     done = subprocess.run(argv, env=env, check=False, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise ProofError(f"hotdesk work ended with {done.returncode}: {show(done)}")
+        raise ProofError(f"hotdesk work ended with exit code {done.returncode}: {show(done)}")
     for item in tomllib.loads((room / "brief/brief.toml").read_text())["deliverables"]:
         target = room / "delivered" / item["path"]
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def run_at_desk(
     argv = [*trial.HOTDESK, "run", *limits, *files, "--", "python3", program, *arguments]
     done = subprocess.run(argv, env=env, check=False, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise ProofError(f"{program} ended with {done.returncode}: {show(done)}")
+        raise ProofError(f"{program} ended with exit code {done.returncode}: {show(done)}")
     return done.stdout
 
 

@@ -89,4 +89,4 @@ def run(*argv: str | Path) -> None:
     except subprocess.TimeoutExpired as e:
         raise NotThere(f"{argv[0]} took more than {FETCHING:g} seconds") from e
     if done.returncode:
-        raise NotThere(f"{' '.join(map(str, argv))} ended with {done.returncode}: {done.stderr[-500:]}")
+        raise NotThere(f"{' '.join(map(str, argv))} ended with exit code {done.returncode}: {done.stderr[-500:]}")

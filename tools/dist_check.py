@@ -72,7 +72,7 @@ def inside(root: Path, *argv: str, check: bool = True) -> tuple[float, str]:
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - began
     if check and done.returncode != 0:
-        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
+        sys.exit(f"{' '.join(argv)} ended with exit code {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
     return seconds, done.stdout + done.stderr
 
 

@@ -8,12 +8,13 @@ import zipfile
 from xml.etree import ElementTree
 
 NAMES = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
 def main() -> None:
-    """Tell the rows of the first sheet, without head and total."""
+    """Print the rows of the sheet Invoices, without head and total."""
     with zipfile.ZipFile("book.xlsx") as book:
-        styles, sheet, words = (tree(book, name) for name in ("styles", "worksheets/sheet1", "sharedStrings"))
+        styles, sheet, words = (tree(book, name) for name in ("styles", find_sheet(book, "Invoices"), "sharedStrings"))
     texts = ["".join(part.text or "" for part in each.iter(f"{{{NAMES['m']}}}t")) for each in words]
     fills = [each.find("m:patternFill/m:fgColor", NAMES) for each in styles.iterfind("m:fills/m:fill", NAMES)]
     red = {at for at, colour in enumerate(fills) if colour is not None and is_red(colour.get("rgb", ""))}
@@ -27,9 +28,18 @@ def main() -> None:
     print(json.dumps(told))
 
 
-def tree(book: zipfile.ZipFile, name: str) -> ElementTree.Element:
+def find_sheet(book: zipfile.ZipFile, name: str) -> str:
+    """Return the part of a workbook that has a sheet."""
+    sheets = {
+        each.get("name"): each.get(RELATION) for each in tree(book, "workbook").iterfind("m:sheets/m:sheet", NAMES)
+    }
+    parts = {each.get("Id"): each.get("Target", "") for each in tree(book, "_rels/workbook.xml", ".rels")}
+    return parts[sheets[name]].removeprefix("/xl/").removesuffix(".xml")
+
+
+def tree(book: zipfile.ZipFile, name: str, suffix: str = ".xml") -> ElementTree.Element:
     """Read one part of a workbook."""
-    return ElementTree.fromstring(book.read(f"xl/{name}.xml"))  # noqa: S314 - in a desk, where nothing else is
+    return ElementTree.fromstring(book.read(f"xl/{name}{suffix}"))  # noqa: S314 - in a desk, where nothing else is
 
 
 def is_red(colour: str) -> bool:

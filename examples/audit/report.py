@@ -121,9 +121,10 @@ class Sheets:
         self.red = {name: book.add_format({**told, "bg_color": RED}) for name, told in kinds.items()}
 
     def write(self) -> None:
-        """Write both sheets."""
-        self.invoices(self.book.add_worksheet("Invoices"))
-        self.summary(self.book.add_worksheet("Summary"))
+        """Write both sheets; the summary comes first."""
+        summary, invoices = self.book.add_worksheet("Summary"), self.book.add_worksheet("Invoices")
+        self.invoices(invoices)
+        self.summary(summary)
 
     def invoices(self, sheet: Any) -> None:
         """Write one row for each invoice, and the sums."""

@@ -84,7 +84,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--answered-by", metavar="TEXT", default="the model itself", help=by)
     replayed = "repeat what a recorded model decided, on that recording's seed (the first in recorded/)"
     parser.add_argument("--replay", type=Path, nargs="?", const=HERE / FOLDER, metavar="FILE", help=replayed)
-    parser.add_argument("--wall", choices=NAMES[1:], help="the least around its desks")
+    parser.add_argument("--wall", choices=NAMES[1:], help="the weakest acceptable wall")
     told = parser.parse_args()
     others = (told.seed is not None, told.count != COUNT, told.again, told.resume, told.brain, told.model)
     if told.replay is not None and any(others):

@@ -150,7 +150,9 @@ def load(environ: dict[str, str] | None = None) -> Config:
 def for_tenant(settings: Config, name: str) -> Config:
     """Give the settings of a tenant: the machine's own, or those of a state directory below it."""
     if not TENANT_SHAPE.fullmatch(name):
-        raise BriefError(f"{name[:40]!r} cannot be a tenant's name: up to 32 lower-case letters, digits and hyphens")
+        raise BriefError(
+            f"{name[:40]!r} is not a valid tenant name; use up to 32 lower-case letters, digits and hyphens"
+        )
     if name == DEFAULT_TENANT:
         return settings
     return replace(settings, run=settings.run / "tenants" / name, lib=settings.lib / "tenants" / name)
@@ -205,9 +207,9 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     """Check the settings of jobs, of the drive, and what models cost."""
     jobs, drive, prices, models = (table.pop(name, {}) for name in ("jobs", "drive", "prices", "models"))
     if not isinstance(models, dict):
-        raise BriefError("setting models is no table; write [models] and models below")
+        raise BriefError("setting models is not a table; write [models] and models below")
     if not isinstance(prices, dict):
-        raise BriefError("setting prices is no table; write [prices] and models below")
+        raise BriefError("setting prices is not a table; write [prices] and models below")
     return {
         **read_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
         **{f"drive_{name}": value for name, value in read_settings("drive", drive, {"quota": SIZE}).items()},
@@ -219,7 +221,7 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
 def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
     """Read a table of settings, each by its type hint."""
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
+        raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(hints)):
         raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
     return {key: _read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
@@ -231,7 +233,7 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
         return reader(hint)(value)
     except StrictError as e:
         where = f"{name}.{e.where}" if e.path else name
-        raise BriefError(f"setting {where} {e.why.replace('expected', 'takes', 1)}; for none remove it") from None
+        raise BriefError(f"setting {where} {e.why.replace('expected', 'must be', 1)}; or remove the setting") from None
 
 
 def price(name: str, table: object) -> Price:
@@ -239,7 +241,7 @@ def price(name: str, table: object) -> Price:
     rate = number(0, 1e6)
     found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
     if "input" not in found or "output" not in found:
-        raise BriefError(f'[prices] {name!r} has no input or no output; write "{name}" = {{input = 3, output = 15}}')
+        raise BriefError(f'[prices] {name!r} lacks input or output; write "{name}" = {{input = 3, output = 15}}')
     return Price(**{"cached": found["input"], **found})
 
 
@@ -255,13 +257,13 @@ def count(least: int, most: float) -> Any:
 
 def one_of(choices: tuple[str, ...]) -> Any:
     """Give the hint of one of some words."""
-    return Annotated[Literal[choices], Otherwise(f"takes {', '.join(choices)}")]
+    return Annotated[Literal[choices], Otherwise(f"must be one of {', '.join(choices)}")]
 
 
 def make_list_hint(shape: str, what: str, least: int = 0) -> Any:
     """Give the hint of a list of texts of a form."""
     return Annotated[
-        tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"takes {what}")
+        tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"must be {what}")
     ]
 
 
@@ -270,15 +272,15 @@ def as_bytes(value: int | str) -> int:
     return parse_size(value) if isinstance(value, str) else value
 
 
-SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('takes a size, as in "10G"')]
-PATTERNS = make_list_hint(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
-RULES = make_list_hint(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
+SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('must be a size, such as "10G"')]
+PATTERNS = make_list_hint(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, which may end in `*`")
+RULES = make_list_hint(r"(?s).*", "a list of rules, such as ['read *.example.test']", 1)
 _SIGNERS = make_list_hint(
     r"[0-9a-f]{32}|/[^\0]{1,4095}",
-    "fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, or absolute paths of public keys",
+    "a list of fingerprints (32 hexadecimal digits, see `hotdesk key show`) or absolute paths of public keys",
 )
 _PROGRAM = Annotated[
-    str, re.compile(r"/[^\0]{1,4095}|[A-Za-z0-9._+-]{1,255}"), Otherwise("takes the name of a program, or its path")
+    str, re.compile(r"/[^\0]{1,4095}|[A-Za-z0-9._+-]{1,255}"), Otherwise("must be the name or the path of a program")
 ]
 CEILING: Mapping[str, Any] = {
     "hosts": RULES,
@@ -302,22 +304,22 @@ MODEL: Mapping[str, Any] = {
     "effort": one_of(EFFORTS),
     "summary": bool,
     "images": bool,
-    "computer": Annotated[str, re.compile(r"[a-z0-9_]{0,64}"), Otherwise('takes a type of tool, or "" for none')],
+    "computer": Annotated[str, re.compile(r"[a-z0-9_]{0,64}"), Otherwise('must be a type of tool, or "" for none')],
     "preserved": one_of(("bound", "kept", "none")),
 }
 """What `[models."NAME"]` has: capabilities of a model that hotdesk does not know, or knows wrongly."""
 DOOR: Mapping[str, Any] = {
     "ceiling": RULES,
     "names": Annotated[
-        dict[str, str], Otherwise('takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}')
+        dict[str, str], Otherwise('must map names to addresses, such as {"erp.internal" = "127.0.0.1:8443"}')
     ],
     "ca": Annotated[
-        str, re.compile(r"/[^\0]*"), Otherwise("takes the absolute path of a file, as in /etc/ssl/own.pem")
+        str, re.compile(r"/[^\0]*"), Otherwise("must be the absolute path of a file, such as /etc/ssl/own.pem")
     ],
     "proxy": Annotated[
         str,
         re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?"),
-        Otherwise("takes http://host:port, without a user or password: secrets are no settings"),
+        Otherwise("must be http://host:port, without a user or password, because settings must not have secrets"),
     ],
     "approval_seconds": number(1, 86400),
 }
@@ -348,7 +350,7 @@ def read_table(path: Path) -> dict[str, object]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except ValueError as e:
-        raise BriefError(f"{path} is not TOML: {e}; mend or remove it") from e
+        raise BriefError(f"{path} is not TOML: {e}; correct or remove it") from e
 
 
 def convert(name: str, value: object, kind: type) -> object:
@@ -356,7 +358,7 @@ def convert(name: str, value: object, kind: type) -> object:
     if kind is int and isinstance(value, str):
         return parse_size(value)
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
-        raise BriefError(f"setting {name} is {value!r}; it takes {'a size' if kind is int else 'text'}")
+        raise BriefError(f"setting {name} is {value!r}; it must be {'a size' if kind is int else 'a text'}")
     return value
 
 

@@ -129,9 +129,7 @@ class Host:
     def keeper_runtime(self) -> KeeperRuntime:
         """Return the runtime of the desks this process opens itself, with its keeper."""
         if self.own_runtime is None:
-            raise HostError(
-                "these desks are another process's, and so are their doors, their screens and what is kept ready"
-            )
+            raise HostError("another process owns these desks, their doors and screens, and the pool")
         return self.own_runtime
 
     @property
@@ -402,9 +400,9 @@ def owner_path(settings: Config, desk: DeskId) -> Path:
     """Give the control socket of a desk's owner; `DeskGone` when there is no such desk."""
     facts = state.facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
-        raise DeskGone(f"desk {desk} is hibernated, and nobody has it; `hotdesk resume {desk}` has it go on")
+        raise DeskGone(f"desk {desk} is hibernated and has no owner; resume it with `hotdesk resume {desk}`")
     if facts is None:
-        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
+        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists open desks")
     return control_path(settings, int(str(facts.get("owner", 0))))
 
 
@@ -439,8 +437,8 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         await anyio.to_thread.run_sync(cgroup.kill, 1.0)
         await anyio.sleep(0.01)
         if time.monotonic() > end:
-            raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}")
+            raise HostError(f"desk {desk} could not be burnt; see {folder / 'desk.json'}")
     if folder.exists():
         await bury(settings)
         if folder.exists():
-            raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}, or `hotdesk gc --debug`")
+            raise HostError(f"desk {desk} could not be burnt; see {folder / 'desk.json'}, or `hotdesk gc --debug`")

@@ -1,4 +1,4 @@
-"""What the worker means to do: atomic steps, each with what it needs and what it shall leave. Data, no behaviour."""
+"""Plans: atomic steps, each with its needs and its results. Data, no behaviour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLE_STEP = (
     '{"name": "fetch-orders", "intent": "Fetch the orders of the month.", "tools": ["shell"], '
     '"hosts": ["GET https://erp.example.test/orders/*"], "grants": ["erp-token"], "makes": ["orders.csv"]}'
 )
-EXAMPLE = f'{{"thoughts": "Why so.", "steps": [{EXAMPLE_STEP}]}}'
+EXAMPLE = f'{{"thoughts": "Why this plan.", "steps": [{EXAMPLE_STEP}]}}'
 _EXAMPLE_ACTION = '{"name": "accept", "tool": "shell", "arguments": {"command": "./accept"}}'
 
 T = TypeVar("T")
@@ -41,9 +41,9 @@ OURS = ("plan", "approve", "desk", "verify", "keep")
 def check_text(value: str) -> str:
     """Refuse a text that is too long or cannot be written down."""
     if len(value) > _LONGEST_TEXT:
-        raise ValueError(f"it has {len(value):,} characters, and may have {_LONGEST_TEXT:,}")
+        raise ValueError(f"it has {len(value):,} characters; the limit is {_LONGEST_TEXT:,}")
     if "\0" in value or value.encode("utf-8", "replace").decode() != value:
-        raise ValueError("it holds half a character or a zero byte")
+        raise ValueError("it contains a lone surrogate or a zero byte")
     return value
 
 
@@ -61,7 +61,7 @@ def _read_arguments(value: object) -> dict[str, object]:
     except StrictError as e:
         raise ValueError(f"it is not JSON: {str(e)[:200]}") from None
     if not isinstance(found, dict) or not is_plain(found):
-        raise ValueError("it is no object of plain values")
+        raise ValueError("it is not an object of plain values")
     return found
 
 
@@ -194,7 +194,9 @@ def format_value(value: object) -> str:
 
 def as_text(plan: Plan) -> str:
     """Write a plan for a person to read and edit: TOML, a table a step, what is as usual left out."""
-    lines = ["# A step can do what it lists. One without `hosts`, `grants` or `tools` has all of the brief's."]
+    lines = [
+        "# A step may use what it lists. Without `hosts`, `grants` or `tools` it may use all that the brief allows."
+    ]
     lines += [f"thoughts = {_toml_value(plan.thoughts)}"] if plan.thoughts else []
     for step in plan.steps:
         lines += ["", "[[steps]]", *(f"{name} = {_toml_value(value)}" for name, value in _step_fields(step))]

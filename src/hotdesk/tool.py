@@ -1,4 +1,4 @@
-"""What a hand offers and a brain may use: tools, their parameters, and what comes of using one."""
+"""Tools: their parameters, and the result of using one."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Tool:
         if not isinstance(arguments, Mapping):
             raise self.refuse("its arguments must be a JSON object")
         parameters = {each.name: each for each in self.parameters}
-        wrong = [f"there is no parameter '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
+        wrong = [f"unknown parameter '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
         checked: dict[str, Value] = {}
         for name, parameter in parameters.items():
             value = arguments.get(name)
@@ -152,7 +152,7 @@ class Tool:
         )
         example = json.dumps(self.example, ensure_ascii=False)
         return ToolArgumentError(
-            f"{self.name} was not used: {why}. It takes {takes or 'nothing'}. For example: {example}"
+            f"{self.name} was not used: {why}. Arguments: {takes or 'none'}. For example: {example}"
         )
 
 

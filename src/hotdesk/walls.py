@@ -17,7 +17,7 @@ NAMES = ("local", "container", "gvisor", "microvm")
 UNWALLED = "local"
 _INSTALLABLE = frozenset({"gvisor", "microvm"})
 """Those that `hotdesk setup --wall` installs."""
-_UNBUILT = "this version cannot put it up"
+_UNBUILT = "this version does not support it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def read_proof(record: Mapping[str, object]) -> WallProof:
 
 def describe_kernel(kernel: str, *, is_boundary: bool) -> str:
     """Say what stands between programs and the host's kernel."""
-    words = {"host": "the host's kernel", "sentry": "a kernel of its own in user space", "own": "a kernel of its own"}
+    words = {"host": "the host's kernel", "sentry": "its own kernel in user space", "own": "its own kernel"}
     found = words.get(kernel, "")
-    return found if is_boundary or not found else f"{found}, but no isolation boundary"
+    return found if is_boundary or not found else f"{found}, but not an isolation boundary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +147,16 @@ class WallCatalog:
         if found is not None:
             return found
         if name not in TRAITS:
-            raise BriefError(f"there is no wall {name[:40]!r}; there are {', '.join(NAMES[1:])}")
+            raise BriefError(f"unknown wall {name[:40]!r}; the walls are {', '.join(NAMES[1:])}")
         if name in _INSTALLABLE:
             return WallStatus(name, TRAITS[name], "it is not set up", f"`hotdesk setup --wall {name}` sets it up")
-        return WallStatus(name, TRAITS[name], "no keeper puts it up" if name == UNWALLED else _UNBUILT)
+        return WallStatus(name, TRAITS[name], "no keeper supports it" if name == UNWALLED else _UNBUILT)
 
     def require(self, name: str) -> WallStatus:
         """Return an available wall. One that is not is refused with the remedy, never replaced by a weaker one."""
         found = self.find(name)
         if not found.is_available:
-            raise BriefError(f"{explain_missing(found)}; no weaker wall is used in its place")
+            raise BriefError(f"{explain_missing(found)}; hotdesk does not fall back to a weaker wall")
         return found
 
     def strength(self, name: str) -> int:

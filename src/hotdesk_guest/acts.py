@@ -1,4 +1,4 @@
-"""Root's acts for programs of the desk: `sudo` calls here, the host is asked, and what it allows is run as root.
+"""Run commands as root for programs of the desk: `sudo` connects here, and the host decides each request.
 
 Only the second guest, which is root, has this. An act gets the caller's own streams, so nothing passes through us.
 """

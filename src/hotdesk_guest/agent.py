@@ -347,7 +347,7 @@ def table(payload: bytes) -> Ask:
     """Read a request; anything else makes no sense."""
     value = decode(payload)
     if not isinstance(value, dict):
-        raise WireError("not a table")
+        raise WireError("not an object")
     return value
 
 

@@ -154,7 +154,7 @@ class Mux:
         if kind == WORD:
             word = decode(payload, MAX_PARTS)
             if not isinstance(word, dict):
-                raise WireError("a word that is not a table")
+                raise WireError("a message that is not an object")
             self.hear(word)
         elif kind == OPEN:
             self.accept(number, payload)
@@ -167,7 +167,7 @@ class Mux:
     def accept(self, number: int, payload: bytes) -> None:
         """Connect a stream of the other side's."""
         if self.connect is None or number in self.by_number or len(self.by_number) >= MAX_STREAMS:
-            raise WireError("a stream that nobody may open")
+            raise WireError("a stream that must not be opened")
         try:
             sock = self.connect(payload[:64].decode("ascii", "replace"))
         except OSError:
@@ -181,7 +181,7 @@ class Mux:
         """Take what the other side sent on a stream."""
         if kind == DATA:
             if len(stream.end.out) + len(payload) > WINDOW:
-                raise WireError("more data than there is credit for")
+                raise WireError("more data than the flow-control credit allows")
             stream.end.out += payload
             self.write(stream)
         elif kind == END:

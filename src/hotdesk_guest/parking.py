@@ -1,4 +1,4 @@
-"""A guest whose memory is being kept: it hangs up, keeps its channels, and shows a token when it dials again.
+"""Park the guest while the desk's memory is saved: it disconnects, keeps its channels, and reconnects with a token.
 
 Copies of a desk are copies of its guest. Programs run on in them, and call through the same process of the host as
 their guest does: whoever shows the token is the guest. No program can read it, as the guest's memory is its own.

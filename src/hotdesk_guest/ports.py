@@ -1,4 +1,4 @@
-"""What a guest does where the network stack is the desk's own, as behind gVisor: the host cannot reach it.
+"""Connect to ports of a desk that has its own network stack, as behind gVisor, which the host cannot reach.
 
 It forwards programs' connections to the desk's gate, connects to ports inside for its host, and as root's guest listens
 for `sudo` inside the desk. All of it runs in the guest's own loop: no program can take the port or end it.
@@ -126,7 +126,7 @@ class DialledPort:
 
     def __init__(self, ports: GuestPorts, channel: GuestChannel, port: int) -> None:
         if not 0 < port < 1 << 16:
-            raise ValueError("that is not a port")
+            raise ValueError("invalid port")
         self.ports = ports
         self.channel = channel
         self.port = port

@@ -270,13 +270,13 @@ def check(ask: Ask) -> None:
     for pair in (ask.get("env") or {}).items():
         texts.extend(pair)
     if not isinstance(ask["argv"], list) or not ask["argv"] or not all(isinstance(text, str) for text in texts):
-        raise ValueError("a program is a list of texts, and so are its variables and its folder")
+        raise ValueError("a program must be a list of texts, and its variables and folder must be texts")
     if any("\0" in text for text in texts):
-        raise ValueError("no program, variable or folder has a zero byte in it")
+        raise ValueError("a program, variable or folder must not contain a zero byte")
     if "pty" in ask:
         rows, columns = ask["pty"]
         if not 0 < rows < 1 << 16 or not 0 < columns < 1 << 16:
-            raise ValueError("no terminal has that size")
+            raise ValueError("invalid size of a terminal")
 
 
 def find_program(name: str, path: str) -> str:

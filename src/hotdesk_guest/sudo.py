@@ -56,7 +56,7 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
         elif set(word[1:]) <= SHORT_OPTIONS:
             flags.update(word[1:])
         else:
-            raise UsageError("%s is not offered here" % word)
+            raise UsageError("%s is not supported" % word)
     if words and words[0] == "--":
         words.pop(0)
     assignments = {}
@@ -68,7 +68,7 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
     if not words and flags & {"k", "v"}:
         words = ["true"]
     if not words:
-        raise UsageError("nothing to run")
+        raise UsageError("no command given")
     env = (
         dict(os.environ)
         if "E" in flags
@@ -81,7 +81,7 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
 def require_root(name: str) -> None:
     """Refuse to be anybody but root."""
     if name not in ("root", "#0", "0"):
-        raise UsageError("nobody but root to be here, not %s" % (name or "nobody"))
+        raise UsageError("only root is available, not %s" % (name or "no user"))
 
 
 def connect(sock: _socket.socket, knock: str, inside: str) -> None:
@@ -101,7 +101,7 @@ def connect(sock: _socket.socket, knock: str, inside: str) -> None:
             bell.connect(knock)
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
-    raise OSError(0, "it did not start")
+    raise OSError(0, "root's guest did not start")
 
 
 def call(path: str, request: bytes, inside: str = "") -> int:
@@ -139,7 +139,7 @@ def call(path: str, request: bytes, inside: str = "") -> int:
     except WireError:
         reply = None
     if not isinstance(reply, dict):
-        raise OSError(0, "the desk's root hung up")
+        raise OSError(0, "root's guest closed the connection")
     if reply.get("text"):
         print(reply["text"], file=sys.stderr)
     return int(reply["code"])
@@ -152,12 +152,12 @@ def main(folder: str, inside: str = "") -> None:
         words, env, cwd = parse(sys.argv[1:])
         value = encode({"argv": words, "cwd": cwd, "env": env})
         if len(value) + 4 > REQUEST_LIMIT:
-            raise UsageError("a command with its variables of %d bytes is too long; put it in a file" % len(value))
+            raise UsageError("the command and its variables are too long (%d bytes); put them into a file" % len(value))
         code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value, inside)
     except UsageError as e:
         print("sudo: %s\n%s" % (e, USAGE), file=sys.stderr)
         code = FAILED
     except (OSError, WireError) as e:
-        print("sudo: no root here: %s" % (getattr(e, "strerror", None) or e), file=sys.stderr)
+        print("sudo: root is not available: %s" % (getattr(e, "strerror", None) or e), file=sys.stderr)
         code = FAILED
     sys.exit(code)

@@ -132,7 +132,7 @@ def open_port(name: str) -> int:
             if read_text("%s/%s/name" % (folder, each)) == name:
                 return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
         time.sleep(PORT_INTERVAL_S)
-    raise OSError(errno.ENODEV, "there is no port %s" % name)
+    raise OSError(errno.ENODEV, "the port %s does not exist" % name)
 
 
 def find_disk() -> str:
@@ -140,7 +140,7 @@ def find_disk() -> str:
     for each in posix.listdir("/sys/block"):
         if read_text("/sys/block/%s/serial" % each) == DISK_SERIAL:
             return each
-    raise OSError(errno.ENODEV, "there is no disk")
+    raise OSError(errno.ENODEV, "the disk does not exist")
 
 
 def release_disk() -> str:

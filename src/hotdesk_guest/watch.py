@@ -1,4 +1,4 @@
-"""Changes in a folder, by inotify: what was created, written, removed, renamed away, or got another mode."""
+"""Watch a folder with inotify: created, written, removed, renamed entries and changed modes."""
 
 from __future__ import annotations
 

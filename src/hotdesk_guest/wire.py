@@ -140,7 +140,7 @@ def decode(data: bytes, most: int = HOST_LIMIT) -> object:
     try:
         value, end = _decode(data, 0, MAX_DEPTH, [most])
     except IndexError:
-        raise WireError("a value cut short") from None
+        raise WireError("a truncated value") from None
     if end != len(data):
         raise WireError("bytes after a value")
     return value
@@ -159,10 +159,10 @@ def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
 
 def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[object, int]:
     if depth == 0:
-        raise WireError("a value too deep")
+        raise WireError("a value that is nested too deeply")
     remaining[0] -= 1
     if remaining[0] < 0:
-        raise WireError("a value of too many parts")
+        raise WireError("a value with too many parts")
     tag = data[at]
     at += 1
     if tag == TEXT or tag == BYTES:

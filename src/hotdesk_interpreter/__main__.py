@@ -49,7 +49,7 @@ class InterpreterServer:
             case "POST", ["contexts", name, "restart"]:
                 await self.contexts.stop(self.contexts.get(name))
                 return InterpreterResponse(None, 204)
-        raise HttpError(404, "there is no such thing here")
+        raise HttpError(404, "this path does not exist")
 
     def execute(self, body: dict[str, object]) -> AsyncIterator[Event]:
         """Run code."""

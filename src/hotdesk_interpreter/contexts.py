@@ -69,7 +69,7 @@ class Contexts:
         if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
             raise HttpError(400, f"cwd {str(folder)[:100]!r} is not a folder")
         if len(self.by_id) >= MAX_CONTEXTS:
-            raise HttpError(429, f"there are {MAX_CONTEXTS} contexts already; remove one")
+            raise HttpError(429, f"the limit of {MAX_CONTEXTS} contexts is reached; remove one")
         context = Context(str(uuid.uuid4()), language, str(Path(self.home) / folder))
         self.by_id[context.id] = context
         return context
@@ -182,6 +182,6 @@ def settling(env: Mapping[str, str], cwd: str) -> bytes:
 def describe_death(kernel: InterpreterKernel) -> Event:
     """Say that a kernel ended."""
     code = kernel.process.returncode
-    how = f"by signal {-code}" if code < 0 else f"with {code}"
-    text = f"The kernel ended {how}; its state is lost, and the next code gets a new one."
+    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    text = f"The kernel ended {how}; its state is lost, and the next code starts a new kernel."
     return {"type": "error", "name": "KernelDied", "value": text, "traceback": text}

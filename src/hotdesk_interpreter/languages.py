@@ -37,7 +37,7 @@ def as_line(code: str, env: Mapping[str, str]) -> bytes:
 def as_script(code: str, env: Mapping[str, str]) -> bytes:
     """Write an order as a script for bash, its variables put back afterwards."""
     if "\0" in code or any("\0" in value for value in env.values()):
-        raise HttpError(400, "a script for bash cannot hold the character NUL")
+        raise HttpError(400, "a bash script must not contain the character NUL")
     before = [f"__was_{key}=$(declare -p {key} 2>/dev/null); export {key}={shlex.quote(env[key])}" for key in env]
     after = [f'unset {key}; eval "${{__was_{key}/declare /declare -g }}"; unset __was_{key}' for key in env]
     return "\0".join(("\n".join(before), code, "\n".join(after), "")).encode("utf-8", "replace")
@@ -58,7 +58,7 @@ def language_of(name: object) -> Language:
         raise HttpError(400, "language must be a text")
     found = LANGUAGES.get(NAMES.get(name.lower(), name.lower()))
     if found is None:
-        raise HttpError(400, f"language {name[:40]!r} is not offered here; there is {', '.join(LANGUAGES)}")
+        raise HttpError(400, f"language {name[:40]!r} is not supported; the languages are {', '.join(LANGUAGES)}")
     return found
 
 
@@ -67,8 +67,8 @@ def variables(data: object) -> dict[str, str]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise HttpError(400, "env_vars must be texts by name")
+        raise HttpError(400, "env_vars must be a table of names and texts")
     for key, value in data.items():
         if not VARIABLE.fullmatch(key) or not isinstance(value, str) or "\0" in value:
-            raise HttpError(400, f"{key[:40]!r} cannot be an environment variable with that value")
+            raise HttpError(400, f"{key[:40]!r} is not a valid environment variable, or its value is not valid")
     return dict(data)

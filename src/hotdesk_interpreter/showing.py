@@ -1,4 +1,4 @@
-"""What is shown of values: every form IPython knows, tables as data, figures as charts too, pictures when saved."""
+"""Display data of values: every MIME type IPython has, tables as data, figures as charts, saved pictures."""
 
 from __future__ import annotations
 

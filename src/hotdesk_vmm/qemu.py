@@ -163,7 +163,7 @@ class Emulator:
             try:
                 data = qmp.recv(65536)
             except TimeoutError as e:
-                raise EmulatorError("the emulator does not answer") from e
+                raise EmulatorError("the emulator does not respond") from e
             except OSError:
                 data = b""
             self.buffer += data
@@ -173,9 +173,9 @@ class Emulator:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as e:
-            raise EmulatorError("the emulator says something that is not JSON") from e
+            raise EmulatorError("malformed message from the emulator: not JSON") from e
         if not isinstance(message, dict):
-            raise EmulatorError("the emulator says something that is no message")
+            raise EmulatorError("malformed message from the emulator: not an object")
         if "event" in message:
             details = message.get("data")
             status = details.get("status", "") if isinstance(details, dict) else ""

@@ -1,4 +1,4 @@
-"""Stands for root's guest while that runs inside the machine: carries its link to the owner, and ends with it."""
+"""Stand-in for root's guest while it runs inside the machine: relays its link to the owner, and ends with it."""
 
 from __future__ import annotations
 

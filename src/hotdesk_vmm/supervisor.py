@@ -246,7 +246,7 @@ def finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
     os.unlink(f"{qemu.DISK}.new")
     if mkfs.returncode:
         os.unlink(qemu.DISK)
-        raise SupervisorError(f"the disk cannot be made: {complaint.decode(errors='replace').strip()[-200:]}")
+        raise SupervisorError(f"cannot create the disk: {complaint.decode(errors='replace').strip()[-200:]}")
 
 
 def write_seed(task: VmTask) -> dict[str, object]:

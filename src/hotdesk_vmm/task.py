@@ -1,4 +1,4 @@
-"""What the keeper's wall asks of a supervisor: one JSON file, which both sides read and write by this."""
+"""The task that the keeper gives a supervisor: one JSON file, written and read by this module."""
 
 from __future__ import annotations
 

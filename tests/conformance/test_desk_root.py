@@ -335,8 +335,8 @@ async def test_sudo_ends_as_what_it_ran(rooted: Desk, words: list[str], code: in
         (["-g", "crew", "id"], b"crew"),
         (["-l"], b"-l"),
         (["--chroot=/", "id"], b"--chroot"),
-        ([], b"nothing to run"),
-        (["-E"], b"nothing to run"),
+        ([], b"no command given"),
+        (["-E"], b"no command given"),
     ],
 )
 async def test_what_sudo_does_not_offer_is_said(rooted: Desk, words: list[str], said: bytes) -> None:

@@ -173,7 +173,7 @@ async def test_what_was_left_out_or_changed_is_refused_by_the_server(kind: Kind)
         reply = await pair.model.ask(request())
         native = [{**item, "reasoning_content": "No."} if "role" in item else item for item in reply.native]
         thoughtless = replace(reply, native=tuple(native if len(native) == 1 else native[1:]))
-        with pytest.raises(ModelError, match="does not take this request"):
+        with pytest.raises(ModelError, match="rejected this request"):
             await pair.model.ask(request(thoughtless, results(reply, Observation("x"))))
         assert len(pair.server.refusals) == 1
         pair.server.refusals.clear()
@@ -325,13 +325,15 @@ async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) ->
     async with asked(kind, patience=replace(QUICK, longest=4)) as pair:
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
-        with pytest.raises(ModelError, match=r"status 429: the next request may come in 50 seconds, and \d are left"):
+        with pytest.raises(
+            ModelError, match=r"status 429: the next request is allowed in 50 seconds, but only \d are left"
+        ):
             await pair.model.ask(request())
         assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize(
-    ("status", "remedy"), [(400, "another model may"), (401, "the key is wrong: set"), (404, "name another")]
+    ("status", "remedy"), [(400, "try another model"), (401, "rejected the key: set"), (404, "name another")]
 )
 async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, remedy: str) -> None:
     async with asked(kind) as pair:
@@ -383,7 +385,7 @@ async def test_an_answer_that_makes_no_sense_is_told_kindly(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")]) as pair:
         name = str(kind.garbage.get("type", ""))
         pair.server.trouble.append(Trouble(cut=1, event=kind.garbage, name=name))
-        with pytest.raises(ModelError, match=r"answered what cannot be read.*name another model"):
+        with pytest.raises(ModelError, match=r"its reply is malformed.*name another model"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 1
 
@@ -392,7 +394,7 @@ async def test_nobody_there_is_told_kindly(kind: Kind) -> None:
     async with asked(kind) as pair:
         url = pair.server.base_url
     model = kind.make("m-1-vision", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
-    with pytest.raises(ModelError, match=r"does not answer.*is it up"):
+    with pytest.raises(ModelError, match=r"does not respond.*check that it is running"):
         await model.ask(request())
     await model.close()
 

@@ -82,9 +82,9 @@ class Demo:
 
     @property
     def cells(self) -> bytes:
-        """Give what the first sheet of the workbook says."""
+        """Return the cells of the sheet Invoices, the second one."""
         with zipfile.ZipFile(self.out / BOOK) as book:
-            return book.read("xl/worksheets/sheet1.xml") + book.read("xl/sharedStrings.xml")
+            return book.read("xl/worksheets/sheet2.xml") + book.read("xl/sharedStrings.xml")
 
     def kill_once(self, running: subprocess.Popen[bytes], said: str) -> None:
         """Kill the run and what works for it once it says something."""

@@ -166,7 +166,7 @@ async def test_a_server_that_never_answers_keeps_no_borrower(settings: Config) -
         for sock in kept:
             sock.close()
         assert failure is not None
-        assert "did not answer" in failure
+        assert "did not respond" in failure
 
 
 async def test_calls_a_borrower_gave_up_are_closed_at_the_owner(settings: Config) -> None:
@@ -272,7 +272,7 @@ async def test_what_is_the_owners_alone_no_borrower_asks(settings: Config, user:
         channel = await (await borrowed.link_of(user)).open(dict(ask))
         item = await channel.answer(20)
         assert isinstance(item, GuestReply)
-        assert (item.body["error"], item.body["text"]) == ("denied", "only the desk's owner may ask this")
+        assert (item.body["error"], item.body["text"]) == ("denied", "only the desk's owner may send this request")
         assert (await borrowed.run(["printenv", "PATH"])).text == (await desk.run(["printenv", "PATH"])).text != "/evil"
         assert (await desk.run(["sudo", "id", "-u"], timeout=20)).text == "0\n"
 

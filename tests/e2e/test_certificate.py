@@ -95,7 +95,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
     assert said.startswith("results/report.xlsx: VERIFIED\n")
     assert f" UTC by {guide.signer}, this machine's own\n" in said
     assert "a SCRIPT; its decisions were fixed beforehand" in said
-    assert "check        sheet, in a clean desk: 3 columns, 3 rows; 1 formula, calculated again\n" in said
+    assert "check        sheet, in a clean desk: 3 columns, 3 rows; 1 formula, recalculated\n" in said
     assert "NOT CHECKED  sheets after the first" in said
     whole = guide.said["hotdesk verify results/report.xlsx --all"]
     assert f"signed by    {guide.signer}, this machine's own" in whole
@@ -115,7 +115,7 @@ def test_elsewhere_a_certificate_is_worth_what_its_signer_is(guide: Guide) -> No
     line = "hotdesk verify results/report.xlsx"
     code, said = guide.elsewhere(line)
     assert (code, "VERIFIED" in said) == (3, False)
-    assert f"signed by an unknown key {guide.signer}: pin it with --signer" in said
+    assert f"signed by an unknown key {guide.signer}; if you trust it, pass --signer" in said
     assert guide.elsewhere(f"{line} --signer {'0' * 32}")[0] == 3
     assert guide.run(f"{line} --signer {'0' * 32}")[0] == 3
     for known in (guide.signer, f"{guide.folder}/signer.pub"):
@@ -143,7 +143,7 @@ def test_a_file_that_was_changed_by_a_byte_fails(guide: Guide) -> None:
     assert guide.run("hotdesk verify nothing.xlsx copy.json")[0] == 125
     shutil.copy(guide.folder / "results/report.xlsx", file)
     code, said = guide.run("hotdesk verify changed.xlsx copy.json")
-    assert (code, "it was certified as report.xlsx, and is called changed.xlsx here" in said) == (0, True)
+    assert (code, "it was certified under the name report.xlsx; this file is called changed.xlsx" in said) == (0, True)
 
 
 @pytest.mark.container

@@ -63,7 +63,7 @@ def test_hotdesks_own_failure_is_125_in_one_line(hotdesk: Hotdesk) -> None:
     done = hotdesk("run", "--image", "no-such-image", "--", "true")
     assert done.returncode == 125
     assert done.stderr.count(b"\n") == 1
-    assert b"there are " in done.stderr
+    assert b"the images are " in done.stderr
     assert b" base" in done.stderr
     assert b"Traceback" not in done.stderr
 
@@ -156,9 +156,12 @@ def test_what_begins_no_id_or_several_is_told_so(hotdesk: Hotdesk, settings: Con
     several = hotdesk("exec", "iaaaa", "true").stderr.decode()
     for name in names:
         shutil.rmtree(settings.run / "desks" / name)
-    assert several == f"hotdesk: several open desks begin with 'iaaaa': {', '.join(names)}\n"
+    assert (
+        several
+        == f"hotdesk: several open desks start with 'iaaaa': {', '.join(names)}; pass more characters of the id\n"
+    )
     none = hotdesk("exec", "izzzzz", "true").stderr
-    assert b"'izzzzz' is not the id of an open desk, nor begins one; `hotdesk ps`" in none
+    assert b"'izzzzz' is not the id of an open desk or a prefix of one; `hotdesk ps`" in none
     assert b"at least 4 characters" in hotdesk("exec", "iz", "true").stderr
     assert b"is neither a job nor an open desk" in hotdesk("resume", "nope").stderr
 
@@ -263,7 +266,7 @@ def test_root_inside_is_there_only_where_it_was_allowed(hotdesk: Hotdesk) -> Non
     desk = hotdesk("open").stdout.decode().strip()
     done = hotdesk("exec", desk, "--user", "root", "--", "id")
     assert done.returncode == 125
-    assert b"was opened without root; open one with `root`" in done.stderr
+    assert b"was opened without root; open a desk with `root`" in done.stderr
     hotdesk("burn", desk)
 
 
@@ -274,7 +277,7 @@ def test_a_workers_tools_are_used_by_hand_and_live_on_between_calls(hotdesk: Hot
     assert (told.returncode, told.stdout.decode().splitlines()[0]) == (0, "kept in /tmp")
     wrong = hotdesk("use", desk, "file_view", "start=two")
     assert wrong.returncode == 1
-    assert b"path is missing; start is 'two', not a whole number. It takes path: text, required" in wrong.stdout
+    assert b"path is missing; start is 'two', not a whole number. Arguments: path: text, required" in wrong.stdout
     listed = hotdesk("use", desk).stdout
     assert b"\nfile_view path [start]" in listed
     assert b"screen_" not in listed, "this image has no screen"

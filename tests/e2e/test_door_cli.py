@@ -235,7 +235,7 @@ def test_what_nobody_answers_expires(place: Place) -> None:
     assert done.stdout == "403\n"
     assert place.up.seen == []
     assert place.events("Answered")[-1]["answer"] == "expired"
-    assert place.call("approve").stdout == "nothing waits for an answer\n"
+    assert place.call("approve").stdout == "no request is pending\n"
 
 
 @pytest.mark.long

@@ -98,8 +98,8 @@ def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
     for argv, said in {
         ("get", "none"): b"no such name in the drive: none",
         ("put", "absent"): b"absent cannot be read",
-        ("put", "there", "../up"): b"is no name to keep a file under",
-        ("put", "there", "a@3"): b"is a version of a name",
+        ("put", "there", "../up"): b"is not a valid drive name",
+        ("put", "there", "a@3"): b"which means a version",
         ("put", "there", "--owner", "me"): b"is not an identity",
         ("rm", "none"): b"no such name in the drive: none",
         ("history", "none"): b"no such name",
@@ -109,7 +109,7 @@ def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
         assert said in done.stderr
     run("put", "-", "there", stdin=b"another")
     done = run("get", "there")
-    assert b"there is there, and is no copy of ours" in done.stderr
+    assert b"there exists and is not an unchanged copy" in done.stderr
     assert (place / "there").read_bytes() == b"mine"
 
 

@@ -77,7 +77,7 @@ def test_the_reference_solution_passes_at_the_first_delivery(evaluate: Run, tmp_
     done = evaluate(SAMPLES, "--reference", "--runs", "2", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     worker, head, *rows, total = done.stdout.splitlines()
-    assert worker == "Worker: each task's reference solution, a written script; no model is asked"
+    assert worker == "Worker: each task's reference solution, a script; no model is called"
     assert head.startswith("TASK")
     assert [row.split()[:4] for row in rows] == [["code/sample", seed, "yes", "yes"] for seed in ("1", "2")]
     assert total.split()[:4] == ["total", "2", "2/2", "2/2"]
@@ -105,7 +105,7 @@ def test_a_spoilt_delivery_passes_the_brief_and_fails_the_grader(evaluate: Run, 
     assert result["faults"] == [result["first_failure"]]
     assert last["totals"]["percent"] == 0.0
     required = evaluate(tasks, "--reference", "--require", "50")
-    assert (required.returncode, "--require asks for 50 %" in required.stderr) == (1, True)
+    assert (required.returncode, "--require needs 50 %" in required.stderr) == (1, True)
 
 
 @pytest.mark.long
@@ -168,7 +168,7 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
          "grade.py ended with exit code 1: ValueError: no grade"),
         pytest.param("site.py", "    class", "    hidden['rates']\n\n    class",
          "site.py failed: KeyError: 'rates'. Correct it.", marks=pytest.mark.long),
-        pytest.param("generate.py", 'goal = ', 'gaol = ', "The job did not begin: ", marks=pytest.mark.long),
+        pytest.param("generate.py", 'goal = ', 'gaol = ', "The job did not start: ", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_a_task_that_breaks_is_one_line_beside_others(
@@ -214,8 +214,8 @@ def test_an_interrupted_evaluation_ends_its_jobs_and_prints_what_is_finished(
         (["--reference", "--task", "web/*"], "No task matches --task web/*. There are: code/sample."),
         (["--reference", "--record", "x"], "--record needs --model"),
         (["--reference", "--answered-by", "x"], "--answered-by needs --record"),
-        (["--reference", "--jobs", "0"], "--jobs takes 1 to 64, not 0."),
-        (["--model", "m"], "names no model"),
+        (["--reference", "--jobs", "0"], "--jobs must be 1 to 64, not 0."),
+        (["--model", "m"], "is not a model name"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(evaluate: Run, argv: list[str], message: str) -> None:

@@ -208,6 +208,6 @@ def test_an_owner_without_free_descriptors_is_told_and_goes_on(settings: Config)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("0 HostError this process has too many files open"), lines
+    assert lines[0].startswith("0 HostError this process has too many open files"), lines
     assert lines[-1] == "open"
     assert not done.stderr

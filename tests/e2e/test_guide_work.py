@@ -73,7 +73,7 @@ class Terminal:
                     self.answered.append(event.id)
                     return event.id
             time.sleep(0.1)
-        raise AssertionError("nothing waits for an answer")
+        raise AssertionError("no request is pending")
 
     def begun(self) -> list[str]:
         """List the jobs that were begun."""

@@ -104,7 +104,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert (wrong.returncode, "is about" in wrong.stderr) == (125, True)
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"no process is running this job: `hotdesk resume {job}`"
+    assert done.stdout.splitlines()[-1] == f"no process is running this job; continue it with `hotdesk resume {job}`"
     decided = waiting_in(place.journal, job).decided[pending.id]
     assert (decided.answer, decided.digest) == ("approved", pending.digest)
     assert decided.by.startswith("uid 0 pid ")
@@ -163,11 +163,11 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
     with hold_lock(kept.folder):
         assert "another process is running job" in place.call("forget", job, "--yes").stderr
     place.host.note(JobEnded(job, "done"))
-    assert place.call("forget", job[:8], "--yes").stdout == f"forgotten: {job}\n"
+    assert place.call("forget", job[:8], "--yes").stdout == f"deleted: {job}\n"
     assert not kept.folder.exists()
-    assert "forgotten by uid 0 pid" in place.call("show", job).stdout
-    assert "nothing is kept" in place.call("forget", job, "--yes").stderr
-    assert "nothing is kept" in place.call("show", job, "--papers").stderr
+    assert "deleted by uid 0 pid" in place.call("show", job).stdout
+    assert "there is nothing to delete" in place.call("forget", job, "--yes").stderr
+    assert "were deleted" in place.call("show", job, "--papers").stderr
 
 
 @pytest.mark.long

@@ -235,7 +235,7 @@ async def test_a_hibernated_desk_goes_on_after_owner_and_keeper_were_killed(sett
     await bury(settings)
     assert HibernatedDesks(settings, lambda: None).has(desk)  # type: ignore[arg-type, return-value]
     async with Host(settings, control=False) as host:
-        with pytest.raises(DeskGone, match=f"is hibernated, and nobody has it; `hotdesk resume {desk}`"):
+        with pytest.raises(DeskGone, match=f"is hibernated and has no owner; resume it with `hotdesk resume {desk}`"):
             await host.find(desk)
         woken = await host.wake(desk)
         assert woken.id == desk
@@ -291,6 +291,6 @@ async def test_a_wall_that_cannot_keep_memory_refuses_before_anything_is_done(ho
         break
     with pytest.raises(BriefError, match="files and no memory"):
         await desk.fork(1, await desk.snapshot(), memory=True)
-    with pytest.raises(BriefError, match="leave `memory` or `keep` out"):
+    with pytest.raises(BriefError, match="cannot be combined with keep"):
         await desk.pause(memory=False, keep="disk")
     await host.burn(desk.id)

@@ -118,7 +118,7 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
     [
         (("show", "nobodys"), b"There is no memory nobodys"),
         (("rm", "nobodys", "x"), b"There is no "),
-        (("show", "../up"), b"is no name of a memory"),
+        (("show", "../up"), b"is not the name of a memory"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_line(run: Hotdesk, argv: tuple[str, ...], said: bytes) -> None:

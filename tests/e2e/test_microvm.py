@@ -79,7 +79,7 @@ async def test_a_desk_has_a_kernel_of_its_own_and_its_keeper_says_how_it_runs(em
     assert proof.is_boundary == (proof.platform == "kvm")
     assert release in proof.version
     if not proof.is_boundary:
-        assert "emulated; a kernel of its own, but no isolation boundary" in proof.describe()
+        assert "emulated; its own kernel, but not an isolation boundary" in proof.describe()
 
 
 async def test_a_machine_is_its_desk_and_no_other(desk: Desk) -> None:
@@ -165,7 +165,7 @@ async def test_a_machine_without_kvm_refuses_unless_it_is_asked_to_emulate(setti
     if Path("/dev/kvm").exists():
         pytest.fail("this test needs a machine without KVM")
     async with Host(settings, control=False) as host:
-        with pytest.raises(HostError, match=r"there is no /dev/kvm; .*emulate = true below \[wall.microvm\]"):
+        with pytest.raises(HostError, match=r"/dev/kvm does not exist; .*emulate = true in \[wall.microvm\]"):
             await host.open(SPEC)
 
 

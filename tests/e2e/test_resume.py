@@ -242,7 +242,7 @@ async def test_two_signals_burn_the_desk_at_once_and_the_job_is_over(place: Plac
 async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Place) -> None:
     place.write(SLOW.replace("sleep 1.5", "true"))
     assert ended(place.work("--acts", "2")) == PAUSED
-    assert "2 acts were used up" in place.wait_for(JobPaused).why
+    assert "2 acts is used up" in place.wait_for(JobPaused).why
     assert place.resume().returncode == PAUSED
     done = place.resume("--acts", "9")
     assert done.returncode == 0, done.stderr
@@ -273,7 +273,7 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
 async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
     place.write(ASKING, top="wait = 1")
     assert ended(place.work()) == 0
-    assert place.result == "No answer came in time. kept"
+    assert place.result == "No answer in time. kept"
 
 
 @pytest.mark.long
@@ -297,7 +297,7 @@ async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) ->
     os.killpg(working.pid, signal.SIGKILL)
     assert ended(working) == -signal.SIGKILL
     said = place.call("approve", asked.id)
-    assert f"no process is running this job: `hotdesk resume {place.job}`" in said.stdout
+    assert f"no process is running this job; continue it with `hotdesk resume {place.job}`" in said.stdout
     done = place.resume()
     assert done.returncode == 0, done.stderr
     assert (place.result, len(place.all(Pending))) == ("done", 1)

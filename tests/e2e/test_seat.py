@@ -54,7 +54,7 @@ async def gone(host: Host, pids: set[int]) -> None:
 
 async def test_a_desk_without_a_screen_says_which_image_has_one(host: Host) -> None:
     async with host.open_desk(Spec()) as plain:
-        with pytest.raises(DeskError, match="has no screen: open one from the image `desktop`"):
+        with pytest.raises(DeskError, match="has no screen: open a desk from the image `desktop`"):
             await host.seat(plain).ask("screen.shot")
 
 
@@ -65,7 +65,7 @@ async def test_a_reader_that_is_killed_is_told_and_the_next_ask_starts_another(h
     async with anyio.create_task_group() as tasks:
 
         async def wait() -> None:
-            with pytest.raises(LinkError, match=r"the reader of desk .* is gone: it ended; ask again"):
+            with pytest.raises(LinkError, match=r"the reader of desk .* ended: it ended; try again"):
                 await seat.ask("screen.settle", quiet=9, timeout=9)
 
         tasks.start_soon(wait)

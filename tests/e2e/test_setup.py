@@ -73,12 +73,12 @@ def test_setup_brings_the_viewer_whole_and_brings_it_again_when_it_is_damaged(ho
 
 def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None:
     done = hotdesk(home, shelf, "setup")
-    assert "proven anew" in done.stdout, done.stderr
+    assert "tested again" in done.stdout, done.stderr
     (made,) = image.ls(shelf)
     assert sorted(guest_code.load(shelf, made.digest, guest_code.sources())) == sorted(guest_code.SEALED)
     (guest_code.folder(shelf, made.digest, guest_code.sources()) / "modules").unlink()
-    assert "proven anew" in hotdesk(home, shelf, "setup").stdout
-    assert "there" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
+    assert "tested again" in hotdesk(home, shelf, "setup").stdout
+    assert "exists" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
 
 
 @pytest.mark.long
@@ -149,7 +149,7 @@ def test_an_image_whose_python_fails_is_taken_back(home: Path, shelf: Path, tmp_
     pack(archive, shelf / "layers" / image.ls(shelf)[0].digest)
     done = hotdesk(home, shelf, "image", "import", str(archive), "--name", "broken")
     assert done.returncode == 125
-    assert "image 'broken' was taken back, because no desk works from it" in done.stderr
+    assert "image 'broken' was removed again, because a test desk did not work" in done.stderr
     assert [each.name for each in image.ls(shelf)] == ["base"]
     assert len(list((shelf / "layers").iterdir())) == 1
 

@@ -134,7 +134,7 @@ def test_the_configuration_is_printed(room: SshRoom) -> None:
 def test_a_desk_that_is_not_there_is_named(room: SshRoom) -> None:
     done = room.call(["ssh", "-F", str(room.config), f"i{'0' * 20}.desk", "true"])
     assert done.returncode == 255
-    assert b"is not open; `hotdesk ps` lists those that are" in done.stderr
+    assert b"is not open; `hotdesk ps` lists open desks" in done.stderr
 
 
 def test_who_is_no_user_of_the_desk_is_told(room: SshRoom) -> None:
@@ -471,7 +471,7 @@ def forwarding(room: SshRoom, *argv: str) -> Iterator[tuple[int, subprocess.Pope
     with room.running([*HOTDESK, "forward", room.desk, *argv]) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
-        match = re.match(rb"(?:127\.0\.0\.1|\[::1\]):(\d+) leads to port \d+ of ", line)
+        match = re.match(rb"Forwarding (?:127\.0\.0\.1|\[::1\]):(\d+) to port \d+ of ", line)
         assert match, line + process.stderr.read()
         yield int(match[1]), process
 

@@ -93,7 +93,7 @@ async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(set
         try:
             (cage / "pids.max").write_text("1")
             (cage / "cgroup.procs").write_text(str(keeper))
-            with pytest.raises(HotdeskError, match="no process left"):
+            with pytest.raises(HotdeskError, match="limit of processes is reached"):
                 await desk.dial(8080)
             with pytest.raises(HotdeskError):
                 await host.open()

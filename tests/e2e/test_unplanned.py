@@ -33,7 +33,7 @@ def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path:
         last = server.requests[-1]["messages"][-1]["content"]
     assert done.returncode == 1, done.stderr
     assert len(server.requests) == ROUNDS + FORM_CORRECTIONS
-    assert "no plan was given" in last
+    assert "no plan was submitted" in last
     assert "For example: " in last
     [job] = os.listdir(tmp_path / "lib/jobs")
     receipt = read_receipt(tmp_path / "lib/keys" / FILE, job)

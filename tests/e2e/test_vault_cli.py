@@ -161,7 +161,7 @@ def test_a_value_is_typed_twice_at_a_terminal_and_not_shown(here: dict[str, str]
     assert Vault.open(keys).reveal("erp").bytes() == VALUE
     code, shown = typed(here, ["vault", "rotate", "erp"], [VALUE, b"something else"])
     assert code == 125
-    assert b"not the same" in shown
+    assert b"the two entries differ" in shown
     assert Vault.open(keys).entry("erp").version == 1
 
 
@@ -199,7 +199,7 @@ def test_without_a_terminal_nobody_is_asked(here: dict[str, str]) -> None:
         argv, check=False, env=here, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, start_new_session=True
     )
     assert done.returncode == 125
-    assert b"there is no terminal to ask at" in done.stderr
+    assert b"there is no terminal for a prompt" in done.stderr
 
 
 def test_what_root_puts_in_belongs_to_whom_the_folder_belongs(run: Hotdesk, keys: Path) -> None:
@@ -314,8 +314,8 @@ def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
 ) -> None:
     done = run("journal", "verify")
     assert done.returncode == 0
-    assert b"whole: 8 events in 2 chains" in done.stdout
-    assert b"no head was given" in done.stdout
+    assert b"intact: 8 events in 2 chains" in done.stdout
+    assert b"no saved head was given" in done.stdout
     kept = run("journal", "head").stdout
     assert kept.count(b"hotdesk-head 1 ") == 2
     (tmp_path / "heads").write_bytes(kept)
@@ -323,7 +323,7 @@ def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
     assert one in kept.decode()
     for since in (one, str(tmp_path / "heads")):
         done = run("journal", "verify", "--since", since)
-        assert (done.returncode, b" that you kept: " in done.stdout) == (0, True)
+        assert (done.returncode, b" that you saved: " in done.stdout) == (0, True)
     shutil.copy(journal.parent / "signing.pub", tmp_path / "pinned.pub")
     journal.unlink()
     Journal(journal, load_signer(journal.parent)).close()

@@ -88,13 +88,13 @@ async def test_what_is_wrong_is_found_on_its_page(desk: Desk, name: str) -> None
 
 
 UNOPENED = {
-    "truncated.pdf": "it is cut off",
-    "empty.pdf": "it has no page",
+    "truncated.pdf": "it is truncated",
+    "empty.pdf": "it has no readable page",
     "encrypted.pdf": "Incorrect password",
-    "other.pdf": "does not begin as a PDF does",
+    "other.pdf": "does not start with a PDF header",
     "other.pptx": "not a zip file",
     "truncated.pptx": "not a zip file",
-    "other.docx": "something else than its name says",
+    "other.docx": "its content does not match its suffix",
     "encrypted.docx": "it is encrypted",
     "missing.docx": "No such file",
 }

@@ -100,7 +100,7 @@ async def test_active_content_that_the_brief_names_is_let_be_and_told(machine: V
     assert not (await machine.look("a.csv", data, "csv", formulas=True)).passed
     named = await machine.look("a.csv", data, "csv", "formulas", formulas=True)
     assert named.passed
-    assert named.verdicts[0].values["found of it"] == "formulas"
+    assert named.verdicts[0].values["allowed and found"] == "formulas"
     assert named.verdicts[0].expect == {"allow": ["formulas"], "code": False}
 
 

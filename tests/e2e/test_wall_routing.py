@@ -105,7 +105,9 @@ async def test_a_brief_that_needs_an_unavailable_wall_is_refused_before_it_is_pl
         KINDS.pop("gvisor", None)  # a machine that lacks it, whatever this one has
         async with Host(settings, control=False) as host:
             seen: list[Event] = []
-            with pytest.raises(BriefError, match="`hotdesk setup --wall gvisor` sets it up; no weaker wall is used"):
+            with pytest.raises(
+                BriefError, match="`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back"
+            ):
                 await carry_out(host, job_in(tmp_path, **changes), count, seen=seen)
     assert seen == []
 

@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
 DESK = "i" + "0" * 20
 JOB = "j" + "0" * 20
-NO_SERVER = ("needs root", "no `hotdesk serve` answers at", "use sudo", "group hotdesk")
+NO_SERVER = ("needs root", "no `hotdesk serve` listens at", "use sudo", "group hotdesk")
 OWN_STATE = ("you are not root", "`sudo hotdesk")
 SAMPLE = {
     "run -- true": (125, NO_SERVER),
     "jobs": (0, OWN_STATE),
-    "gc": (125, ("clearing up this machine needs root: use sudo",)),
+    "gc": (125, ("cleaning up this machine needs root: use sudo",)),
 }
 REST = {
     "open": (125, NO_SERVER),
@@ -37,8 +37,8 @@ REST = {
     f"rollback {DESK} s": (125, NO_SERVER),
     f"fork {DESK}": (125, NO_SERVER),
     "usage": (0, NO_SERVER),
-    "approve": (125, ("Only root answers", "use sudo")),
-    "refuse x": (125, ("Only root answers", "use sudo")),
+    "approve": (125, ("Only root may decide", "use sudo")),
+    "refuse x": (125, ("Only root may decide", "use sudo")),
     "mcp": (125, NO_SERVER),
     f"watch {DESK}": (125, ("only root reads", "`sudo hotdesk watch`")),
     f"show {JOB}": (125, OWN_STATE),

@@ -245,7 +245,7 @@ async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> 
     receipt = await carry_out(office, job(), cheat)
     assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
     assert "expected a workbook, found it cannot be opened" in receipt.why
-    assert receipt.why.startswith("the same file was made again; ")
+    assert receipt.why.startswith("the same file was delivered again; ")
     assert len(receipt.burnt) == 3
     assert office.blobs() == before
 
@@ -289,7 +289,7 @@ async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -
         return await hands.run(["sleep", "100"])
 
     receipt = await carry_out(office, job(seconds=1.5), slow)
-    assert (receipt.outcome, receipt.why, receipt.left) == ("paused", "its 1.5 seconds were up", ())
+    assert (receipt.outcome, receipt.why, receipt.left) == ("paused", "its time limit of 1.5 seconds was reached", ())
     kept = [event for event in office.events() if isinstance(event, Checkpointed) and event.job == receipt.job]
     assert [(event.amid, event.size > 0) for event in kept] == [(True, True)]
 
@@ -334,11 +334,11 @@ def test_ctrl_c_twice_burns_and_says_so(office: Office, tmp_path: Path) -> None:
         assert program.poll() is None
     assert len(office.desks()) == 1
     program.send_signal(signal.SIGINT)
-    assert b"it finishes the act and stops" in program.stderr.readline()
+    assert b"stopping after the current act" in program.stderr.readline()
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=30)
     assert (program.returncode, out) == (130, b"")
-    assert b"hotdesk: the job was broken off; its desks are burnt" in err
+    assert b"hotdesk: the job was interrupted; its desks are burnt" in err
     assert office.desks() == []
 
 

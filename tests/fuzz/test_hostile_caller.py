@@ -273,7 +273,7 @@ def test_an_owner_that_never_answers_is_given_up(tmp_path: Path) -> None:
                 for ask in ASKS.values():
                     with anyio.fail_after(300), pytest.raises(HotdeskError):
                         await ask(runtime)
-                with anyio.fail_after(300), pytest.raises(HotdeskError, match="took no call"):
+                with anyio.fail_after(300), pytest.raises(HotdeskError, match="accepted no connection"):
                     await dial_often(runtime)
 
     run(play)
@@ -282,7 +282,7 @@ def test_an_owner_that_never_answers_is_given_up(tmp_path: Path) -> None:
 def test_a_desk_too_large_to_describe_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     async def play() -> None:
         async with background() as tasks:
-            with pytest.raises(BriefError, match="put it in a file"):
+            with pytest.raises(BriefError, match="put the data into a file"):
                 await RemoteRuntime(tmp_path / "owner.sock", tasks).open(Spec(env={"A": "x" * 70_000}))
 
     run(play)

@@ -107,8 +107,8 @@ async def watch(desk: LinkedDesk) -> object:
 
 PROTOCOL: dict[str, tuple[list[Frame], str]] = {
     "a frame": ([(DATA, 1, bytes(wire.GUEST_LIMIT + 1))], f"a frame of {wire.GUEST_LIMIT + 1} bytes"),
-    "a window": ([(DATA, 1, b"\1" + bytes(60_000))] * 6, "more than it was allowed"),
-    "credit": ([(CREDIT, 1, b"\0\0\0\1")], "more credit than there is"),
+    "a window": ([(DATA, 1, b"\1" + bytes(60_000))] * 6, "more data than allowed"),
+    "credit": ([(CREDIT, 1, b"\0\0\0\1")], "more flow-control credit than allowed"),
     "depth": ([(REPLY, 1, b"l" * 100)], "too deep"),
     "parts": ([(REPLY, 1, b"l" + b"n" * wire.MAX_PARTS + b"e")], "too many parts"),
     "numbers": ([(REPLY, 1, b"i" + b"9" * 19 + b";")], "more than 18 digits"),
@@ -124,22 +124,22 @@ async def test_a_guest_that_passes_a_limit_is_told_of_and_left(name: str) -> Non
 
 async def test_a_listing_has_a_most_of_entries() -> None:
     error = await failure(lambda desk: desk.list("folder", limit=1000), [(EVENT, 1, SHORT_ENTRIES)] * 30)
-    check(error, FileError, "folder", "more than 1000 entries", "list less of it")
+    check(error, FileError, "folder", "more than 1000 entries", "list a smaller folder")
 
 
 async def test_a_listing_has_a_most_of_bytes() -> None:
     error = await failure(lambda desk: desk.list("folder"), [(EVENT, 1, LONG_ENTRY)] * 600)
-    check(error, FileError, "folder", "more than 32 MiB of names", "list less of it")
+    check(error, FileError, "folder", "more than 32 MiB of names", "list a smaller folder")
 
 
 async def test_a_look_at_a_watched_folder_has_a_most_of_changes() -> None:
     error = await failure(watch, [(EVENT, 1, SHORT_CHANGES)] * 180)
-    check(error, FileError, "more than 100000 changes", "folder", "ask more often")
+    check(error, FileError, "more than 100000 changes", "folder", "read the changes more often")
 
 
 async def test_a_look_at_a_watched_folder_has_a_most_of_bytes() -> None:
     error = await failure(watch, [(EVENT, 1, CHANGE)] * 600)
-    check(error, FileError, "more than 32 MiB of changes", "folder", "ask more often")
+    check(error, FileError, "more than 32 MiB of changes", "folder", "read the changes more often")
 
 
 async def test_a_file_that_is_read_whole_has_a_most_of_bytes() -> None:
@@ -197,7 +197,7 @@ async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
     said = [(EVENT, 1, encode([{"name": str(n), "path": "/x", **ENTRY, "kind": "other"} for n in range(50)]))] * 4
     said.append(END)
     error = await fetch(tmp_path, folder, said, remaining_entries=100)
-    check(error, FileError, "more than 200000 entries", "copy less of it")
+    check(error, FileError, "more than 200000 entries", "copy fewer at once")
 
 
 # -- what an owner may ask -------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
 
 async def test_a_request_to_a_desk_has_a_most_of_bytes() -> None:
     error = await failure(lambda desk: desk.run(["x", "y" * wire.HOST_LIMIT]), [])
-    check(error, BriefError, "a request of 8388", "more than a desk takes", "put it in a file")
+    check(error, BriefError, "too large for a desk (8388", "put the data into a file")
 
 
 @pytest.mark.container
@@ -213,7 +213,7 @@ async def test_a_request_to_a_keeper_has_a_most_of_bytes(settings: Config) -> No
     async with container_runtime(settings) as runtime:
         with pytest.raises(BriefError) as caught:
             await runtime.open(Spec(env={"A": "x" * 70_000}))
-    check(caught.value, BriefError, "a request of 70", "more than a keeper takes", "put the environment in a file")
+    check(caught.value, BriefError, "too large for the keeper (70", "put the environment into a file")
 
 
 @pytest.mark.container

@@ -50,7 +50,7 @@ NAME = "Stock.xlsx"
 SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(b"not a secret: for certificates.."))
 STRANGER = Signer(Ed25519PrivateKey.from_private_bytes(b"not a secret: somebody else's..."))
 JOB, DESK = "i" + "a1b2" * 5, "i" + "c3d4" * 5
-HELD = ("2 columns, 2 rows", "1 formula, calculated again")
+HELD = ("2 columns, 2 rows", "1 formula, recalculated")
 
 
 def workbook(rows: Sequence[tuple[str, float]] = ROWS, total: float = 12.0) -> bytes:

@@ -359,8 +359,8 @@ OTHER = "i" + "e5f6" * 5
 FAILED = replace(passed(), outcome="failed", findings=("B4 shows 13",))
 WRITTEN = JobBegun(JOB, "Count the stock.", "cd" * 32, "written script 1a2b3c4d5e6f", "uid 0 pid 4711")
 UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
-    "no job": ([], {}, "never began"),
-    "another job": ([*BEGUN, passed()], {"job": OTHER}, "never began"),
+    "no job": ([], {}, "never started"),
+    "another job": ([*BEGUN, passed()], {"job": OTHER}, "never started"),
     "nothing verified": ([*BEGUN], {}, "does not have"),
     "a failed check": ([*BEGUN, FAILED], {}, "sheet failed"),
     "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not have"),
@@ -383,17 +383,17 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "another rule": (
         [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "lay next to its checks",
+        "were next to its checks",
     ),
     "a rule nobody ran": (
         [*BEGUN, passed()],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "lay next to its checks",
+        "were next to its checks",
     ),
     "no rule where there was one": (
         [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
         {},
-        "lay next to its checks",
+        "were next to its checks",
     ),
     "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not have"),
     "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not have"),
@@ -586,7 +586,7 @@ def test_keys_sign_nothing_that_was_looked_at_behind_an_unproven_wall(
 ) -> None:
     with (
         closing(written(tmp_path / "keys", [*BEGUN, passed()], opened, actor)) as journal,
-        pytest.raises(BriefError, match="no keeper proved a wall around its check"),
+        pytest.raises(BriefError, match="no keeper verified the wall around its check"),
     ):
         certify(journal, claim())
 
@@ -657,5 +657,5 @@ async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMac
 async def test_no_deliverable_is_called_like_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     job = stock(tmp_path, RequiredCheck("sheet", EXPECT))
     forged = replace(job.deliverables[0], path=NAME + SUFFIX, checks=())
-    with pytest.raises(HotdeskError, match="is a certificate's name"):
+    with pytest.raises(HotdeskError, match="is reserved for a certificate"):
         await made(machine, replace(job, deliverables=(*job.deliverables, forged)), FILE)

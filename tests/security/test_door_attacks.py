@@ -236,7 +236,7 @@ ANY_PORT = Removal(
 )
 HOST_HEADER_IGNORED = Removal(
     "policy/target.py",
-    '        raise UnclearTargetError("the Host header is not the host the request is for")\n',
+    '        raise UnclearTargetError("the Host header does not match the host of the request")\n',
     "        pass\n",
 )
 INNER_HOST_IGNORED = Removal("policy/target.py", "    if inside not in (None, authority):\n", "    if False:\n")
@@ -610,7 +610,7 @@ ANY_METHOD = Removal(
     "lengths in digits",
     Removal(
         "http/framing.py",
-        '    if not length.isdigit():\n        raise HttpMessageError(400, "a Content-Length that is no number")\n',
+        '    if not length.isdigit():\n        raise HttpMessageError(400, "a Content-Length that is not a number")\n',
         '    length = length.split(b",")[0]\n    length = str(int(length, 16 if b"x" in length else 10)).encode()\n',
     ),
     cases="a list of lengths | a length with a sign | a length with an underscore | a length in hexadecimal",
@@ -991,7 +991,7 @@ tell({path: both(path) for path in given["paths"]})
     "an upstream that hangs up",
     Removal(
         "door/exchange.py",
-        '                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None\n',
+        '                raise ExchangeError(502, f"{self.meant.host} closed the connection: {e}") from None\n',
         "                raise\n",
     ),
     cases="no-answer | half-a-head",
@@ -1010,7 +1010,7 @@ async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
     "bodies that break off",
     Removal(
         "http/framing.py",
-        '            raise HttpMessageError(400, "the connection ended before the body did")\n',
+        '            raise HttpMessageError(400, "the connection ended before the end of the body")\n',
         "            pass\n",
     ),
     cases="short-body | short-chunks",
@@ -1026,7 +1026,7 @@ async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, l
     "nothing comes behind an answer",
     Removal(
         "door/exchange.py",
-        '            if rest:\n                raise ExchangeError(502, "the answer is longer than it said")\n',
+        '            if rest:\n                raise ExchangeError(502, "the response exceeds its declared length")\n',
         "            self.upstream.buffer[:0] = rest\n",
     ),
     Removal(

@@ -211,7 +211,7 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
     door, owner = keys.opened()
     event = FORGED[what]
     door.tell(n=5, event=type(event).__name__, data=asdict(event))
-    assert "no door may say that" in door.until(lambda told: told.get("re") == 5)["error"]["text"]
+    assert "door may not record this event" in door.until(lambda told: told.get("re") == 5)["error"]["text"]
     assert written(keys) == [("keys", "Opened")]
     assert not any(told.get("event") == "Answered" for told in owner.heard)
 
@@ -220,7 +220,7 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
 @pytest.mark.parametrize("what", ["an opening", "a wall"])
 def test_an_owner_cannot_write_down_which_wall_stands(keys: Kept, what: str) -> None:
     _, owner = keys.opened()
-    assert "no owner may say that" in owner.note(FORGED[what])["error"]["text"]
+    assert "owner may not record this event" in owner.note(FORGED[what])["error"]["text"]
     assert written(keys) == [("keys", "Opened")]
 
 
@@ -231,7 +231,7 @@ def test_what_a_keeper_proves_is_not_taken_from_others(keys: Kept, actor: str) -
     line = owner if actor == "owner" else door
     line.tell(n=5, desk=DESK, proof=asdict(PROOF))
     if actor == "owner":
-        assert "do not know that verb" in line.until(lambda told: told.get("re") == 5)["error"]["text"]
+        assert "unknown request to the keys process" in line.until(lambda told: told.get("re") == 5)["error"]["text"]
     assert alive(keys)
     assert ("keeper", "WallProven") not in written(keys)
 
@@ -459,7 +459,7 @@ def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
 
 
 @falls_without(
-    "a door tells of its own desks",
+    "a door may only report its own desks",
     Removal("keys/process.py", "if chain_of(event) not in self.gated_desks:", "if False:"),
 )
 def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:

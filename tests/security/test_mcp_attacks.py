@@ -169,7 +169,7 @@ async def test_a_delivered_file_goes_nowhere_but_below_its_desks_name(client: Cl
     await client.call_tool("run", {"command": "echo fine > fine.txt"})
     seen = await client.call_tool("deliver", {"path": "fine.txt", "name": name})
     assert seen.is_error
-    assert "is no name to keep a file under" in text_of(seen)
+    assert "is not a valid drive name" in text_of(seen)
 
 
 @falls_without(

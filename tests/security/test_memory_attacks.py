@@ -332,7 +332,7 @@ async def test_a_step_that_has_seen_a_memory_gets_no_secret_even_if_a_person_say
     await carried(machine, replace(job, scope=SCOPE), model, listener=approve)
     assert told
     assert not told[0][0]
-    assert "has seen what earlier jobs left, so it gets no secret" in told[0][1]
+    assert "has read files of earlier jobs, so it gets no secret" in told[0][1]
 
 
 # -- what is left ---------------------------------------------------------------------------------------------------
@@ -629,10 +629,10 @@ async def test_what_is_in_a_memory_is_no_input_and_no_part_of_a_check(
     await poisoned(machine, job)
     name = "drive:memory/orders/files/parse.py"
     if use == "check":
-        with pytest.raises(BriefError, match="neither inputs nor checks use it"):
+        with pytest.raises(BriefError, match="cannot be used as an input or in a check"):
             read_input(Drive(machine.config.lib / "drive"), name, me())
     else:
-        with pytest.raises(ValueError, match="is offered by `memory` only"):
+        with pytest.raises(ValueError, match="is available through `memory` only"):
             parse_job(f'{BRIEF}inputs = ["{name}"]\n'.encode(), tmp_path, scope_of)
 
 

@@ -585,7 +585,7 @@ def test_a_client_asks_for_no_wall_that_is_none(theirs: Theirs, wall: str) -> No
 
 @falls_without(
     "kinds of secrets a client puts in",
-    Removal("native/vault.py", 'Literal["token", "basic", "totp"], Field(', "str, Field("),
+    Removal("native/vault.py", 'Literal["token", "basic", "totp"],', "str,"),
 )
 @pytest.mark.parametrize("kind", ["command", "oauth2", "sigv4"])
 def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind: str) -> None:

@@ -326,7 +326,11 @@ async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control:
 
 @falls_without(
     "what is the operator's, at a shared socket",
-    Removal("owner/control.py", "if self.everyone and (scope.names or scope.grants or scope.anywhere):", "if False:"),
+    Removal(
+        "owner/control.py",
+        "if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):",
+        "if False:",
+    ),
     cases="a name | a secret | the whole internet",
 )
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(ma
     "what is opened was seen to be",
     Removal(
         "checks/active.py",
-        '            raise ValueError("how it was opened makes no sense")\n',
+        '            raise ValueError("malformed inspection report: invalid opener")\n',
         '            return "PDFium", ()\n',
     ),
 )

@@ -582,7 +582,8 @@ def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> 
 
 
 @falls_without(
-    "a server without privileges", Removal("api/server.py", "        privileges.give_up(settings)\n", "        pass\n")
+    "a server without privileges",
+    Removal("api/server.py", "        privileges.give_up(settings, ports=node_ports(serving))\n", "        pass\n"),
 )
 def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
     told = Path(f"/proc/{server.process.pid}/status").read_text()
@@ -772,7 +773,7 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     argv += job_command.command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
-    assert "differs from the original request" in done.stderr or "cannot go on with its model" in done.stderr
+    assert "was changed; start a new job" in done.stderr or "cannot continue with its model" in done.stderr
     assert done.returncode != 0
 
 

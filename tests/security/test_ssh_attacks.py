@@ -293,7 +293,7 @@ def test_another_user_of_this_machine_cannot_use_a_forwarded_port(room: SshRoom,
             [local] = re.findall(rb":(\d+) leads to", forward.stderr.readline())
             done = subprocess.run([sys.executable, "-c", CONNECT, local.decode(), way], check=True, capture_output=True)
             assert b"another" not in done.stdout
-            assert b"refused a connection of" in forward.stderr.readline()
+            assert b"refused a connection from" in forward.stderr.readline()
             with socket.create_connection(("127.0.0.1", int(local)), timeout=20) as sock:
                 sock.sendall(b"from us")
                 assert sock.recv(100) == b"from us"

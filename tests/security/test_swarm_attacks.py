@@ -163,7 +163,7 @@ def test_no_swarm_is_certified_whose_items_were_not_apart(case: str, journal: Jo
 )
 def test_no_swarm_is_certified_whose_clean_desks_nobody_proved(journal: Journal) -> None:
     write(journal, [record(0, clean="")], record(0))
-    with pytest.raises(BriefError, match="no keeper proved a wall"):
+    with pytest.raises(BriefError, match="no keeper verified the wall"):
         certify_swarm(journal, SWARM)
 
 

@@ -125,7 +125,7 @@ def told(value: object) -> Evidence:
     "a run is told whole",
     Removal(
         "checks/execution.py",
-        '            raise ValueError("what should be a run is none")\n',
+        '            raise ValueError("malformed inspection report: expected a run")\n',
         '            return Run(0, "42", "")\n',
     ),
     cases="program | command",
@@ -197,8 +197,8 @@ async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: s
 async def test_a_program_that_leaves_something_running_fails(machine: Verifier) -> None:
     made = await machine.look("a.py", STAYS.encode(), "program", output="42")
     assert made.faults == [
-        "expected a file that can be looked at, and nothing left running by it, "
-        "found it left 1 more running than it may. "
+        "expected a file that can be checked without leaving processes running, "
+        "found it left 1 more processes running than allowed. "
         "Make it smaller or simpler; if it is a program, let it end by itself and start nothing else."
     ]
 
@@ -296,7 +296,7 @@ async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine
 async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
     text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
     made = await machine.look("a.py", text, "program", contains=["x"], seconds=40)
-    assert any("it printed more than is read" in fault for fault in made.faults)
+    assert any("it printed too much output" in fault for fault in made.faults)
     assert len(machine.verifying.log.papers.read(machine.verdicts()[-1].paper)) < 100_000
 
 
@@ -443,7 +443,7 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
     "a look that is broken off",
     Removal(
         "checks/evidence.py",
-        '    return "" if done.ok else f"what looked at it ended with {done.exit_code}"\n',
+        '    return "" if done.ok else f"the inspection program ended with exit code {done.exit_code}"\n',
         '    return ""\n',
     ),
 )

@@ -56,5 +56,5 @@ async def test_a_desk_behind_half_a_wall_is_not_handed_over(
     wrapper.write_text(WRAPPER.format(python=sys.executable, crun=shutil.which("crun"), change=CHANGES[what]))
     wrapper.chmod(0o755)
     async with owning(replace(settings, runtime=str(wrapper))) as runtime:
-        with pytest.raises(KeeperError, match="the wall does not stand"):
+        with pytest.raises(KeeperError, match="the wall failed its test"):
             await runtime.open(Spec())

@@ -654,7 +654,7 @@ def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     keeps = Plan((same.steps[0], Step("pay", "Pay.", keeps=True)))
     asked = Amendment("first", grants=("erp",))
     assert any("stays at a desk" in line for line in plan_card(same, JOB).lines)
-    assert any("goes on with the processes" in line for line in plan_card(keeps, JOB).lines)
+    assert any("continues with the processes" in line for line in plan_card(keeps, JOB).lines)
     assert any("foreign content" in line for line in amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
 
 
@@ -928,7 +928,7 @@ async def test_a_clumsy_brain_is_stopped_by_loop_or_budget_with_kind_errors(
     other = JOB_ID.replace("a1", "c1")
     receipt = await carried(machine, poor, find_adversary("clumsy"), id=other)
     assert receipt.outcome == "paused"
-    assert "5 acts were used up" in receipt.why
+    assert "5 acts is used up" in receipt.why
 
 
 PLANT = """

@@ -278,7 +278,7 @@ def test_a_secret_in_a_body_is_only_put_where_the_desk_asked_for_it() -> None:
 
 
 def test_a_secret_for_a_pattern_is_refused_with_the_reason() -> None:
-    with pytest.raises(BriefError, match="a secret goes to one host, written out"):
+    with pytest.raises(BriefError, match="a secret needs one exact host name"):
         parse_grant("erp@*.erp.test")
 
 

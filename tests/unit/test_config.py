@@ -119,7 +119,7 @@ def test_a_mistake_in_the_doors_table_names_the_setting(tmp_path: Path, setting:
 
 
 def test_the_door_is_a_table_and_the_environment_lifts_no_ceiling(tmp_path: Path) -> None:
-    with pytest.raises(BriefError, match="door is no table"):
+    with pytest.raises(BriefError, match="door is not a table"):
         at(tmp_path, "door = 5")
     assert at(tmp_path, '[door]\nceiling = ["a.test"]', HOTDESK_CEILING="*").ceiling == ("a.test",)
 
@@ -243,14 +243,14 @@ def test_jobs_the_drive_and_prices_have_tables(tmp_path: Path) -> None:
 )
 def test_a_mistake_in_any_table_names_the_setting(tmp_path: Path, table: str, setting: str) -> None:
     with pytest.raises(
-        BriefError, match=rf"{table}.*{setting.split()[0]}.*;|{table}.*{setting.split()[0]} takes a size"
+        BriefError, match=rf"{table}.*{setting.split()[0]}.*;|{table}.*{setting.split()[0]} must be a size"
     ):
         at(tmp_path, f"[{table}]\n{setting}\n")
 
 
 @pytest.mark.parametrize("name", ["ceiling", "jobs", "drive", "prices"])
 def test_what_should_be_a_table_is_one(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BriefError, match=rf"setting {name} is no table; write \[{name}\]"):
+    with pytest.raises(BriefError, match=rf"setting {name} is not a table; write \[{name}\]"):
         at(tmp_path, f"{name} = 5")
 
 
@@ -299,9 +299,9 @@ def test_signers_are_those_of_the_file_and_of_the_environment(tmp_path: Path) ->
 
 @pytest.mark.parametrize("told", ["5", '"0a"', '["0a"]', '["signer.pub"]', "[5]"])
 def test_a_signer_is_a_fingerprint_or_an_absolute_path(tmp_path: Path, told: str) -> None:
-    with pytest.raises(BriefError, match="signers takes fingerprints"):
+    with pytest.raises(BriefError, match="signers must be a list of fingerprints"):
         at(tmp_path, f"[verify]\nsigners = {told}\n")
-    with pytest.raises(BriefError, match="HOTDESK_SIGNERS takes fingerprints"):
+    with pytest.raises(BriefError, match="HOTDESK_SIGNERS must be a list of fingerprints"):
         at(tmp_path, "", HOTDESK_SIGNERS="signer.pub")
 
 
@@ -317,11 +317,11 @@ def test_the_program_and_platform_of_gvisor_are_settings(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('[wall.gvisor]\nplatform = "hardware"\n', "takes auto, systrap, ptrace, kvm"),
-        ('[wall.gvisor]\nprogram = "./runsc"\n', "takes the name of a program, or its path"),
+        ('[wall.gvisor]\nplatform = "hardware"\n', "must be one of auto, systrap, ptrace, kvm"),
+        ('[wall.gvisor]\nprogram = "./runsc"\n', "must be the name or the path of a program"),
         ("[wall.gvisor]\nnetwork = true\n", "unknown setting 'network'"),
         ("[wall.paper]\nx = 1\n", "unknown setting 'paper'"),
-        ("wall = 1\n", "is no table"),
+        ("wall = 1\n", "is not a table"),
     ],
 )
 def test_a_wall_is_set_by_what_it_takes(tmp_path: Path, text: str, why: str) -> None:

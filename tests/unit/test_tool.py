@@ -53,8 +53,8 @@ def test_what_is_right_comes_back_with_defaults() -> None:
         ({"wall": "n", "colours": ["a", "b", "c"]}, "colours has 3 items; at most 2 are allowed"),
         ({"wall": "n", "colours": ["orange"]}, "colours has 6 characters; at most 5 are allowed"),
         ({"wall": "n", "shares": [1, 11]}, "shares is 11; it must be between 0 and 10"),
-        ({"wall": "n", "brush": 1}, "there is no parameter 'brush'"),
-        ({"wall": "n", "\x1b[2J": 1}, "there is no parameter '\\x1b[2J'"),
+        ({"wall": "n", "brush": 1}, "unknown parameter 'brush'"),
+        ({"wall": "n", "\x1b[2J": 1}, "unknown parameter '\\x1b[2J'"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_is_expected_and_an_example(given: object, why: str) -> None:

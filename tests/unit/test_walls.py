@@ -68,7 +68,8 @@ def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced(
         "container", gvisor=WallStatus("gvisor", TRAITS["gvisor"], "runsc is of 2022", "install a newer one")
     )
     with pytest.raises(
-        BriefError, match="gvisor is not available here: runsc is of 2022; install a newer one; no weaker"
+        BriefError,
+        match="gvisor is not available here: runsc is of 2022; install a newer one; hotdesk does not fall back",
     ):
         here.require("gvisor")
     with pytest.raises(BriefError, match="microvm is not available here: it is not set up"):
@@ -81,8 +82,8 @@ def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced(
 
 def test_a_proof_is_written_for_people() -> None:
     proof = WallProof("gvisor", "sentry", True, "runsc 20240729", "kvm")
-    assert proof.describe() == "gvisor (runsc 20240729, kvm; a kernel of its own in user space)"
-    assert WallProof("microvm", "own", False).describe() == "microvm (a kernel of its own, but no isolation boundary)"
+    assert proof.describe() == "gvisor (runsc 20240729, kvm; its own kernel in user space)"
+    assert WallProof("microvm", "own", False).describe() == "microvm (its own kernel, but not an isolation boundary)"
 
 
 def test_what_was_proven_is_read_from_a_desks_record() -> None:

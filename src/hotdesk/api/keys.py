@@ -106,7 +106,9 @@ class ApiKeys:
         now = time.time()
         valid = {key.id: key.tenant for key in self.by_id.values() if is_valid(key, now)}
         if len(valid) >= MAX_KEYS or list(valid.values()).count(tenant) >= MAX_TENANT_KEYS:
-            raise BriefError(f"there are {MAX_TENANT_KEYS} keys of {tenant} already, or {MAX_KEYS} of all; revoke some")
+            raise BriefError(
+                f"the limit of {MAX_TENANT_KEYS} keys for {tenant}, or {MAX_KEYS} in total, is reached; revoke some"
+            )
         over = [key.id for key in self.by_id.values() if key.tenant == tenant and key.id not in valid]
         for number in over[:-MAX_TENANT_KEYS]:
             del self.by_id[number]
@@ -186,13 +188,17 @@ def read(path: Path) -> dict[str, Key]:
 def check(name: str, tenant: str, powers: Collection[Power], seconds: float | None) -> None:
     """Refuse a key that cannot be meant."""
     if not NAME_SHAPE.fullmatch(name):
-        raise BriefError(f"{printable(name[:80])!r} cannot be a key's name: letters, digits and . _ @ -, up to 64")
+        raise BriefError(f"{printable(name[:80])!r} is not a valid key name; use up to 64 letters, digits and . _ @ -")
     if not TENANT_SHAPE.fullmatch(tenant):
-        raise BriefError(f"{printable(tenant[:40])!r} cannot be a tenant's name: lower-case letters, digits, hyphens")
+        raise BriefError(
+            f"{printable(tenant[:40])!r} is not a valid tenant name; use lower-case letters, digits and hyphens"
+        )
     if not powers or not set(powers) <= POWERS:
-        raise BriefError(f"a key has one or more powers of {', '.join(sorted(POWERS))}")
+        raise BriefError(f"a key needs at least one power; the powers are {', '.join(sorted(POWERS))}")
     if seconds is not None and not 1 <= seconds <= 3650 * 86400:
-        raise BriefError("a key lasts for a second to ten years; without a time, until it is revoked")
+        raise BriefError(
+            "a key's lifetime is between one second and ten years; without one it lasts until it is revoked"
+        )
 
 
 def caller_of(key: Key) -> Caller:

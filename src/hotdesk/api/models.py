@@ -31,8 +31,8 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or "//" in model:
         return (
-            f"the model {shown!r} has an address, or none of the providers {', '.join(PROVIDERS)}; only this server's "
-            f"operator can allow it, by listing it in `[serve] models`; without one write {EXAMPLES}"
+            f"the model {shown!r} has an address, or a provider other than {', '.join(PROVIDERS)}; only this server's "
+            f"operator can allow it, in `[serve] models`; without an address write {EXAMPLES}"
         )
     return ""
 

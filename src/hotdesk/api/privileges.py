@@ -38,7 +38,9 @@ def give_up(settings: Config, *, dials: bool = False, ports: Collection[int] = (
     for folder in passable:
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     if len(os.listdir("/proc/self/task")) > 1:
-        raise HostError("a thread runs already that would keep its privileges; this is a defect of hotdesk")
+        raise HostError(
+            "cannot drop privileges: a thread is already running and would keep them; this is a bug in hotdesk"
+        )
     confine_reader(
         [*closed, settings.lib / "tenants"],
         [settings.run / "control", settings.run / "tenants"],

@@ -16,7 +16,7 @@ from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
 _Paced = Literal["rate", "calls"]
-ASKS: Mapping[_Paced, str] = {"rate": "asks", "calls": "calls its sandboxes"}
+ASKS: Mapping[_Paced, str] = {"rate": "requests", "calls": "calls to its sandboxes"}
 WORDS: Mapping[str, str] = {
     "desks": "desks at once",
     "jobs": "running jobs",
@@ -156,16 +156,16 @@ class Quotas:
         now = self.clock()
         bucket = self.buckets.setdefault((tenant, kind), Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
-            raise QuotaError(f"tenant {tenant} {ASKS[kind]} more than {rate:g} times a second; wait {wait:.1f} s", wait)
+            raise QuotaError(f"tenant {tenant} is limited to {rate:g} {ASKS[kind]} a second; wait {wait:.1f} s", wait)
 
 
 def _too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
     """Say what was asked for, what there is, and what helps."""
     what = WORDS[kind]
     if requested > most:
-        return f"{requested:.15g} {what} are more than tenant {tenant} may have at all, {most:.15g}; ask for less"
+        return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, {most:.15g}; request less"
     return (
-        f"tenant {tenant} has {has:.15g} of the {most:.15g} {what} it may have, and asks for {requested:.15g} more; "
+        f"tenant {tenant} uses {has:.15g} of its quota of {most:.15g} {what} and requests {requested:.15g} more; "
         "end some, or ask the operator for more"
     )
 
@@ -173,7 +173,7 @@ def _too_much(tenant: str, kind: str, has: float, requested: float, most: float)
 def read(name: str, table: object) -> QuotaLimits:
     """Read `[serve.quota]`: what every tenant may have, and below it tables of tenants that have more or less."""
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
+        raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
     usual = Quota(**read_settings(name, values, SETTINGS))
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}

@@ -1,4 +1,4 @@
-"""What a service manager hears of a server, as `sd_notify` says it: that it answers, and that it ends."""
+"""Tell the service manager, with `sd_notify`, that the server is ready and that it stops."""
 
 from __future__ import annotations
 

@@ -147,23 +147,25 @@ def read(table: object) -> Serving:
 def check(serving: Serving, has_keys: bool) -> Serving:
     """Refuse what must not listen, or cannot."""
     if serving.host == "localhost":
-        raise BriefError("host takes an address; for this machine alone 127.0.0.1")
+        raise BriefError("host must be an IP address; 127.0.0.1 serves this machine only")
     if serving.acme and not (serving.tls_port and serving.names):
         raise BriefError("ACME certifies names for TLS: set `names` and `tls_port`, or --name and --tls-port")
     if serving.tls_port and (serving.certificate is None or serving.private_key is None):
         raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE, or `[serve] acme`")
     if (serving.certificate or serving.private_key) and not serving.tls_port:
-        raise BriefError("a certificate is for TLS: say where with --tls-port N")
+        raise BriefError("a certificate needs a TLS port: add --tls-port N")
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
-            raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
+            raise BriefError(f"{name} is the sandbox domain, or a name below it; sandboxes need a separate domain")
     if serving.nodes and serving.identity is None:
         raise BriefError("nodes need an identity: `[serve] identity`, a folder that `hotdesk node enroll` wrote")
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
-        raise BriefError(f"volume_size takes 16M to 16T, not {serving.volume_size} bytes")
+        raise BriefError(f"volume_size must be 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
         if not serving.tls_port:
-            raise BriefError(f"{serving.host} is not loopback: keys would travel in the clear; add --tls-port and TLS")
+            raise BriefError(
+                f"{serving.host} is not loopback: keys would be sent unencrypted; add --tls-port with a certificate"
+            )
         if not has_keys:
             raise BriefError(f"{serving.host} is not loopback and there is no key yet: `hotdesk key new --name NAME`")
     return serving
@@ -194,11 +196,13 @@ def read_origins(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
-_HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
+FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("must be the path of a file or folder"), Path]
+_HOST_NAME = Annotated[
+    str, NAME_SHAPE, Otherwise("must be a lower-case host name without a port, such as desk.example.test")
+]
 SETTINGS: dict[str, Any] = {
     "host": Annotated[
-        str, lambda text: str(ip_address(text)), Otherwise("takes an address, as in 127.0.0.1 or 0.0.0.0")
+        str, lambda text: str(ip_address(text)), Otherwise("must be an IP address, such as 127.0.0.1 or 0.0.0.0")
     ],
     "port": count(0, 65535),
     "tls_port": count(0, 65535),
@@ -208,7 +212,7 @@ SETTINGS: dict[str, Any] = {
     "acme_email": Annotated[str, re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}"), Otherwise("takes a mail address")],
     "acme_port": count(1, 65535),
     "acme_ca": FILE,
-    "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
+    "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("must be a list of lower-case host names without ports")],
     "domain": _HOST_NAME,
     "egress": one_of(get_args(Egress)),
     "shutdown": one_of(get_args(_Shutdown)),
@@ -220,13 +224,13 @@ SETTINGS: dict[str, Any] = {
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],
     "models": Annotated[
-        list[str], Otherwise('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models
+        list[str], Otherwise('must be a list of models, such as ["anthropic:claude-sonnet-5"]'), read_models
     ],
     "log": one_of(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
     "base_images": dict[str, Annotated[str, as_name]],
     "registries": Annotated[
-        list[str], Otherwise('takes a list of registries, as in ["registry.example.com"]'), read_registries
+        list[str], Otherwise('must be a list of registries, such as ["registry.example.com"]'), read_registries
     ],
     "build_egress": one_of(get_args(Egress)),
     "build_cache": SIZE,

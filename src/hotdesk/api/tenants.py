@@ -71,7 +71,9 @@ class Tenants:
                 self.tasks.start_soon(self.revive, name)
             if isinstance(e, HotdeskError):
                 raise
-            raise HostError(f"tenant {name} has no keeper: {e.strerror}; see that its state directory is whole") from e
+            raise HostError(
+                f"the keeper of tenant {name} cannot be started: {e.strerror}; check its state directory"
+            ) from e
         self.failing.discard(name)
         return tenant
 

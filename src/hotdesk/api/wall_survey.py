@@ -1,4 +1,4 @@
-"""The walls of a running server's machine, surveyed again: one that was set up meanwhile is used without a restart."""
+"""Survey the walls of a running server's machine again: a new one is used without a restart."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class WallSurvey:
         try:
             found = await anyio.to_thread.run_sync(self.look, self.settings)
         except (HotdeskError, OSError) as e:
-            LOG.write("walls", f"the walls of this machine could not be surveyed: {e}")
+            LOG.write("walls", f"could not determine the walls of this machine: {e}")
             return
         before, self.walls.catalog = self.walls.catalog, found
         if before.list_available() != found.list_available():
-            LOG.write("walls", "this machine has other walls than before", available=",".join(found.list_available()))
+            LOG.write("walls", "the walls of this machine have changed", available=",".join(found.list_available()))
             self.changed()

@@ -1,4 +1,4 @@
-"""Which wall each tenant's desks stand behind: what the operator wrote, else the strongest there is.
+"""The wall of each tenant's desks: the operator's setting, or the strongest available.
 
 Tenants that do not trust each other must not share the host's kernel unless the operator says so. A caller may ask for
 more and never for less.
@@ -45,14 +45,14 @@ class TenantWalls:
             self.require_kernel(written)
         wall = self.catalog.choose("container", self.ceiling, written)
         if not (status := self.catalog.find(wall)).is_available:
-            raise WallError(f"{explain_missing(status)}; no weaker wall is used in its place")
+            raise WallError(f"{explain_missing(status)}; hotdesk does not fall back to a weaker wall")
         return wall
 
     def require_kernel(self, wall: str) -> None:
         """Refuse to put several tenants on the host's kernel unless the operator wrote that."""
         if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
             raise WallError(
-                f"this server has several tenants, and its strongest wall ({wall or 'none'}) has them share the host's "
+                f"this server has several tenants; with its strongest wall ({wall or 'none'}) they share the host's "
                 f"kernel; {REMEDY}"
             )
 
@@ -74,6 +74,6 @@ class TenantWalls:
 def read_tenants(name: str, table: object) -> dict[str, str]:
     """Read `[serve.tenants]`: a table for each tenant, with its wall."""
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is no table; write [{name}.NAME] and its settings below")
+        raise BriefError(f"setting {name} is not a table; write [{name}.NAME] and its settings below")
     found = {key: read_settings(f"{name}.{key}", each, {"wall": one_of(WALLS[1:])}) for key, each in table.items()}
     return {key: str(each["wall"]) for key, each in found.items() if "wall" in each}

@@ -64,7 +64,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
         narrow_steps(_read_steps(plan, text_of(arguments, "steps")), scope) if "steps" in arguments else None,
     )
     if amendment == Amendment(step):
-        raise BriefError("nothing is asked for; name hosts, grants, tools, check, makes or steps")
+        raise BriefError("the amendment is empty; name hosts, grants, tools, check, makes or steps")
     return replace(amendment, reason=text_of(arguments, "reason"))
 
 
@@ -73,9 +73,9 @@ def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
     try:
         data = loads(text or "[]", overflow=True)
     except StrictError as e:
-        raise BriefError(f"steps cannot be read: it is not JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
+        raise BriefError(f"steps is not valid JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
     if not isinstance(data, list) or len(data) > MOST_STEPS:
-        raise BriefError(f"steps cannot be read: it is no list of at most {MOST_STEPS}; write [{EXAMPLE_STEP}]")
+        raise BriefError(f"steps must be a list of at most {MOST_STEPS} steps; write [{EXAMPLE_STEP}]")
     now = {step.name: step for step in plan.steps}
     for index, each in enumerate(data):
         name = each.get("name") if isinstance(each, dict) and len(each) == 1 else None
@@ -89,7 +89,7 @@ def allowing(text: str) -> Rule:
     """Read a rule that admits something; for which step is not the worker's to say."""
     rule = parse_rule(text)
     if rule.verdict == "deny":
-        raise BriefError(f"rule {text[:200]!r}: it denies; ask only for where to go")
+        raise BriefError(f"rule {text[:200]!r}: deny rules cannot be requested; ask only for hosts to allow")
     return replace(rule, step="")
 
 
@@ -106,7 +106,7 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Col
         after = (*stays, *amendment.steps)
         _require_new_names([*plan.steps[: index + 1], *stays], amendment.steps)
     if index + 1 + len(after) > MOST_STEPS:
-        raise BriefError(f"the plan would have more than {MOST_STEPS} steps; ask for fewer")
+        raise BriefError(f"the amended plan would have more than {MOST_STEPS} steps; ask for fewer")
     rules = (rule_text(each) for each in select_rules(now.name, scope.rules) if each.verdict != "deny")
     hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
@@ -125,7 +125,9 @@ def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
     names = {step.name for step in stays}
     for step in steps:
         if step.name in names:
-            raise BriefError(f"the plan has a step {printable(step.name[:64])!r} already; name the new one otherwise")
+            raise BriefError(
+                f"the plan has a step {printable(step.name[:64])!r} already; give the new step another name"
+            )
         names.add(step.name)
 
 
@@ -172,7 +174,7 @@ def difference(old: Plan, new: Plan) -> tuple[str, ...]:
         lines += [f"{sign} {shown}: {fact}" for sign, fact in changes(before.get(name, EMPTY), step)]
     common = [name for name in before if name in after]
     if common != [name for name in after if name in before]:
-        lines.append("the steps stand in another order")
+        lines.append("the order of the steps changed")
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a plan, as far as code can say. Pure; each finding is a sentence for a model."""
+"""Audit a plan against its brief. Pure; each finding is a sentence for a model."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _format_rules(scope: Scope) -> str:
     """List the brief's rules, once for all steps."""
     rules = [f"`{printable(rule_text(each)[:_SHOWN_RULE_CHARS])}`" for each in scope.rules[:_SHOWN_RULES]]
     rest = len(scope.rules) - _SHOWN_RULES
-    return ", ".join([*rules, *([f"and {rest} more"] if rest > 0 else [])]) or "none, so no step goes anywhere"
+    return ", ".join([*rules, *([f"and {rest} more"] if rest > 0 else [])]) or "none, so no step has network access"
 
 
 def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
@@ -74,11 +74,11 @@ def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
     for name, times in Counter(step.name for step in plan.steps).items():
         shown = printable(name[:64])
         if times > 1:
-            yield f"{times} steps are called {shown!r}; permissions go by name. Give each step its own."
+            yield f"{times} steps are called {shown!r}; permissions are assigned by name. Give each step its own name."
         if not name or not STEP_SHAPE.fullmatch(name):
-            yield f"{shown!r} is no name for a step. Use letters, digits, `.`, `_` and `-`, at most 64 of them."
+            yield f"{shown!r} is not a valid step name. Use at most 64 letters, digits, `.`, `_` and `-`."
         if name in OURS:
-            yield f"A step cannot be called {shown!r}: the job itself has one of that name. Choose another."
+            yield f"A step cannot be called {shown!r}: this name is reserved for the job itself. Choose another."
 
 
 def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
     for name in step.tools or ():
         if not any(matches(each, (name,)) for each in allowed):
             exists = any(matches(each.name, (name,)) for each in tools)
-            why = "the brief does not allow that tool" if exists else "there is no such tool"
+            why = "the brief does not allow that tool" if exists else "that tool does not exist"
             yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
 
 
@@ -106,7 +106,7 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
     """Check one place it goes to."""
     shown = repr(rule_text(rule))
     if rule.verdict == "deny":
-        yield f"{shown} denies. A plan lists only where a step goes; leave it out."
+        yield f"{shown} is a deny rule. A plan lists only the hosts a step uses; leave it out."
     elif rule.step not in ("", step.name):
         yield f"{shown} is for another step. List it there, or leave `step=` out."
     elif within(rule, select_rules(step.name, scope.rules)) is None:
@@ -114,8 +114,7 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
         yield f"{shown} {_OUTSIDE}. {explain(rule, step, scope, names)}"
     elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
         yield (
-            f"{shown} writes without saying what. Name the methods and the path of each write, "
-            f"as in 'POST {rule.host}/orders'."
+            f"{shown} allows any write. Name the methods and the path of each write, as in 'POST {rule.host}/orders'."
         )
 
 
@@ -180,7 +179,7 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
     if len(step.actions) < 2:
         yield "a `choose` step needs two actions or more to choose from."
     if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
-        yield "two of its actions have one name, or one has none. Give each its own."
+        yield "two of its actions have the same name, or one has no name. Give each its own name."
     usable = {each.name: each for each in tools if matches(each.name, job.tools or ("*",))}
     for each in step.actions:
         if each.tool not in usable:
@@ -192,7 +191,7 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
         try:
             usable[each.tool].check(each.arguments)
         except ToolArgumentError as e:
-            yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
+            yield f"the action {printable(each.name[:64])!r} is malformed: {e}"
 
 
 def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
@@ -201,9 +200,9 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     if step.keeps and index == 0:
         yield "it is the first step, so there is nothing to keep. Set `keeps` to false."
     if step.keeps and step.desk == "fresh":
-        yield "it keeps what the step before left running, and has a fresh desk: it cannot have both."
+        yield "it keeps the programs of the step before, but asks for a fresh desk. Choose one of the two."
     if step.live and step.desk == "fresh":
-        yield "it makes live state at a desk that is gone when it ends. Leave `desk` empty, or make a file."
+        yield "it makes live state at a desk that is burnt when the step ends. Leave `desk` empty, or make a file."
     soiled = any(soils(plan, earlier, job) for earlier in range(index))
     if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
@@ -220,9 +219,9 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
         return
     there = f"There are: {format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
     if step.wall not in NAMES[1:]:
-        yield f"there is no wall {printable(step.wall[:64])!r}. {there}"
+        yield f"unknown wall {printable(step.wall[:64])!r}. {there}"
     elif not job.walls.is_weaker(step.wall, job.wall) and (missing := job.walls.find(step.wall)).missing:
-        yield f"{explain_missing(missing)}; no weaker wall is used in its place. {there}"
+        yield f"{explain_missing(missing)}; hotdesk does not fall back to a weaker wall. {there}"
 
 
 def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
@@ -230,7 +229,7 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     step, first = plan.steps[index], first_of_desk(plan, index)
     secret = bool(select_grants(step, job.scope))
     if secret and any(below(path, MEMORY) for path in step.files):
-        yield f"it has secrets, so it gets nothing of {MEMORY}/. Read it in an earlier step without secrets."
+        yield f"it has secrets, so it cannot read {MEMORY}/. Read it in an earlier step without secrets."
     stays = plan.steps[first].desk == "same" and any(may_have_memory(each, job) for each in plan.steps)
     if secret and (stays or any(has_memory(plan, place, job) for place in range(first, index))):
         yield (
@@ -238,10 +237,10 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
             "name the files it needs in `files`."
         )
     if any(below(path, MEMORY) for path in step.makes):
-        yield f"nothing can be made in {MEMORY}/; workers keep files for later jobs with the tool keep_file."
+        yield f"steps cannot write to {MEMORY}/; workers store files for later jobs with the tool keep_file."
     fixed = [step.check, step.program, *(str(dict(each.arguments)) for each in step.actions)]
     if any(_NAMES_MEMORY.search(text) for text in fixed):
-        yield f"its check, program or actions use {MEMORY}/, which anybody may have written. Leave that to a worker."
+        yield f"its check, program or actions use {MEMORY}/, whose content is untrusted. Let a worker read it instead."
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
@@ -251,15 +250,15 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
         for path in (*step.files, *step.makes):
             if not _is_path(path):
                 yield (
-                    f"Step {printable(step.name[:64])!r}: {printable(path[:80])!r} is no path below the home folder. "
+                    f"Step {printable(step.name[:64])!r}: {printable(path[:80])!r} is not a path in the home folder. "
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
             if _is_path(path) and not any(below(path, each) or below(each, path) for each in there):
                 yield (
-                    f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is no input and which "
-                    f"no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step that "
-                    "makes it."
+                    f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is not an input and "
+                    f"which no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step "
+                    "that makes it."
                 )
         there += step.makes
 
@@ -294,7 +293,7 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
     if len(scope.rules) <= MOST_RULES and len(scope.grants) <= MOST_GRANTS:
         return []
     return [
-        f"The plan comes to {len(scope.rules)} rules and {len(scope.grants)} grants, step by step; a door takes "
+        f"The steps of the plan have {len(scope.rules)} rules and {len(scope.grants)} grants in total; the limits are "
         f"{MOST_RULES} and {MOST_GRANTS}. Join steps that go to the same hosts."
     ]
 

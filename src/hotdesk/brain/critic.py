@@ -20,12 +20,12 @@ _MOST_FINDINGS = 10
 _LONGEST_FINDING = 500
 FINDINGS = Tool(
     "findings",
-    "Say what is wrong with the plan; an empty list if nothing is.",
+    "Report the faults of the plan; an empty list if there are none.",
     (
         Parameter(
             "findings",
             "texts",
-            "a sentence each: which step, what, what instead",
+            "one sentence each: which step, what is wrong, what to do instead",
             required=True,
             longest=_LONGEST_FINDING,
         ),
@@ -58,7 +58,7 @@ class Critic:
         if self.reviews >= REVIEWS:
             return ()
         self.reviews += 1
-        before = f"\n\nOf an earlier version you said:\n{lines(self.earlier)}" if self.earlier else ""
+        before = f"\n\nAbout an earlier version you wrote:\n{lines(self.earlier)}" if self.earlier else ""
         prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with it?"
         thinking = Thinking(
             self.ask, self.log, words("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window

@@ -1,4 +1,4 @@
-"""A step whose program is part of the plan: nobody thinks while it runs, and nobody reads what it says."""
+"""A step with a fixed program from the plan: no model runs or reads its output."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
     if not observation.ok:
         return StepOutcome(False, "its program failed", "its program failed")
     lacking = await stage.lacking()
-    return StepOutcome(not lacking, lacking or "its program ended well", "it did not leave what it promised")
+    return StepOutcome(not lacking, lacking or "its program succeeded", "it did not leave the promised files")

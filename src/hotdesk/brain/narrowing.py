@@ -103,7 +103,7 @@ def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str
         return f"The brief allows this step nothing at {rule.host}. Leave it out."
     best = max(near, key=lambda each: _count_common(each, rule))
     differences = "; ".join(_compare(best, rule)) or "it is wider"
-    return f"The closest rule of the brief is `{rule_text(best)}`: {differences}. List only what lies inside that rule."
+    return f"The closest rule of the brief is `{rule_text(best)}`: {differences}. List only what that rule covers."
 
 
 def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
@@ -143,7 +143,7 @@ def _count_common(brief: Rule, rule: Rule) -> int:
 def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
     """Say in which parts a rule lies outside one of the brief's."""
     if brief.tunnel != rule.tunnel:
-        yield "it is a tunnel" if brief.tunnel else "it is no tunnel"
+        yield "it is a tunnel" if brief.tunnel else "it is not a tunnel"
         return
     if not covers_host(brief.host, rule.host):
         yield f"it is for the host {brief.host}"

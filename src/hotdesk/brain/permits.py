@@ -195,18 +195,24 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         yield Stake("secret", f"uses the secret {grant.secret} at {domain_first(grant.host, grant.host)}", grant=grant)
     for rule in rules:
         if rule.tunnel:
-            yield Stake("tunnel", f"passes TLS unread: {domain_first(rule.host, rule_text(rule))}", rule)
+            yield Stake(
+                "tunnel",
+                f"opens a TLS tunnel that the door cannot read: {domain_first(rule.host, rule_text(rule))}",
+                rule,
+            )
     for rule in rules:
         if writes(rule) and not rule.tunnel:
             signed_in, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
-            yield Stake("write", f"may write{'' if signed_in else ' as nobody'}: {text}", rule, signed_in=signed_in)
+            yield Stake(
+                "write", f"may write{'' if signed_in else ' without signing in'}: {text}", rule, signed_in=signed_in
+            )
     for rule in rules:
         if rule.private or is_address(rule.host):
             yield Stake("private", f"reaches a private network: {rule_text(rule)}", rule)
     if grants and step.desk == "same":
         yield Stake("foreign", "stays at a desk that may have read foreign content, though it has secrets")
     if grants and step.keeps:
-        yield Stake("processes", "goes on with the processes of the step before, though it has secrets")
+        yield Stake("processes", "continues with the processes of the step before, though it has secrets")
     if step.tools is not None and matches(AS_ROOT, step.tools):
         yield Stake("root", "may install packages, as root where the desk has root")
 

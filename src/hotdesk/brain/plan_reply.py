@@ -19,7 +19,7 @@ from hotdesk.tool import Parameter, Tool, text_of
 
 PLAN = Tool(
     "plan",
-    "Give the plan: JSON with `steps` and, if you like, `thoughts` that explain it.",
+    "Submit the plan: JSON with `steps` and, optionally, `thoughts` that explain it.",
     (Parameter("plan", "text", "the plan as JSON", required=True, longest=MAX_PLAN_CHARS),),
     example={"plan": EXAMPLE},
 )
@@ -41,7 +41,7 @@ def plan_text(reply: Reply) -> str:
     calls = [call for call in reply.calls if call.tool == PLAN.name]
     if not calls:
         if "{" not in reply.text:
-            raise PLAN.refuse("no plan was given; there is no other tool while planning")
+            raise PLAN.refuse("no plan was submitted; `plan` is the only tool while planning")
         return reply.text
     arguments = calls[-1].arguments
     inner = (
@@ -51,7 +51,7 @@ def plan_text(reply: Reply) -> str:
         try:
             return json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise PLAN.refuse("the plan is no plain JSON") from None
+            raise PLAN.refuse("the plan is not plain JSON") from None
     return text_of(PLAN.check(arguments), "plan")
 
 

@@ -99,7 +99,7 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
     rounds = f"{rounds_left} round{'' if rounds_left == 1 else 's'} left"
     return (
         f"The plan is not accepted yet ({rounds}):\n{lines(findings)}\n"
-        "Give the whole plan again, corrected, with the tool `plan`."
+        "Submit the whole corrected plan again with the tool `plan`."
     )
 
 
@@ -107,7 +107,7 @@ def _advise(remarks: Sequence[str]) -> str:
     """Say what a reviewer suggests."""
     return (
         f"The plan keeps within the brief. A reviewer suggests:\n{lines(remarks)}\n"
-        "Follow what makes the work better. Give the whole plan again with the tool `plan`, changed or not."
+        "Adopt what improves the work. Submit the whole plan again with the tool `plan`, changed or not."
     )
 
 
@@ -133,7 +133,7 @@ def describe(task: PlanningTask) -> str:
         ("Inputs, in the home folder", task.inputs),
         *([("Left by earlier jobs, in the home folder; " + _MEMORY_RULE, task.memory)] if task.memory else []),
         ("Deliverables", task.deliverables),
-        ("Where the brief lets a desk go", task.rules),
+        ("Network rules of the brief", task.rules),
         ("Secrets the brief grants", task.grants),
         ("Tools", tools),
         ("The desk", (task.desk,)),

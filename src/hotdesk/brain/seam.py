@@ -1,4 +1,4 @@
-"""What a brain is: it plans, and takes each step at a stage it is given."""
+"""The seam of brains: plan, and carry out each step at a stage."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class StepOutcome:
     done: bool
     summary: str
     """What the next steps should know; or why it could not be done. A worker's or a desk's words."""
-    why: str = "it failed"
+    why: str = "the step failed"
     """Why it could not be done, in our words: these are written down for ever."""
 
 

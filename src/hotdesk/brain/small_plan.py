@@ -1,4 +1,4 @@
-"""The plan of a small brief, made by code: there is nothing to divide, so no model is asked."""
+"""The plan of a small brief, built by code without a model."""
 
 from __future__ import annotations
 

@@ -119,10 +119,10 @@ class Eyes:
                     reply = await self.model.tell(client, picture, media, question)
         except Exception as e:  # noqa: BLE001 - whatever a library raises, nobody looked
             why = f"{type(e).__name__}: {printable(str(e))[:300]}"
-            reply = Reply(f"the model {self.model.model} could not be asked: {why}", stop="refused")
+            reply = Reply(f"the model {self.model.model} could not be called: {why}", stop="refused")
         else:
             if not reply.text.strip():
-                reply = replace(reply, text=f"the model {self.model.model} answered nothing", stop="refused")
+                reply = replace(reply, text=f"the model {self.model.model} sent an empty reply", stop="refused")
         usage = self.prices.price_usage(replace(reply.usage, up=sum(sent)), self.name)
         return replace(reply, usage=usage, model=self.name)
 
@@ -142,5 +142,5 @@ def vision(name: str, prices: Prices | None = None) -> Eyes:
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:
         shown = printable(name[:80])
-        raise BriefError(f"{shown!r} names no model; write {' or '.join(f'{maker}:MODEL' for maker in MAKERS)}")
+        raise BriefError(f"{shown!r} is not a model name; write {' or '.join(f'{maker}:MODEL' for maker in MAKERS)}")
     return Eyes(MAKERS[maker](model), prices)

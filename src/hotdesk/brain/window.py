@@ -1,4 +1,4 @@
-"""How a model's window is shared out: what is told every time, the conversation, the reply. Pure."""
+"""Divide a model's window between instructions, conversation and reply. Pure."""
 
 from __future__ import annotations
 

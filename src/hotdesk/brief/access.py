@@ -23,7 +23,9 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     read_list(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
-        raise names.make_error(f"names is no table of at most {MOST_NAMES}; write {example(names, 'names')}")
+        raise names.make_error(
+            f"names must be a table of at most {MOST_NAMES} entries; write {example(names, 'names')}"
+        )
     if not rules.value and not grants.value and not names.value:
         return CLOSED
     try:

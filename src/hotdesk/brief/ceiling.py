@@ -63,17 +63,17 @@ def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[st
     if lax(job.approve) < lax(ceiling.approve):
         yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'
     if job.scope.names:
-        yield "only the operator says where a name leads; have it written to `[door] names` and leave names out"
+        yield "only the operator may map host names; leave names out, and ask for an entry in `[door] names`"
 
 
 def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
-            yield f"the secret {secret} may not be granted, {only(ceiling.grants)}; leave it out, or ask the operator"
+            yield f"the secret {secret} may not be granted ({only(ceiling.grants)}); leave it out, or ask the operator"
     for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
         if not admits(model, ceiling.models):
-            yield f"the model {model} may see nothing of here, {only(ceiling.models)}; name another"
+            yield f"the model {model} may not be used here ({only(ceiling.models)}); name another"
 
 
 def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
         most: float | None = getattr(ceiling, name)
         if most is not None and amount is not None and not 0 <= amount <= most:
             key = name if name == "seconds" else f"budget.{name}"
-            yield f"{amount:.15g} {name} are more than {most:.15g}; write {key} = {most:.15g} or less"
+            yield f"{amount:.15g} {name} exceed the limit of {most:.15g}; write {key} = {most:.15g} or less"
 
 
 def admits(name: str, patterns: Iterable[str] | None) -> bool:
@@ -109,7 +109,7 @@ def matches(name: str, pattern: str) -> bool:
 
 def only(patterns: Iterable[str] | None) -> str:
     """Write what is allowed."""
-    return f"only {listed}" if (listed := ", ".join(patterns or ())) else "none is"
+    return f"allowed: {', '.join(patterns or ()) or 'none'}"
 
 
 def lax(approve: str) -> int:

@@ -1,4 +1,4 @@
-"""What a brief asks for, and what it begins with."""
+"""Read the goal, inputs and deliverables of a brief."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_goal(field: BriefValue) -> str:
         or not 0 < len(field.value.strip()) <= _LONGEST_GOAL
     ):
         raise field.make_error(
-            f"the goal is no text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}"
+            f"goal must be a text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}"
         )
     return field.value.strip()
 
@@ -42,7 +42,7 @@ def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     for each in fields.read_list(field, "inputs", _MOST_FILES):
         name, written = _drive_input(each) if each.value.startswith(DRIVE) else _file_input(each, folder)
         if name in found:
-            raise each.make_error(f"two inputs are called {name!r}; name each once")
+            raise each.make_error(f"two inputs are called {name!r}; list each once")
         found[name] = written
     return tuple(found.values())
 
@@ -52,7 +52,7 @@ def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     path = fields.path(field)
     place = folder / path
     if path.startswith(ITEM):
-        raise field.make_error(f"an input cannot begin with {ITEM!r}; give the file another name")
+        raise field.make_error(f"an input name must not start with {ITEM!r}; give the file another name")
     if not place.is_file() and not place.is_dir():
         raise field.make_error(f"the input {path!r} is not a file or a folder next to the brief; copy it there")
     if not place.resolve().is_relative_to(folder.resolve()):
@@ -64,12 +64,12 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
-        raise field.make_error(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
+        raise field.make_error(f"{printable(version[:80])!r} is not a version; write it like '{DRIVE}orders.csv@3'")
     path = fields.path(replace(field, value=name))
     if is_inside(path, MEMORY):
         raise field.make_error(
-            f"{path!r} is what a worker left for later jobs, and is offered by `memory` only; to use it as an input, "
-            "look at it and put it into the drive under another name"
+            f"{path!r} was stored by a worker for later jobs and is available through `memory` only; to use it as "
+            "an input, review it and store it in the drive under another name"
         )
     return path, f"{DRIVE}{path}{at}{version}"
 
@@ -79,7 +79,9 @@ def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple
     paths = [("inputs", locate_input(name)) for name in inputs] + [("deliverables", each.path) for each in items]
     for key, path in paths:
         if is_inside(path, MEMORY):
-            raise brief.get(key).make_error(f"{MEMORY}/ has what earlier jobs left; give {path!r} another path")
+            raise brief.get(key).make_error(
+                f"{MEMORY}/ is reserved for files of earlier jobs; give {path!r} another path"
+            )
 
 
 def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
@@ -88,7 +90,7 @@ def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
     for each in fields.read_list(field, "deliverables", _MOST_FILES, "tables", (dict,)):
         one = _read_deliverable(each)
         if any(is_inside(one.path, other.path) or is_inside(other.path, one.path) for other in found):
-            raise each.get("path").make_error(f"two deliverables are at {one.path!r}; give each a path of its own")
+            raise each.get("path").make_error(f"two deliverables have the path {one.path!r}; give each its own path")
         found.append(one)
     if not found:
         raise field.make_error(f"deliverables is empty; write {example(field, 'deliverables')}")
@@ -109,7 +111,7 @@ def _read_deliverable(item: BriefValue) -> Deliverable:
     suffix = PurePosixPath(path).suffix[1:].lower()
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
-        raise kind.make_error(f"kind is no word such as a suffix; write {item.write('kind', 'xlsx')}")
+        raise kind.make_error(f"kind must be one word, such as a file suffix; write {item.write('kind', 'xlsx')}")
     return Deliverable(path, kind.value, _read_checks(item, kind.value), _read_active(item))
 
 
@@ -119,7 +121,9 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
     names = active.value
     if not isinstance(names, list) or not all(isinstance(each, str) and _KIND_SHAPE.fullmatch(each) for each in names):
         instead = item.write("active", ["macros", "external-links"])
-        raise active.make_error(f"active is no list of what the file may do beyond being read; write {instead}")
+        raise active.make_error(
+            f"active must be a list of the kinds of active content the file may have; write {instead}"
+        )
     return tuple(names)
 
 
@@ -129,19 +133,17 @@ def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
         return _several_checks(item, item.get("checks"))
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
-        raise item.make_error(
-            f"nothing says how {item.value['path']!r} is checked; write {one}, or {none} for not at all"
-        )
+        raise item.make_error(f"{item.value['path']!r} has no check; write {one}, or {none} to skip checking")
     return (_read_check(item, item.get("check", kind)),)
 
 
 def _several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
-        raise checks.make_error("a deliverable has checks, or check and expect, not both; move those into checks")
+        raise checks.make_error("a deliverable has either checks, or check and expect; move both into checks")
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
     if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
-        raise checks.make_error(f"checks is no list of at most {_MOST_CHECKS} tables; write {instead}")
+        raise checks.make_error(f"checks must be a list of at most {_MOST_CHECKS} tables; write {instead}")
     for each in checks.each():
         each.table("a check", ("check", "expect"), instead)
     return tuple(_read_check(each, each.get("check")) for each in checks.each())
@@ -152,9 +154,11 @@ def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):
         raise expect.make_error(
-            f"expect is no table of what the check shall find; write {item.write('expect', {'rows': 5})}"
+            f"expect must be a table of what the check requires; write {item.write('expect', {'rows': 5})}"
         )
     for key, value in expect.value.items():
         if not is_json_value(value) or not is_json_value(key):
-            raise expect.get(key).make_error("expect holds a date, no number, or no text in UTF-8; write it as a text")
+            raise expect.get(key).make_error(
+                "expect contains a date, an invalid number or text that is not UTF-8; write it as a text"
+            )
     return RequiredCheck(fields.name(check, "check", "xlsx"), expect.value)

@@ -19,10 +19,10 @@ def read_list(
 ) -> list[BriefValue]:
     """Read a list of texts, or of what else is meant."""
     if not isinstance(field.value, list) or len(field.value) > most:
-        raise field.make_error(f"{key} is no list of at most {most} {what}; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a list of at most {most} {what}; write {example(field, key)}")
     for each in field.each():
         if not isinstance(each.value, kinds):
-            raise each.make_error(f"{key} is a list of {what}; write {example(field, key)}")
+            raise each.make_error(f"{key} must be a list of {what}; write {example(field, key)}")
     return field.each()
 
 
@@ -30,7 +30,7 @@ def name(field: BriefValue, key: str, instead: str) -> str:
     """Read the name of an image or a check."""
     if not isinstance(field.value, str) or not NAME_SHAPE.fullmatch(field.value):
         remedy = field.write(key, instead)
-        raise field.make_error(f"{key} is no name of small letters, digits, `_` and `-`; write {remedy}")
+        raise field.make_error(f"{key} must be a name of lower-case letters, digits, `_` and `-`; write {remedy}")
     return field.value
 
 
@@ -39,7 +39,7 @@ def path(field: BriefValue) -> str:
     found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
         shown = printable(str(field.value)[:80])
-        raise field.make_error(f"{shown!r} is no path below a folder; write it like 'out/report.xlsx'")
+        raise field.make_error(f"{shown!r} is not a relative path; write it like 'out/report.xlsx'")
     return str(found)
 
 
@@ -50,7 +50,7 @@ def number(table: BriefValue, key: str, least: float, most: float) -> float | No
     if not table.has(last):
         return None
     if isinstance(field.value, bool) or not isinstance(field.value, int | float) or not least <= field.value <= most:
-        raise field.make_error(f"{key} is no number from {least:.15g} to {most:.15g}; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a number from {least:.15g} to {most:.15g}; write {example(field, key)}")
     return field.value
 
 
@@ -59,7 +59,7 @@ def count(table: BriefValue, key: str, most: int) -> int | None:
     found = number(table, key, 1, most)
     if isinstance(found, float):
         field = table.get(key.rpartition(".")[2])
-        raise field.make_error(f"{key} is no whole number; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a whole number; write {example(field, key)}")
     return found
 
 
@@ -72,5 +72,5 @@ def size(table: BriefValue, key: str, default: int, least: int) -> int:
         found = None
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= MOST_BYTES:
         bounds = f"{least // MIB}M to {MOST_BYTES // GIB}G"
-        raise field.make_error(f"{key} is no size from {bounds}; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a size from {bounds}; write {example(field, key)}")
     return found

@@ -107,7 +107,7 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         return replace(grant, places=(*grant.places, _read_place(name, value)))
     if word == "swap":
         if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
-            raise ValueError("`swap` stands behind the place it is for, as in `bearer swap`")
+            raise ValueError("`swap` must follow a place, as in `bearer swap`")
         return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
     if equals and (listed := LISTS.get(name)):
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
@@ -146,17 +146,17 @@ def _read_place(kind: str, value: str) -> SecretPlace:
 def canonicalize_grant(grant: Grant) -> Grant:
     """Check each field of a grant, and give it in canonical form."""
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
-        raise ValueError("a secret's name is of small letters, digits and `-`, 64 at most")
+        raise ValueError("a secret name has at most 64 lower-case letters, digits and `-`")
     if grant.port is None:
-        raise ValueError("it has no port")
+        raise ValueError("the port is not a number from 1 to 65535")
     number("port", grant.port, int, 1, 65535)
     number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
     for flag in (grant.foreign, grant.identity):
         one_of("flag", flag, (True, False))
     if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
-        raise ValueError("env is no name for a variable, or one the system uses itself")
+        raise ValueError("env is not a valid variable name, or is reserved for the system")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
-        raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
+        raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
     return replace(
         grant,
         host=because("host", grant.host, _exact_host),
@@ -177,14 +177,14 @@ def _is_variable(name: str) -> bool:
 def _exact_host(text: str) -> str:
     """Give the one host a secret is for."""
     if "*" in text or "/" in text:
-        raise ValueError("is a pattern; a secret goes to one host, written out")
+        raise ValueError("is a pattern; a secret needs one exact host name")
     return canonicalize_host(text if text.startswith("[") or not is_address(text) else bracket_ipv6(text))
 
 
 def _check_fields(names: object) -> tuple[str, ...]:
     """Give the fields of answers, each once."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
-        raise ValueError("the fields are no list of names")
+        raise ValueError("the fields must be a list of names")
     for name in names:
         _check_name(name)
     return tuple(dict.fromkeys(names))
@@ -193,7 +193,7 @@ def _check_fields(names: object) -> tuple[str, ...]:
 def _check_places(places: object) -> tuple[SecretPlace, ...]:
     """Check places; the same one twice is a mistake."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
-        raise ValueError("the places are no list of places")
+        raise ValueError("the places must be a list of places")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
         raise ValueError("a place is listed twice")
@@ -203,14 +203,14 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
 def _check_place(place: object) -> SecretPlace:
     """Check one place, and give it in canonical form."""
     if not isinstance(place, SecretPlace):
-        raise ValueError("a place is none")
+        raise ValueError("a place is malformed")
     one_of("place", place.kind, get_args(PlaceKind))
     one_of("swap", place.swap, (True, False))
     _check_around(place)
     if place.kind in PINNED:
         return _check_pin(place)
     if (place.method, place.path) != ("", ""):
-        raise ValueError(f"{place.kind} goes with every request; it takes no method and no path")
+        raise ValueError(f"{place.kind} is sent with every request; it takes no method and no path")
     if place.kind in ("bearer", "basic"):
         if place.name != "":
             raise ValueError(f"{place.kind} takes no name")
@@ -218,7 +218,9 @@ def _check_place(place: object) -> SecretPlace:
     if not isinstance(place.name, str) or not _TOKEN_SHAPE.fullmatch(place.name):
         raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in header=X-Api-Key")
     if place.kind == "header" and _is_framing(place.name):
-        raise ValueError(f"the header {place.name} says how a message is sent; use cookie= for a cookie, or another")
+        raise ValueError(
+            f"the header {place.name} is reserved for HTTP itself; use another header, or cookie= for a cookie"
+        )
     return place
 
 
@@ -241,10 +243,10 @@ def _is_framing(name: str) -> bool:
 def _check_headers(names: object) -> tuple[str, ...]:
     """Give the headers a desk may send, each once and in lower case."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
-        raise ValueError(f"allow-header takes names of headers, {MOST_FIELDS} at most")
+        raise ValueError(f"allow-header takes at most {MOST_FIELDS} header names")
     for name in names:
         if not isinstance(name, str) or not _TOKEN_SHAPE.fullmatch(name):
-            raise ValueError("allow-header needs a header's name, as in allow-header=X-Tenant")
+            raise ValueError("allow-header needs a header name, as in allow-header=X-Tenant")
         if _is_framing(name) or name.lower() == "authorization":
             raise ValueError(f"the header {name} cannot be allowed; `foreign` lets a desk use credentials of its own")
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
@@ -256,7 +258,9 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
         raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
-        raise ValueError(f"{place.kind} is for one exact path; a pattern would let the desk choose where it shows")
+        raise ValueError(
+            f"{place.kind} needs one exact path; a pattern would let the desk choose where the secret appears"
+        )
     return replace(
         place, path=because("path", place.path, canonicalize_path), swap=place.swap or place.kind in ("form", "json")
     )
@@ -265,4 +269,4 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 def _check_name(name: object) -> None:
     """Refuse what is no printable name."""
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
-        raise ValueError("a field's name is empty, too long, or holds what cannot be seen")
+        raise ValueError("a field name is empty, too long, or contains invisible characters")

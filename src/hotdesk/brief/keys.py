@@ -1,4 +1,4 @@
-"""What a brief has, and an example of each: the remedy of every complaint."""
+"""The keys of a brief with an example of each, for error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With what a brief has its job done, and how far it may go."""
+"""Read the limits of a brief: tools, wall, size, budget, approvals, models."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
     field = brief.get("tools", [])
     tools = fields.read_list(field, "tools", _MOST_TOOLS)
     if brief.has("tools") and not tools:
-        raise field.make_error(f"without a tool nothing can be done; write {example(field, 'tools')}")
+        raise field.make_error(f"tools is empty, so the worker could do nothing; write {example(field, 'tools')}")
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = printable(each.value[:80])
-            raise each.make_error(f"{shown!r} is no tool, nor how several begin; write {example(field, 'tools')}")
+            raise each.make_error(
+                f"{shown!r} is neither a tool nor the prefix of several; write {example(field, 'tools')}"
+            )
     return tuple(each.value for each in tools)
 
 
@@ -51,11 +53,11 @@ def read_wall(field: BriefValue) -> str:
         case "local" if os.environ.get(SWITCH) == "1":
             return "local"
         case "local":
-            why = f"local is no wall and exists for tests, with {SWITCH}=1"
+            why = f"wall must not be local, which does not isolate; tests enable it with {SWITCH}=1"
         case str(name) if name in WALLS:
             return name
         case _:
-            why = f"wall is none of {', '.join(WALLS[1:])}"
+            why = f"wall must be one of {', '.join(WALLS[1:])}"
     raise field.make_error(f"{why}; write {example(field, 'wall')}")
 
 
@@ -65,7 +67,7 @@ def read_sensitive_wall(brief: BriefValue) -> str:
         return ""
     field = brief.get("sensitive_wall")
     if not isinstance(field.value, str) or field.value not in WALLS[1:]:
-        why = f"sensitive_wall is none of {', '.join(WALLS[1:])}"
+        why = f"sensitive_wall must be one of {', '.join(WALLS[1:])}"
         raise field.make_error(f"{why}; write {example(field, 'sensitive_wall')}")
     return field.value
 
@@ -118,14 +120,16 @@ def read_wait(field: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
     if seconds is None or not 1 <= seconds <= _MOST_WAIT:
-        raise field.make_error(f"wait is no time from 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
+        raise field.make_error(f"wait must be 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
     return seconds
 
 
 def read_approve(field: BriefValue) -> Approve:
     """Read who admits the plan."""
     if not isinstance(field.value, str) or field.value not in get_args(Approve):
-        raise field.make_error(f"approve is none of {', '.join(get_args(Approve))}; write {example(field, 'approve')}")
+        raise field.make_error(
+            f"approve must be one of {', '.join(get_args(Approve))}; write {example(field, 'approve')}"
+        )
     return cast(Approve, field.value)
 
 
@@ -134,7 +138,7 @@ def read_models(brief: BriefValue) -> Models:
     field = brief.get("models", {})
     field.table("models", ("plan", "act"), example(field, "models"))
     if brief.has("models") and not field.has("plan"):
-        raise field.make_error(f"models names nobody to plan; write {example(field, 'models.plan')}")
+        raise field.make_error(f"models has no plan model; write {example(field, 'models.plan')}")
     return Models(*(several(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
 
 
@@ -144,7 +148,9 @@ def several(field: BriefValue) -> tuple[str, ...]:
         return (_read_model(field),)
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
         instead = example(field, "models.plan")
-        raise field.make_error(f"{field.where[-1]} is no model nor a list of 1 to {_MOST_MODELS}; write {instead}")
+        raise field.make_error(
+            f"{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models; write {instead}"
+        )
     return tuple(dict.fromkeys(_read_model(each) for each in field.each()))
 
 
@@ -161,5 +167,5 @@ def _read_model(field: BriefValue) -> str:
         key = ".".join(part for part in field.where if isinstance(part, str))
         shown = printable(str(field.value)[:80])
         remedy = field.write(key, KEYS["look"])
-        raise field.make_error(f"{shown!r} is no model of {', '.join(PROVIDERS)}; write {remedy}")
+        raise field.make_error(f"{shown!r} is not a model of {', '.join(PROVIDERS)}; write {remedy}")
     return name

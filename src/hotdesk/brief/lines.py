@@ -1,4 +1,4 @@
-"""On which line each value of a TOML or JSON text stands: their parsers do not say."""
+"""Find the line of each value in a TOML or JSON text, which their parsers do not report."""
 
 from __future__ import annotations
 
@@ -170,7 +170,9 @@ class Scan:
     def limit(self, depth: int) -> None:
         """Refuse what lies so deep that parsers take long, or fail."""
         if depth > MAX_DEPTH:
-            raise ValueError(f", line {self.line()}: more than {MAX_DEPTH} lie in each other here; a brief is flat")
+            raise ValueError(
+                f", line {self.line()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a brief is flat"
+            )
 
     def skip(self) -> None:
         """Go past blanks, line breaks and comments."""

@@ -47,7 +47,9 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
         with file.open("rb") as source:
             data = source.read(MAX_BRIEF_BYTES + 1)
     except OSError as e:
-        raise BriefError(f"the brief {printable(str(file))} cannot be read: {e.strerror}; name it or its folder") from e
+        raise BriefError(
+            f"the brief {printable(str(file))} cannot be read: {e.strerror}; pass the path of a brief or its folder"
+        ) from e
     form: Form = "json" if file.suffix == ".json" else "toml"
     try:
         return parse_job(data, file.absolute().parent, make_scope, form, operator=operator)
@@ -61,21 +63,19 @@ def find_brief(path: Path) -> Path:
         return path
     found = [path / name for name in FILES if (path / name).exists()]
     if len(found) > 1:
-        raise BriefError(f"{printable(str(path))} has both {' and '.join(FILES)}; name the one that is meant")
+        raise BriefError(f"{printable(str(path))} has both {' and '.join(FILES)}; pass the path of one of them")
     return found[0] if found else path / FILES[0]
 
 
 def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Brief:
     """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
     if len(data) > MAX_BRIEF_BYTES:
-        raise ValueError(
-            f": it is larger than {MAX_BRIEF_BYTES >> 20} MiB; a brief says what is wanted, inputs hold the rest"
-        )
+        raise ValueError(f": it is larger than {MAX_BRIEF_BYTES >> 20} MiB; move data into inputs")
     try:
         brief = parse_text(data.decode(), form)
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise ValueError(f", line {line}: it is not UTF-8; save it as such") from None
+        raise ValueError(f", line {line}: it is not UTF-8; save it as UTF-8") from None
     return job_of(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
 
 
@@ -84,11 +84,11 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
     try:
         brief = BriefValue(_as_plain(table))
         if not is_json_value(brief.value):
-            raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
+            raise ValueError(": it contains a value that JSON cannot express; use texts, numbers, lists and tables")
         digest = hashlib.sha256(format_canonical_json(brief.value).encode()).hexdigest()
         return job_of(brief, folder.absolute(), digest, make_scope, operator)
     except RecursionError:
-        raise BriefError("the brief: its lists or tables lie too deep in each other; a brief is flat") from None
+        raise BriefError("the brief: its lists or tables are nested too deeply; a brief is flat") from None
     except ValueError as e:
         raise BriefError(f"the brief{e}") from None
 
@@ -101,7 +101,7 @@ def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields:
 def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
     """Read the whole."""
     if not isinstance(brief.value, dict):
-        raise ValueError(": it is no table; it has fields, such as goal and deliverables")
+        raise ValueError(": it must be a table with fields such as goal and deliverables")
     refuse_reserved(brief, operator)
     brief.table("a brief", KEYS, example(brief, "goal"))
     for name in ("goal", "deliverables"):
@@ -149,7 +149,7 @@ def parse_text(text: str, form: Form) -> BriefValue:
     except ValueError as e:
         place = _TOML_PLACE.search(str(e))
         line = f", line {place[1]}, column {place[2]}" if place else ""
-        raise ValueError(f"{line}: it is not TOML: {_TOML_PLACE.sub('', str(e))}; mend that line") from None
+        raise ValueError(f"{line}: it is not TOML: {_TOML_PLACE.sub('', str(e))}; correct that line") from None
     return BriefValue(table, form=form, lines=lines)
 
 
@@ -158,7 +158,7 @@ def _parse_json(text: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as e:
-        raise ValueError(f", line {e.lineno}, column {e.colno}: it is not JSON: {e.msg}; mend that line") from None
+        raise ValueError(f", line {e.lineno}, column {e.colno}: it is not JSON: {e.msg}; correct that line") from None
     except ValueError as e:
         raise ValueError(f": it is not JSON: {e}; write shorter numbers") from None
 

@@ -46,9 +46,9 @@ def canonicalize_name(text: str) -> str:
         raise ValueError("is not plain ASCII; write it in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
     if not NAME_SHAPE.fullmatch(name) or len(name) > 253:
-        raise ValueError("is no host name: labels of letters, digits, `-` and `_` with single dots between them")
+        raise ValueError("is not a host name: use labels of letters, digits, `-` and `_`, separated by single dots")
     if NUMBER_SHAPE.fullmatch(name):
-        raise ValueError("is a number some programs read as an address; write an address as `192.0.2.1`")
+        raise ValueError("is a number that some programs read as an address; write an address like `192.0.2.1`")
     return name
 
 
@@ -57,9 +57,9 @@ def _canonicalize_address(text: str) -> str:
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
-        raise ValueError("is no address; write it as `192.0.2.1` or `[2001:db8::1]`") from None
+        raise ValueError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise ValueError("is an address with a zone, or one of IPv4 written as IPv6; write the plain address")
+        raise ValueError("is an address with a zone, or an IPv4 address written as IPv6; write the plain address")
     return str(address)
 
 
@@ -67,7 +67,7 @@ def canonicalize_host(text: str) -> str:
     """Give the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
-            raise ValueError("has brackets around what is no IPv6 address")
+            raise ValueError("has brackets, but is not an IPv6 address")
         return _canonicalize_address(text[1:-1])
     return _canonicalize_address(text) if _QUAD_SHAPE.fullmatch(text) else canonicalize_name(text)
 
@@ -82,7 +82,7 @@ def canonicalize_pattern(text: str) -> str:
     if text.startswith("*."):
         return f"*.{narrow(_ascii_name(text[2:]))}"
     if "*" in text:
-        raise ValueError("has a `*` that does not stand alone in front, as in `*.example.test`")
+        raise ValueError("has a `*` that is not the whole first label; write it like `*.example.test`")
     return _ascii_name(text)
 
 
@@ -91,9 +91,9 @@ def _canonicalize_network(text: str) -> str:
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
     except (AddressValueError, NetmaskValueError):
-        raise ValueError("is no network; write one as `[192.0.2.0/24]`") from None
+        raise ValueError("is not a network; write it like `[192.0.2.0/24]`") from None
     except ValueError:
-        raise ValueError("is a network with bits set behind its prefix; write its first address") from None
+        raise ValueError("is a network with host bits set; write its first address") from None
     if network.prefixlen < WIDEST[network.version]:
         raise ValueError(f"is wider than /{WIDEST[network.version]}; name the network you mean")
     return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
@@ -104,7 +104,7 @@ def _ascii_name(text: str) -> str:
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
-        raise ValueError("has a character that names are written with in two ways; write it in punycode (`xn--…`)")
+        raise ValueError("has a character with several encodings in host names; write it in punycode (`xn--…`)")
     try:
         encoded = text.encode("idna").decode("ascii")
     except UnicodeError:
@@ -115,7 +115,7 @@ def _ascii_name(text: str) -> str:
 def narrow(suffix: str) -> str:
     """Give a wildcard's suffix back, unless strangers can get names below it."""
     if "." not in suffix or suffix in SHARED:
-        raise ValueError(f"is wider than one owner's domain: anybody can have a name below {suffix!r}")
+        raise ValueError(f"is wider than one owner's domain: anyone can register a name below {suffix!r}")
     return suffix
 
 

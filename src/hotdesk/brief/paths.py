@@ -29,7 +29,7 @@ Reader: TypeAlias = Callable[[str], str]
 def canonicalize_path(text: str) -> str:
     """Give a path in the form that is judged and sent, or refuse what could be read in two ways."""
     if not PATH_SHAPE.fullmatch(text):
-        raise ValueError("does not begin with `/`, or holds a character that must be written as %XX")
+        raise ValueError("does not start with `/`, or has a character that must be written as %XX")
     path = PERCENT.sub(normal, text) if "%" in text else text
     if TWICE.search(path):
         raise ValueError("is percent-encoded twice")
@@ -45,7 +45,7 @@ def normal(found: re.Match[str]) -> str:
     if code in _UNRESERVED:
         return chr(code)
     if code < 0x20 or code in b"\x7f\\":
-        raise ValueError("holds a control character or a backslash")
+        raise ValueError("has a control character or a backslash")
     return found[0].upper()
 
 
@@ -56,7 +56,7 @@ def readings(path: str) -> tuple[str, ...]:
     try:
         whole, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (_ENCODED_SLASH, "/"))
     except UnicodeDecodeError:
-        raise ValueError("is not UTF-8 behind its percent forms") from None
+        raise ValueError("is not UTF-8 after percent-decoding") from None
     return (whole,) if whole == split else (whole, split)
 
 
@@ -66,7 +66,7 @@ def canonicalize_glob(text: str) -> str:
         raise ValueError(f"is longer than {LONGEST_GLOB} characters")
     glob = canonicalize_path(text)
     if any("**" in segment and segment != "**" for segment in glob.split("/")):
-        raise ValueError("has a `**` that is no segment of its own, as in `/data/**`")
+        raise ValueError("has a `**` that is not a whole segment; write it like `/data/**`")
     return glob
 
 
@@ -116,7 +116,7 @@ def literal(text: str) -> str:
 def check_query(text: str) -> str:
     """Give a query back, if it is visible ASCII."""
     if not _QUERY_SHAPE.fullmatch(text):
-        raise ValueError("holds a character that must be written as %XX")
+        raise ValueError("has a character that must be written as %XX")
     return text
 
 

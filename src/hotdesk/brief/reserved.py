@@ -1,4 +1,4 @@
-"""What only the operator of a machine may say: whatever it dials, opens or runs because somebody wrote it down."""
+"""Keys of a brief that only the machine's operator may use: whatever it dials, opens or runs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def beside(inputs: object) -> bool:
 
 
 CODE = Reserved(
-    "a brief asks for work and never says what this machine runs",
+    "a brief describes work and cannot choose the programs of this machine",
     "name models in `models`; another brain is chosen on the command line when the job starts",
     when=lambda value: True,
     always=True,
 )
 OPERATOR_ONLY: Mapping[str, Reserved] = {
-    "names": Reserved("this machine dials what a name leads to", "its operator writes them to `[door] names`"),
-    "inputs": Reserved("a file beside a brief is a file of this machine", f'put it into the drive, then "{DRIVE}NAME"',
+    "names": Reserved("names set where this machine connects to", "its operator can set them in `[door] names`"),
+    "inputs": Reserved("a file next to a brief is a file on this machine", f'put it into the drive, then "{DRIVE}NAME"',
                        when=beside),
-    "each": Reserved("items are files of this machine", "have its operator run `hotdesk swarm`"),
-    "wall": Reserved("a program behind no wall is a program on this machine", 'write "container"',
+    "each": Reserved("items are files on this machine", "ask its operator to run `hotdesk swarm`"),
+    "wall": Reserved("without a wall, programs would run directly on this machine", 'write "container"',
                      when=lambda value: value == "local"),
     "brain": CODE,
     "script": CODE,
@@ -54,4 +54,4 @@ def refuse_reserved(brief: BriefValue, operator: bool) -> None:
     """Refuse what whoever wrote this brief may not say."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
-            raise brief.get(key).make_error(f"{key} is not for a brief to say: {reserved.why}; {reserved.remedy}")
+            raise brief.get(key).make_error(f"a brief cannot set {key}: {reserved.why}; {reserved.remedy}")

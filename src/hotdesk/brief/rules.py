@@ -114,7 +114,7 @@ def read_words(words: list[str]) -> Rule:
     if rest and verdict != "tunnel" and (rest[0] in ("read", "write") or _METHODS_SHAPE.fullmatch(rest[0])):
         methods = _read_methods(rest.pop(0), verdict)
     if not rest:
-        raise ValueError("it names no host")
+        raise ValueError("the host is missing")
     rule = _read_target(rest.pop(0))
     rule = replace(rule, verdict=VERDICTS[verdict], tunnel=verdict == "tunnel", methods=methods)
     return replace(rule, **_read_options(rest))  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def read_words(words: list[str]) -> Rule:
 def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
     """Read the methods of a rule."""
     if word == "write" and verdict == "deny":
-        raise ValueError("`deny write` can be meant in two ways: leave `write` out to deny all, or name the methods")
+        raise ValueError("`deny write` is ambiguous: leave `write` out to deny everything, or name the methods")
     return {"read": READ, "write": ANY}.get(word) or tuple(word.split(","))
 
 
@@ -155,7 +155,7 @@ def _read_options(words: list[str]) -> dict[str, object]:
     for word in words:
         name, equals, value = word.partition("=")
         if name in options:
-            raise ValueError(f"{name!r} stands there twice")
+            raise ValueError(f"{name!r} is given twice")
         options[name] = read_option(name, value if equals else None)
     return options
 
@@ -171,14 +171,16 @@ def read_option(name: str, value: str | None) -> object:
             return float(value)
         case "step", str() if value:
             return value
-    raise ValueError(f"{printable(name[:80])!r} is no option of a rule: up=, down=, rate=, private, step=")
+    raise ValueError(
+        f"{printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
+    )
 
 
 def read_table(table: Mapping[str, object]) -> Rule:
     """Put a rule together from a table."""
     names = {field.name for field in fields(Rule)}
     if unknown := sorted(str(name) for name in table if name not in names):
-        raise ValueError(f"{unknown[0]!r} is no field of a rule")
+        raise ValueError(f"{unknown[0]!r} is not a field of a rule")
     values = dict(table)
     for name in ("up", "down"):
         if isinstance(size := values.get(name), str):
@@ -187,7 +189,7 @@ def read_table(table: Mapping[str, object]) -> Rule:
         values["query"] = tuple(query.items())
     values["methods"] = _table_methods(values.get("methods"), values.get("verdict"))
     if not isinstance(values.get("host"), str):
-        raise ValueError("it names no host")
+        raise ValueError("the host is missing")
     return Rule(**values)  # type: ignore[arg-type]
 
 
@@ -203,7 +205,7 @@ def _table_methods(value: object, verdict: object) -> object:
 def canonicalize_rule(rule: Rule) -> Rule:
     """Check each field of a rule, and give it in canonical form."""
     if not isinstance(rule.host, str) or rule.host in WORDS:
-        raise ValueError("it names no host, or one that is a word of the grammar")
+        raise ValueError("it names no host, or its host is a keyword of the rule grammar")
     one_of("verdict", rule.verdict, ("allow", "deny", "ask"))
     one_of("scheme", rule.scheme, (None, "http", "https"))
     for flag in (rule.tunnel, rule.private):
@@ -213,7 +215,7 @@ def canonicalize_rule(rule: Rule) -> Rule:
     number("down", rule.down, int, 1, MOST_BYTES)
     number("rate", rule.rate, float, 0.001, _MOST_RATE)
     if not isinstance(rule.step, str) or not STEP_SHAPE.fullmatch(rule.step):
-        raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
+        raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
     rule = replace(
         rule,
         host=because("host", rule.host, canonicalize_pattern),
@@ -229,11 +231,13 @@ def canonicalize_rule(rule: Rule) -> Rule:
 def _check_combination(rule: Rule) -> Rule:
     """Check what only makes sense together."""
     if rule.query == () and rule.verdict != "allow":
-        raise ValueError("a deny or ask with an empty query would hold for nothing; leave the `?` out")
+        raise ValueError("a deny or ask rule with an empty query would match nothing; leave the `?` out")
     if rule.tunnel and replace(rule, port=None, up=None, down=None, rate=None, private=False, step="") != Rule(
         rule.host, tunnel=True
     ):
-        raise ValueError("a tunnel is unread: it has no scheme, method, path or query, and cannot deny or ask")
+        raise ValueError(
+            "the door cannot read a tunnel, so it has no scheme, method, path or query, and cannot deny or ask"
+        )
     return rule
 
 
@@ -242,10 +246,12 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
-        raise ValueError("the methods are no list of names; write `read`, `write`, or names like GET")
+        raise ValueError("the methods must be a list of names; write `read`, `write`, or names like GET")
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
-            raise ValueError(f"{printable(str(method)[:80])!r} is no method; write `read`, `write`, or names like GET")
+            raise ValueError(
+                f"{printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names like GET"
+            )
         if method in NEVER:
             raise ValueError(f"{method} is never admitted; name the methods that do the work")
     return tuple(sorted(set(methods)))
@@ -255,12 +261,12 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
     """Give parameters sorted by name, each once."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
     if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]
-        raise ValueError("the query is no list of names and values")
+        raise ValueError("the query must be a list of names and values")
     for text in (text for pair in pairs for text in pair):
         if not isinstance(text, str) or len(text) > _LONGEST_PARAMETER or not _PARAMETER_SHAPE.fullmatch(text):
-            raise ValueError("a parameter is too long, or holds a character that must be written as %XX")
+            raise ValueError("a parameter is too long, or has a character that must be written as %XX")
     if any("*" in name or not name for name, _ in pairs):
-        raise ValueError("a parameter's name is empty or holds a `*`")
+        raise ValueError("a parameter name is empty or has a `*`")
     names = [because("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
         raise ValueError("a parameter is given twice")
@@ -272,11 +278,11 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
 def because(what: str, text: object, read: paths.Reader) -> str:
     """Read a part, and say which it was when it cannot be."""
     if not isinstance(text, str):
-        raise ValueError(f"the {what} is no text")
+        raise ValueError(f"the {what} must be a text")
     try:
         return read(text)
     except UnicodeDecodeError:
-        raise ValueError(f"the {what} is not UTF-8 behind its percent forms") from None
+        raise ValueError(f"the {what} is not UTF-8 after percent-decoding") from None
     except ValueError as e:
         raise ValueError(f"the {what} {e}") from None
 
@@ -284,7 +290,7 @@ def because(what: str, text: object, read: paths.Reader) -> str:
 def one_of(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse what is none of the choices; True is not 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
-        raise ValueError(f"the {what} is {printable(str(value)[:80])!r}; it takes {' or '.join(map(str, choices))}")
+        raise ValueError(f"the {what} is {printable(str(value)[:80])!r}; it must be {' or '.join(map(str, choices))}")
 
 
 def number(what: str, value: object, kind: type, least: float, most: float) -> None:
@@ -293,4 +299,4 @@ def number(what: str, value: object, kind: type, least: float, most: float) -> N
         return
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        raise ValueError(f"{what} is {printable(str(value)[:80])!r}; it takes a number from {least:g} to {most:g}")
+        raise ValueError(f"{what} is {printable(str(value)[:80])!r}; it must be a number from {least:g} to {most:g}")

@@ -1,4 +1,4 @@
-"""What makes a brief a swarm's: the items it is carried out for, and what is built from all results."""
+"""Read the swarm part of a brief: its items, and the report built from all results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def read_each(brief: BriefValue, items: tuple[Deliverable, ...]) -> Each | None:
     field = brief.get("each")
     field.table("each", KEYS["each"], example(field, "each.over"))  # type: ignore[arg-type]
     if not field.has("over"):
-        raise field.make_error(f"each does not say over what; write {example(field, 'each.over')}")
+        raise field.make_error(f"each has no `over`; write {example(field, 'each.over')}")
     for place, item in enumerate(items):
         if PLACEHOLDER not in item.path:
             where = brief.get("deliverables").each()[place].get("path")
             remedy = where.write("path", f"{PLACEHOLDER}{PurePosixPath(item.path).suffix}")
-            raise where.make_error(f"every item delivers a file of its own, so the path needs its name; write {remedy}")
+            raise where.make_error(
+                f"every item delivers its own file, so the path must contain the item's name; write {remedy}"
+            )
     usual = Each("")
     seconds = fields.number(field, "each.seconds", 1, MOST_SECONDS)
     share = fields.number(field, "each.quarantine", 0, 1)
@@ -53,7 +55,7 @@ def read_reduce(brief: BriefValue) -> Reduce | None:
         return None
     field = brief.get("reduce")
     if not brief.has("each"):
-        raise field.make_error(f"reduce needs items whose results it uses; write {example(field, 'each.over')}")
+        raise field.make_error(f"reduce needs items to combine; write {example(field, 'each.over')}")
     field.table("reduce", KEYS["reduce"], example(field, "reduce.goal"))  # type: ignore[arg-type]
     for name in ("goal", "deliverables"):
         if not field.has(name):
@@ -73,7 +75,7 @@ def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> No
         if PLACEHOLDER in item.path:
             where = brief.get("deliverables").each()[place].get("path")
             raise where.make_error(
-                f"{PLACEHOLDER} is an item's name, and there are none; write {example(where, 'each.over')}"
+                f"{PLACEHOLDER} is an item's name, but the brief has no items; write {example(where, 'each.over')}"
             )
 
 
@@ -90,5 +92,5 @@ def _read_key(field: BriefValue) -> str:
     key = field.get("key", "")
     if not isinstance(key.value, str) or not is_json_value(key.value) or len(key.value) > _LONGEST_COLUMN:
         shown = printable(str(key.value)[:80])
-        raise key.make_error(f"{shown!r} is no name of a column; write {example(key, 'each.key')}")
+        raise key.make_error(f"{shown!r} is not a column name; write {example(key, 'each.key')}")
     return key.value

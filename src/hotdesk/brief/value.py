@@ -1,4 +1,4 @@
-"""One value of a brief and where it stands: whoever reads it can say what is wrong with it, on which line."""
+"""A value of a brief with its position, so that errors can name the line."""
 
 from __future__ import annotations
 
@@ -55,10 +55,12 @@ class BriefValue:
     def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
         """Give itself, if it is a table with no key but these: another one was meant to say something."""
         if not isinstance(self.value, dict):
-            raise self.make_error(f"{what} is no table; write {example}")
+            raise self.make_error(f"{what} must be a table; write {example}")
         for key in self.value:
             if key not in keys:
-                raise self.get(key).make_error(f"{what} has no {printable(str(key)[:80])!r}; it has {', '.join(keys)}")
+                raise self.get(key).make_error(
+                    f"{what} has no field {printable(str(key)[:80])!r}; its fields are {', '.join(keys)}"
+                )
         return self
 
 

@@ -35,7 +35,7 @@ def digest(thing: Scope | Rule) -> str:
 def parse_scope(value: object) -> Scope:
     """Read a scope from what JSON gave; anything unknown, mistyped or not canonical is refused."""
     if isinstance(value, dict) and "values" in value:
-        raise make_scope_error("there are secrets in it")
+        raise make_scope_error("it contains secrets")
     try:
         scope = read(Scope, value)
     except StrictError as e:
@@ -92,7 +92,7 @@ def _require_names(names: Mapping[str, str]) -> None:
         except ValueError:
             right = False
         if not right:
-            raise make_scope_error(f"the name {printable(name[:80])!r} does not lead to a host:port")
+            raise make_scope_error(f"the name {printable(name[:80])!r} does not map to host:port")
 
 
 def _require_tokens(scope: Scope) -> None:

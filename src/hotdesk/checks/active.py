@@ -28,33 +28,33 @@ OFFICE_NEEDS = (
 STAYS = "office_look"
 LOOK_TIMEOUT_S = 120.0
 FAMILIES: Mapping[str, str] = {
-    "macros": "no VBA or Basic, and no event that starts them",
-    "xlm": "no sheet of Excel 4 macros, and no function that runs something",
+    "macros": "no VBA or Basic macros, and no event that starts them",
+    "xlm": "no Excel 4 macro sheet, and no function that runs a program",
     "dde": "no DDE: link, field or formula",
-    "external-links": "no link but to a page: no other workbook, picture, field or object from elsewhere",
+    "external-links": "no links except hyperlinks: no other workbook, picture, field or object from outside the file",
     "queries": "no connection, Power Query or data model",
-    "remote-template": "no template from elsewhere",
-    "embedded": "no OLE object, embedded file or document but a clean workbook",
+    "remote-template": "no linked template",
+    "embedded": "no OLE object, embedded file or document except a clean workbook",
     "activex": "no ActiveX or form control",
-    "alternate-content": "the same words and parts for every program that opens it",
-    "ambiguous-archive": "every member once, in its place, by a plain name, and nothing around them",
-    "polyglot": "one file and nothing before or behind it",
-    "encrypted": "nothing that needs a password",
-    "legacy-format": "no old format, in which macros cannot be ruled out",
-    "scripts": "no script, handler, script link or page in a page",
-    "actions": "nothing in a PDF that starts, sends, reads or acts by itself",
+    "alternate-content": "the same text and parts for every program that opens the file",
+    "ambiguous-archive": "every member once, at its declared position, with a plain name, and no data around them",
+    "polyglot": "one file, without data before or after it",
+    "encrypted": "nothing encrypted",
+    "legacy-format": "no legacy format, in which macros cannot be ruled out",
+    "scripts": "no script, event handler, script link or frame",
+    "actions": "no PDF action that starts a program, sends or reads data, or runs by itself",
     "forms": "no XFA form",
-    "external-references": "nothing that a page fetches from elsewhere",
-    "entities": "no entity or definition of its own",
-    "formulas": "no cell of a table that a spreadsheet calculates",
+    "external-references": "no external resources",
+    "entities": "no custom entity or document type definition",
+    "formulas": "no table cell that a spreadsheet would calculate",
     "programs": "no program, script or shortcut",
-    "bidi": "no letters that turn a line around",
-    "unknown-format": "a format that can be looked into",
+    "bidi": "no bidirectional control characters",
+    "unknown-format": "a format that can be inspected",
 }
 """What is looked for, and what must be so. A brief can name each, and it is let be."""
 ALWAYS: Mapping[str, str] = {
-    "archive-bomb": "nothing far larger than it looks",
-    "unreadable": "nothing that cannot be looked into",
+    "archive-bomb": "nothing that unpacks to far more than its size",
+    "unreadable": "nothing that cannot be inspected",
 }
 """What no brief can name: what was not looked into is not known to be anything."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
@@ -69,8 +69,8 @@ REACHING = frozenset(
     }
 )  # fmt: skip
 """Families of content that may reach for something when it is opened. A file that may hold one may do so."""
-_CODE = "It may be a program; it must be one file that can be looked into."
-_NOT_OPENED = "what it does when a program opens it: it was looked into, and not opened"
+_CODE = "It may be a program; it must be a single file that can be inspected."
+_NOT_OPENED = "what it does when a program opens it: the file was inspected, not opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,15 @@ class ActiveCheck:
         """Read what a brief allows."""
         allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
         if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):
-            raise BriefError(f"{NAME} is told what a file may do by its deliverable; write {EXAMPLE}")
+            raise BriefError(
+                f"{NAME} takes no expect; the deliverable says which active content is allowed: write {EXAMPLE}"
+            )
         for each in allow:
             if not isinstance(each, str) or each not in FAMILIES:
                 families = ", ".join(FAMILIES)
-                raise BriefError(f"active cannot be {printable(str(each)[:80])!r}; write {EXAMPLE}, of {families}")
+                raise BriefError(
+                    f"{printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of {families}"
+                )
         return cls(tuple(allow), *map(bool, flags))
 
     @property
@@ -118,7 +122,7 @@ class ActiveCheck:
         """Say what nobody looked at."""
         named = [f"{each}: the brief allows it" for each in self.allow]
         unopened = () if self.open else (_NOT_OPENED,)
-        return (*named, *unopened, "faults of the programs that open it, and what a link leads to once it is clicked")
+        return (*named, *unopened, "vulnerabilities of the programs that open it, and the targets of its hyperlinks")
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -147,7 +151,7 @@ class ActiveCheck:
         try:
             findings = ActiveFindings.read(evidence.report, opened=self.open)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file that can be looked into", e, REMEDIES["unreadable"])
+            return unreadable(LOOKED_FOR, "a file that can be inspected", e, REMEDIES["unreadable"])
         bad = [each for each in findings.found if each.rule not in self.allow]
         let_be = sorted({each.rule for each in findings.found} & set(self.allow))
         values: dict[str, Value] = {"kind": findings.kind, "bytes": findings.size, "parts": findings.parts}
@@ -155,10 +159,10 @@ class ActiveCheck:
             values["opened by"] = findings.opener
         if self.allow:
             values["allowed by the brief"] = ", ".join(self.allow)
-            values["found of it"] = ", ".join(let_be) or "nothing"
+            values["allowed and found"] = ", ".join(let_be) or "nothing"
         facts = [f"{findings.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
         if self.open:
-            facts.append(f"opened by {findings.opener}: it asked for nothing outside itself")
+            facts.append(f"opened by {findings.opener}: it requested nothing outside the file")
         faults, more = limit_faults(bad, REMEDIES)
         return Verdict(LOOKED_FOR, faults, tuple(facts), values, findings.tools, more=more)
 
@@ -180,11 +184,11 @@ class ActiveFindings:
         """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
         match read_json(report):
             case {"unreadable": str(why)}:
-                raise ValueError(f"it cannot be looked into: {printable(why[:200])}")
+                raise ValueError(f"it cannot be inspected: {printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(_fault_of, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
-                    raise ValueError("what was found is not what was counted")
+                    raise ValueError("malformed inspection report: the counts do not match the findings")
                 opener, requests = _read_opened(more.get("opened")) if opened else ("", ())
                 tools = more.get("tools")
                 named = tools if isinstance(tools, dict) and len(tools) < 9 else {}
@@ -192,7 +196,7 @@ class ActiveFindings:
                 sizes = int(read_number(size)), int(read_number(parts))
                 return cls(read_text(kind, 40), *sizes, (*faults, *requests), versions, opener)
             case _:
-                raise ValueError("what was seen of it makes no sense")
+                raise ValueError("malformed inspection report")
 
 
 def _fault_of(thing: object) -> Fault:
@@ -201,7 +205,7 @@ def _fault_of(thing: object) -> Fault:
         case [str(family), where, what] if family in LOOKED_FOR:
             return Fault(family, read_text(where, 200), {**FAMILIES, **ALWAYS}[family], read_text(what, 200))
         case _:
-            raise ValueError("what was found is nothing that was looked for")
+            raise ValueError("malformed inspection report: unknown kind of active content")
 
 
 def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
@@ -214,7 +218,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             found = f"{opener} cannot open it: {printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
-            raise ValueError("how it was opened makes no sense")
+            raise ValueError("malformed inspection report: invalid opener")
 
 
 def _request_of(thing: object) -> Fault:
@@ -225,4 +229,4 @@ def _request_of(thing: object) -> Fault:
             found = f"{read_text(what, 80)}: {read_text(target, 120)}"
             return Fault(family, "when it is opened", FAMILIES[family], found)
         case _:
-            raise ValueError("what it asked for when it was opened makes no sense")
+            raise ValueError("malformed inspection report: invalid request")

@@ -33,7 +33,7 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "markup": (
         ("scripts", "scripts, event handlers, frames"),
-        ("external-references", "pictures, styles or fonts fetched from elsewhere"),
+        ("external-references", "pictures, styles or fonts loaded from elsewhere"),
         ("entities", "XML entities of its own"),
     ),
     "table": (),
@@ -46,10 +46,10 @@ REMEDIES: Mapping[str, str] = {
     "macros": "Save it without macros.",
     "xlm": "Remove that sheet or function.",
     "dde": "Remove the link, field or formula.",
-    "external-links": "Put what it shows into the file itself instead of linking it.",
+    "external-links": "Put the content into the file itself instead of linking it.",
     "queries": "Remove the connection and keep its values.",
     "remote-template": "Save it without a linked template.",
-    "embedded": "Remove it, or put what it shows into the file as text or a picture.",
+    "embedded": "Remove it, or put its content into the file as text or a picture.",
     "activex": "Remove the control.",
     "alternate-content": "Write it once, the same for every program.",
     "ambiguous-archive": "Write the file again, without duplicate parts and without data before or after it.",
@@ -61,12 +61,12 @@ REMEDIES: Mapping[str, str] = {
     "forms": "Remove the form, or print it to a plain PDF.",
     "external-references": "Put it into the file itself.",
     "entities": "Write the text itself.",
-    "formulas": "Change the cell so that a spreadsheet takes it for text, or write its value.",
+    "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
     "programs": "Remove it.",
     "bidi": "Remove these characters.",
     "unknown-format": "Save it in a common format, under its usual suffix.",
-    "archive-bomb": "Make it smaller when it is unpacked.",
-    "unreadable": "Save it in the format that its suffix says, and open it once to see that it works.",
+    "archive-bomb": "Reduce its unpacked size.",
+    "unreadable": "Save it in the format of its suffix, and open it once to see that it works.",
 }
 
 
@@ -84,7 +84,7 @@ def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: 
     kind = find_kind(suffix)
     parts = [text for family, text in _PARTS[kind] if family not in allow]
     if kind == "table" and "formulas" not in allow:
-        yield "No cell may begin with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+        yield "No cell may start with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
     if parts and not (code and kind == "other"):
         links = "; a hyperlink to a web page may stay" if kind == "office" else ""
         yield f"It must not contain {list_words(parts, 'or')}{links}."

@@ -66,7 +66,7 @@ async def look_many(
     lines = done.stdout.split(b"\n")
     trouble = trouble_of(done)
     if not trouble and (len(lines) != len(looks) + 1 or lines[-1]):
-        trouble = "what looked at several files did not say something of each"
+        trouble = "the inspection of several files did not return a report for each"
     if trouble:
         return [Evidence(b"", trouble=trouble) for _ in looks], trouble
     return [Evidence(line[:MAX_LINE_BYTES]) for line in lines[:-1]], ""

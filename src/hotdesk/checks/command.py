@@ -43,12 +43,12 @@ class CommandCheck(Ending):
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("anything that the command does not look at",)
+        return ("anything that the command does not examine",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
         """List what the brief states, and how the command must end."""
-        what = f"The command `{show(shlex.join(self.argv))}` ({FILE} stands for the file)"
+        what = f"The command `{show(shlex.join(self.argv))}` ({FILE} is replaced by the file)"
         ending = self.describe_ending(what, self.seconds)
         return (*map(show, self.stated), *ending, *execution.describe_inputs(self.beside))
 
@@ -64,8 +64,8 @@ class CommandCheck(Ending):
         try:
             found, more = execution.read_runs(evidence, ["command"])
             if more.get("there") is not True:
-                raise ValueError("no file, or an empty one")
+                raise ValueError("the file is missing or empty")
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file for the command to look at", e, "Write the file.")
+            return unreadable(LOOKED_FOR, "a file for the command to examine", e, "Write the file.")
         run = found["command"]
         return Verdict(LOOKED_FOR, tuple(self.faults(run)), (f"exit code {run.exit_code}",), run.values)

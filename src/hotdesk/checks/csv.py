@@ -24,13 +24,13 @@ EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"
 LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", "formulas")
 REMEDIES: Mapping[str, str] = {
     "opens": "Write a table in UTF-8 with a row of headings.",
-    "width": "Give every row as many cells as there are headings; quote a cell that holds the delimiter.",
+    "width": "Give every row as many cells as there are headings; quote a cell that contains the delimiter.",
     "columns": "Write exactly these headings into the first line, in this order, each once.",
-    "rows": "Write one line for each row, and no other.",
+    "rows": "Write one line for each row, and no other lines.",
     "numeric": "Write a plain number: a point for decimals, no thousands separator, no unit.",
     "unique": "Remove the repeated row, or correct the value.",
     "sums": "Correct the column until it adds up.",
-    "formulas": "Change the cell so that a spreadsheet takes it for text, or write its value.",
+    "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
 }
 MOST_CELLS = 1_000_000
 SHOWN = 80
@@ -62,11 +62,11 @@ class CsvCheck:
         """Read what a brief expects."""
         check = read_expectations(cls, "csv", expect, EXAMPLE)
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
-            raise BriefError(f"csv expects sums: expected numbers, as it has no source; write expect = {EXAMPLE}")
+            raise BriefError(f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}")
         for name in (*check.numeric, *check.unique, *check.sums):
             if check.columns and name not in check.columns:
                 shown = printable(name[:80])
-                raise BriefError(f"csv expects {shown!r} to be one of its columns; write expect = {EXAMPLE}")
+                raise BriefError(f"csv: {shown!r} must be one of the columns; write expect = {EXAMPLE}")
         return check
 
     @property
@@ -77,7 +77,7 @@ class CsvCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("what the cells say, but for what was asked",)
+        return ("the content of the cells, beyond the stated requirements",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -99,12 +99,12 @@ class CsvCheck:
                 "separator, no unit, never empty."
             )
         for name in self.unique:
-            yield f"No value may stand twice in column {show(name)}."
+            yield f"Every value in column {show(name)} must be unique."
         for name, goal in self.sums.items():
             text = f"the same as {show(goal)} of {show(self.source)}" if isinstance(goal, str) else f"{goal:.12g}"
             yield f"Column {show(name)} must add up to {text}."
         if not self.formulas:
-            yield "No cell may begin with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+            yield "No cell may start with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
 
     def ask_look(self, path: str, beside: str) -> LookRequest:
         """Part it into cells together with other files."""
@@ -179,7 +179,7 @@ class CsvCheck:
                     bare = visible(cell)
                     begins = normalize_first_char(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
-                        expected = "no cell that a spreadsheet calculates"
+                        expected = "no cell that a spreadsheet would calculate"
                         yield Fault("formulas", f"line {number}", expected, quote_cells([cell]))
 
     def find_wrong_sums(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
@@ -219,7 +219,7 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
         case {"rows": rows, "source": source}:
             return read_table(rows), read_table(source) if source else []
         case _:
-            raise ValueError("what was seen of it makes no sense")
+            raise ValueError("malformed inspection report")
 
 
 def read_table(value: object) -> list[list[str]]:
@@ -229,10 +229,10 @@ def read_table(value: object) -> list[list[str]]:
     count = 0
     for row in value:
         if not isinstance(row, list) or not all(isinstance(cell, str) for cell in row):
-            raise ValueError("what should be rows of cells are none")
+            raise ValueError("malformed inspection report: invalid rows")
         count += len(row)
     if count > MOST_CELLS:
-        raise ValueError("it has more cells than are looked at")
+        raise ValueError("it has too many cells to check")
     return value
 
 

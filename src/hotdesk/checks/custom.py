@@ -54,7 +54,7 @@ class CustomCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return (f"anything that {self.file} does not look at; what it says is the word of the desk it ran in",)
+        return (f"anything that {self.file} does not examine; its result comes from the desk it ran in",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -88,13 +88,13 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
     match read_json(text.strip().encode()):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:
-                raise ValueError("it says neither what is wrong nor what holds")
+                raise ValueError("the report has neither faults nor held")
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
-                raise ValueError("it says too much")
+                raise ValueError("the report has too many entries")
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
             return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown
         case _:
-            raise ValueError("it says something else than it should")
+            raise ValueError("the report has unknown fields or wrong types")
 
 
 def _read_fault(value: object) -> Fault:
@@ -103,7 +103,7 @@ def _read_fault(value: object) -> Fault:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
             return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
         case _:
-            raise ValueError("a fault that is no table of where, expected and found")
+            raise ValueError("a fault is not an object with where, expected and found")
 
 
 def read_value(value: object) -> Value:

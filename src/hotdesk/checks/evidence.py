@@ -1,4 +1,4 @@
-"""How evidence comes out of a desk: programs of ours that look there, and what the host takes of what they say.
+"""Gather evidence from a clean desk: run inspection programs there, and read their reports as untrusted data.
 
 A program is a module of `inside/`; it gets a request as JSON on its standard input and prints a line of JSON, then the
 pixels of the pages it drew, deflated. All of it is bounded here, and read strictly: the desk may have been turned.
@@ -115,12 +115,12 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
 def trouble_of(done: Done) -> str:
     """Say how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
     if done.timed_out:
-        return "what looked at it was not done in time"
+        return "the inspection did not finish in time"
     if done.out_of_memory:
-        return "looking at it took more memory than the desk has"
+        return "the inspection ran out of memory"
     if done.truncated:
-        return "what looked at it said more than can be taken"
-    return "" if done.ok else f"what looked at it ended with {done.exit_code}"
+        return "the inspection report is too large"
+    return "" if done.ok else f"the inspection program ended with exit code {done.exit_code}"
 
 
 def unpack(output: bytes) -> Evidence:
@@ -139,7 +139,7 @@ def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
     found: list[tuple[int, int, int]] = reader(SIZES)(listed)
     if sum(width * height for width, height, _ in found) > MOST_PIXELS:
-        raise ValueError("the pages are too large together")
+        raise ValueError("the rendered pages are too large in total")
     return found
 
 
@@ -159,26 +159,26 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
 def read_json(data: bytes) -> object:
     """Read JSON a desk made; `ValueError` for what is none, too much, or no finite number."""
     if not data or len(data) >= MAX_REPORT_BYTES:
-        raise ValueError("nothing could be seen of it, or too much")
+        raise ValueError("the inspection report is empty or too large")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
-        raise ValueError("what was seen of it is in more pieces than are taken")
+        raise ValueError("the inspection report has too many values")
     try:
         return loads(data, duplicates=True, overflow=True)
     except StrictError:
-        raise ValueError("what was seen of it is no JSON") from None
+        raise ValueError("the inspection report is not JSON") from None
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
     """Give a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
     if not isinstance(value, str):
-        raise ValueError("what should be a text is none")
+        raise ValueError("malformed inspection report: expected a text")
     return printable(value[:longest])
 
 
 def read_number(value: object) -> float:
     """Give a number of a desk's; `ValueError` when it is none that can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise ValueError("what should be a number is none")
+        raise ValueError("malformed inspection report: expected a number")
     return float(value)
 
 

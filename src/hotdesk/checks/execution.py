@@ -1,4 +1,4 @@
-"""How what is run in a clean desk is seen: by its exit code and output, as the host takes them, and by nothing else.
+"""Evidence of programs run in a clean desk: exit code and output, as the host reads them, and nothing else.
 
 No program of ours stands between: what is run could speak for it.
 """
@@ -25,7 +25,7 @@ QUOTED = 300
 """Characters of an output that are shown."""
 RUN_TIMEOUT_S = 60.0
 REMEDIES: Mapping[str, str] = {
-    "ends": "Make it end by itself, within the time and memory it has.",
+    "ends": "Make it end by itself, within its limits of time and memory.",
     "exit": "Run it the same way yourself, and correct what makes it fail.",
     "output": "Run it the same way yourself, and correct what it prints.",
 }
@@ -67,9 +67,9 @@ def why_not(done: Done) -> str:
     if done.timed_out:
         return "it ran out of time"
     if done.truncated:
-        return "it printed more than is read"
+        return "it printed too much output"
     if done.out_of_memory:
-        return "it used more memory than there is"
+        return "it ran out of memory"
     return ""
 
 
@@ -84,7 +84,7 @@ def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execu
         case {"runs": dict(runs), **more} if set(runs) == set(names):
             return {str(name): _read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
         case _:
-            raise ValueError("what was seen of it makes no sense")
+            raise ValueError("malformed inspection report")
 
 
 def _read_run(each: object) -> Execution:
@@ -93,7 +93,7 @@ def _read_run(each: object) -> Execution:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
             return Execution(int(read_number(code)), stdout, stderr, read_text(trouble))
         case _:
-            raise ValueError("what should be a run is none")
+            raise ValueError("malformed inspection report: expected a run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How checks read what a brief expects of a file: each error says what to write."""
+"""Read what a brief expects of a file; each error says what to write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
     try:
         return read(kind, dict(expect))
     except StrictError as e:
-        why = f"expects {e.where}: {e.why}" if e.path else e.why.replace("it has no", "cannot expect", 1)
-        raise BriefError(f"{check} {why}; write expect = {example}") from None
+        why = f": invalid {e.where}: {e.why}" if e.path else e.why.replace("it has no", " cannot expect", 1)
+        raise BriefError(f"{check}{why}; write expect = {example}") from None
 
 
 def check_place(name: str) -> str:

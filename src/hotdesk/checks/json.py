@@ -1,4 +1,4 @@
-"""Is it JSON as everybody reads it, with what shall be in it."""
+"""Check of a JSON document: it parses unambiguously, and has the required content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotdesk.strict import Length
 EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {orders = {min = 1}}}'
 LOOKED_FOR = ("opens", "required", "types", "lengths", "values")
 REMEDIES: Mapping[str, str] = {
-    "opens": "Write JSON in UTF-8, as `json.dump` does: no comment, no NaN, no key twice.",
+    "opens": "Write JSON in UTF-8, as `json.dump` does: no comments, no NaN, no duplicate keys.",
     "required": "Add what is missing there.",
     "types": "Write a value of that type.",
     "lengths": "Correct how many there are.",
@@ -81,7 +81,7 @@ class JsonCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("places that the brief does not name",)
+        return ("parts that the brief does not name",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -90,9 +90,9 @@ class JsonCheck:
 
     def list_requirements(self) -> Iterator[str]:
         """Say what holds for every document, then what is expected; `[]` stands for every item of a list."""
-        yield "It must be JSON in UTF-8: no comment, no NaN or Infinity, no key twice in one object."
+        yield "It must be JSON in UTF-8: no comments, no NaN or Infinity, no duplicate keys in an object."
         for place in self.required:
-            yield f"{_show_place(place)} must be there."
+            yield f"{_show_place(place)} must exist."
         for place, kind in self.types.items():
             yield f"{_show_place(place)} must be {TYPES[kind]}."
         for place, span in self.lengths.items():
@@ -118,7 +118,7 @@ class JsonCheck:
             return unreadable(LOOKED_FOR, "JSON", e, REMEDIES["opens"])
         kind = kind_of(document)
         rules = len(self.required) + len(self.types) + len(self.lengths) + len(self.values)
-        return Verdict(LOOKED_FOR, faults, (f"a {kind}; {rules} things hold",), {"kind": kind}, more=more)
+        return Verdict(LOOKED_FOR, faults, (f"a {kind}; {rules} requirements met",), {"kind": kind}, more=more)
 
     def faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
@@ -148,7 +148,7 @@ def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
     for step in steps(place):
         at = [each for where, value in at for each in step_into(where, value, step)]
         if len(at) > MOST_PLACES:
-            raise ValueError("it has more places than are looked at")
+            raise ValueError("it has too many values to check")
     yield from ((printable(where[:200]), value) for where, value in at)
 
 
@@ -206,4 +206,4 @@ def _read_document(report: bytes) -> object:
         case {"document": document, **more} if not more:
             return document
         case _:
-            raise ValueError("what was seen of it makes no sense")
+            raise ValueError("malformed inspection report")

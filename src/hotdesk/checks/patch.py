@@ -1,4 +1,4 @@
-"""Does a change mend what it shall: tests fail without it and pass with it, and it touches nothing else."""
+"""Check of a patch: tests fail without it and pass with it, and it changes only allowed files."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class PatchCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        honest = "whether what was changed passes its tests honestly: it runs in the same process as they do"
-        return ("what no test tries", honest)
+        honest = "whether the changed code passes its tests honestly: it runs in the same process as the tests"
+        return ("behaviour that no test covers", honest)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class PatchCheck:
     def list_requirements(self) -> Iterator[str]:
         """Say how the change is tried, and what it may touch."""
         repository, tests = show(self.repository), show(" ".join(self.tests))
-        yield f"`git apply` must take it inside {repository} as it was given: write paths relative to {repository}."
+        yield f"`git apply` must accept it in {repository} as it was given: write paths relative to {repository}."
         failing = f": {list_words(self.red)}" if self.red else ""
         yield f"`{tests}` in {repository} must fail without the patch{failing}."
         yield f"With the patch every test must pass within {self.seconds:g} seconds: exit code 0."
@@ -95,7 +95,7 @@ class PatchCheck:
         if not self.may_change_tests:
             yield (
                 "It must not change, add or remove tests, nor how they are run (such as conftest.py or setup.cfg), "
-                "and must not add a file that hides a module of Python's own."
+                "and must not add a file that shadows a module of the standard library."
             )
         yield "It must change plain files only: no symbolic links."
 
@@ -129,8 +129,8 @@ class PatchCheck:
         values: dict[str, Value] = {
             "exit code before": runs[BEFORE].exit_code,
             "exit code after": runs[AFTER].exit_code,
-            "said before": tail(runs[BEFORE]),
-            "said after": tail(runs[AFTER]),
+            "output before": tail(runs[BEFORE]),
+            "output after": tail(runs[AFTER]),
             "changed": printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
         count = f"{many(len(changed), 'file')} changed"

@@ -62,7 +62,7 @@ class PngCheck:
         try:
             size = read_size(evidence.report)
             if len(evidence.pages) != 1:
-                raise ValueError("it was not drawn")
+                raise ValueError("it was not rendered")
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [
@@ -87,7 +87,7 @@ def read_size(report: bytes) -> dict[str, int]:
         case {"width": width, "height": height, "format": form} if read_text(form) == "PNG":
             return {"width": int(read_number(width)), "height": int(read_number(height))}
         case _:
-            raise ValueError("it is no PNG")
+            raise ValueError("it is not a PNG")
 
 
 def colours(page: DrawnPixels) -> int:

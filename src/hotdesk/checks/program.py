@@ -1,4 +1,4 @@
-"""Does a program do what it shall: it is run, and what it says and leaves is compared."""
+"""Check of a program: run it, and compare its output and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotdesk.strict import Alias
 
 EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
 LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
-_MAKES = "Have the program write this file in the folder it runs in."
+_MAKES = "Make the program write this file into its working folder."
 _WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
 """What runs a program of a suffix; others run themselves."""
 
@@ -54,10 +54,10 @@ class ProgramCheck(Ending):
         args = f" with the arguments {quote_words(self.args)}" if self.args else " without arguments"
         stdin = f' and the input "{show(self.stdin)}"' if self.stdin else ""
         return (
-            f"It is run{args}{stdin}, in an otherwise empty desk without a network.",
+            f"It is run{args}{stdin}, in a clean desk without network access.",
             *execution.describe_inputs(self.beside),
             *self.describe_ending("It", self.seconds),
-            *([f"It must write {list_words(self.makes)}, not empty, in the folder it runs in."] if self.makes else []),
+            *([f"It must write {list_words(self.makes)}, not empty, into its working folder."] if self.makes else []),
         )
 
     async def gather(self, desk: Desk, path: str) -> Evidence:

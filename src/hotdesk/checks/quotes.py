@@ -21,7 +21,7 @@ MOST_CLAIMS = 1000
 _MAX_PAGES = 5000
 REMEDIES: Mapping[str, str] = {
     "opens": "Write JSON in UTF-8 with a list of claims, each with a page and a quote.",
-    "claims": "Give every claim the number of its page and the words that say so.",
+    "claims": "Give every claim the number of its page and the words that support it.",
     "evidence": "Quote the words of that page exactly as pdftotext reads them, with single spaces.",
 }
 
@@ -52,14 +52,14 @@ class QuotesCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("whether a claim follows from the words it quotes, and what the PDF says elsewhere",)
+        return ("whether a claim follows from the words it quotes, and what the rest of the PDF says",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
         """List what a document must hold to pass."""
         return (
             f"It must have a list `{show(self.claims)}`; every entry has `page`, a number from 1, and `quote`, a text.",
-            f"Every quote has at least {self.least} characters and stands word for word on its page of "
+            f"Every quote has at least {self.least} characters and appears word for word on its page of "
             f"{show(self.source)}, as `pdftotext -layout` reads it, with single spaces.",
         )
 
@@ -80,7 +80,7 @@ class QuotesCheck:
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "claims about a PDF that can be read", e, REMEDIES["opens"])
         faults, more = limit_faults(self.find_faults(quotes), REMEDIES)
-        facts = (f"{len(quotes)} quotes stand on their pages, of {pages}",)
+        facts = (f"{len(quotes)} quotes found on their pages, of {pages}",)
         return Verdict(LOOKED_FOR, faults, facts, {"pages": pages, "quotes": len(quotes)}, more=more)
 
     def find_faults(self, quotes: list[tuple[str, int, int, bool]]) -> Iterator[Fault]:
@@ -92,18 +92,18 @@ class QuotesCheck:
                 found = f"page {page}, a quote of {length} characters"
                 yield Fault("claims", where, f"a page and a quote of at least {self.least} characters", found)
             elif not is_there:
-                yield Fault("evidence", where, f"words of page {page}", "words that do not stand there")
+                yield Fault("evidence", where, f"words of page {page}", "words that are not on that page")
 
 
 def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
     """Read what the desk said: pages, and of each claim where it is, its page, its length, whether it stands there."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be looked up: {read_text(why, 200)}")
+            raise ValueError(f"it cannot be compared with its source: {read_text(why, 200)}")
         case {"pages": pages, "quotes": list(quotes), **more} if not more and len(quotes) <= MOST_CLAIMS:
             return int(min(read_number(pages), _MAX_PAGES)), [_read_quote(each) for each in quotes]
         case _:
-            raise ValueError("what was seen of it makes no sense")
+            raise ValueError("malformed inspection report")
 
 
 def _read_quote(value: object) -> tuple[str, int, int, bool]:
@@ -111,4 +111,4 @@ def _read_quote(value: object) -> tuple[str, int, int, bool]:
         case [str(where), page, length, bool(is_there)]:
             return read_text(where, 100), int(read_number(page)), int(read_number(length)), is_there
         case _:
-            raise ValueError("what was seen of a claim makes no sense")
+            raise ValueError("malformed inspection report: invalid claim")

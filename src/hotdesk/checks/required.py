@@ -1,4 +1,4 @@
-"""What a deliverable must pass: what its brief asks for, and before that what is always looked for."""
+"""The checks a deliverable must pass: those of its brief, after those that always run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is: evidence gathered in a clean desk, judged on the host."""
+"""The seam of checks: evidence is gathered in a clean desk, and judged on the host."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 KEYS = ("columns", "rows", "red_where", "total")
 EXAMPLE = 'expect = {columns = ["Invoice", "Difference"], rows = 5, red_where = "Difference", total = "Difference"}'
 ALWAYS = ("opens", "columns", "rows", "errors", "calculated", "fresh")
-SIMPLE = "Write =SUM over cells of one column, =B2-C2, or a plain value: this check can calculate nothing else."
+SIMPLE = "Write =SUM over cells of one column, =B2-C2, or a plain value: this check cannot calculate other formulas."
 NOT_CHECKED = (
     "sheets after the first",
-    "what an office calculates: only sums of a column and differences of two cells were calculated again",
-    "cells that share another's formula, whose values were taken as they are",
-    "colours that come of a theme or of a rule",
+    "other formulas: only sums of a column and differences of two cells were recalculated",
+    "cells with a shared formula, whose saved values were used",
+    "colours from a theme or a conditional format",
 )
 
 
@@ -57,12 +57,12 @@ class SheetCheck:
             raise BriefError(f"sheet cannot expect {printable(unknown[0][:80])!r}; write {EXAMPLE}")
         columns, rows = expect.get("columns"), expect.get("rows")
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
-            raise BriefError(f"sheet expects columns, a list of their heads; write {EXAMPLE}")
+            raise BriefError(f"sheet: columns must be a list of headings; write {EXAMPLE}")
         if type(rows) is not int or not 0 <= rows <= MOST_CELLS:
-            raise BriefError(f"sheet expects rows, a number; write {EXAMPLE}")
+            raise BriefError(f"sheet: rows must be a number; write {EXAMPLE}")
         for key in ("red_where", "total"):
             if expect.get(key, columns[0]) not in columns:
-                raise BriefError(f"sheet expects {key} to be one of its columns; write {EXAMPLE}")
+                raise BriefError(f"sheet: {key} must be one of the columns; write {EXAMPLE}")
         red_where, total = str(expect.get("red_where", "")), str(expect.get("total", ""))
         return cls(Expected(columns=tuple(columns), rows=Span(rows, rows), red_where=red_where, total=total))
 
@@ -120,7 +120,7 @@ class SheetCheck:
         """Say what holds, of a workbook in which everything does."""
         facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
-            f"{many(_count_formulas(sheet), 'formula')}, calculated again",
+            f"{many(_count_formulas(sheet), 'formula')}, recalculated",
         ]
         if self.want.red_where:
             facts.append(f"red where {self.want.red_where} is not 0, and only there")
@@ -194,7 +194,7 @@ class Calculation:
         part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
         self.remaining -= len(part)
         if self.remaining < 0:
-            raise ValueError("its sums add up more than anybody can follow")
+            raise ValueError("its sums read too many cells to check")
         return total(part)
 
     def number(self, text: str) -> float | None:
@@ -230,9 +230,9 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
         ):
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
         case _:
-            raise ValueError("it has no sheet, an empty one, or too large a one")
+            raise ValueError("it has no sheet, or its sheet is empty or too large")
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
-        raise ValueError("it has no first row, or two cells in one place")
+        raise ValueError("it has no first row, or two cells at the same position")
     return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}
 
 
@@ -247,14 +247,14 @@ def read_cell(record: object) -> Cell:
             "error": bool(error),
         } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= MAX_TEXT_CHARS:
             if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError("a cell holds no number that can be")
+                raise ValueError("a cell has an invalid number")
             where = _parse_local_area(at)
             if where is None or where.size != 1:
-                raise ValueError("a cell is nowhere")
+                raise ValueError("a cell has no valid position")
             text = "=" + formula.removeprefix("=") if formula else ""
             colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
             return Cell(where.left, where.top, kind_of(value, error=error), value, text, colour)
-    raise ValueError("a cell is not what a cell is")
+    raise ValueError("malformed inspection report: invalid cell")
 
 
 def kind_of(value: str | float | None, *, error: bool) -> str:

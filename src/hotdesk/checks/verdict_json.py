@@ -1,4 +1,4 @@
-"""A verdict as it is kept: JSON, its pages as pictures that were made here."""
+"""Verdicts as stored JSON, with rendered pages as pictures that are encoded here."""
 
 from __future__ import annotations
 

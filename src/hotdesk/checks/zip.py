@@ -19,10 +19,10 @@ EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min 
 LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
 REMEDIES: Mapping[str, str] = {
     "opens": "Make it with `zip` or Python's zipfile, with at least one file in it.",
-    "members": "Pack exactly the files that are asked for, under these names.",
-    "count": "Pack as many files as are asked for.",
+    "members": "Pack exactly the required files, under these names.",
+    "count": "Pack the required number of files.",
     "sizes": "Correct that file before you pack it.",
-    "names": "Pack plain files alone, each name once and relative to the archive.",
+    "names": "Pack only regular files, each name once and relative to the archive.",
     "whole": "Write the archive again: its contents are damaged.",
 }
 MOST_MEMBERS = 20_000
@@ -60,7 +60,7 @@ class ZipCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("what the members say",)
+        return ("the content of the members",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -72,9 +72,9 @@ class ZipCheck:
         yield "It must be a zip archive of plain files: no links, every name once and relative."
         if self.members:
             alone = " and nothing else" if self.only else ""
-            yield f"It must hold {list_words(self.members)}{alone}."
+            yield f"It must contain {list_words(self.members)}{alone}."
         if self.count is not None:
-            yield f"It must hold {show_count(self.count, 'member')}."
+            yield f"It must contain {show_count(self.count, 'member')}."
         for name, span in self.sizes.items():
             yield f"{show(name)} must have {show_count(span, 'byte')}."
 
@@ -90,7 +90,7 @@ class ZipCheck:
             return unreadable(LOOKED_FOR, "a zip archive", e, REMEDIES["opens"])
         faults, more = limit_faults(chain(self.missing(members), sound(members)), REMEDIES)
         size = sum(each.size for each in members)
-        facts = (f"{len(members)} members, {size} bytes, every checksum holds",)
+        facts = (f"{len(members)} members, {size} bytes, every checksum matches",)
         values = {"members": len(members), "bytes unpacked": size}
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
@@ -122,7 +122,7 @@ def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
             yield Fault("names", where, "a file", each.kind)
         path = PurePosixPath(each.name)
         if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
-            yield Fault("names", where, "a relative name inside the archive", "one that leads out of it")
+            yield Fault("names", where, "a relative name inside the archive", "one outside of it")
         if each.name.casefold() in visited:
             yield Fault("names", where, "every name once, regardless of case", "a second one")
         visited.add(each.name.casefold())
@@ -136,7 +136,7 @@ def _read_members(report: bytes) -> tuple[Member, ...]:
         case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
             return tuple(map(_read_member, members))
         case _:
-            raise ValueError("what was seen of it makes no sense, or it is empty")
+            raise ValueError("malformed inspection report, or the archive is empty")
 
 
 def _read_member(record: object) -> Member:
@@ -145,4 +145,4 @@ def _read_member(record: object) -> Member:
         case [str(name), size, bool(whole), str(kind)] if read_number(size) >= 0:
             return Member(name[:1000], int(read_number(size)), whole, read_text(kind, 20))
         case _:
-            raise ValueError("what should be a member is none")
+            raise ValueError("malformed inspection report: invalid member")

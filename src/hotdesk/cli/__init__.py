@@ -25,22 +25,22 @@ EXTRAS = {
 """Extras, and the modules that are there only with them."""
 GROUPS = {
     "Jobs, from a brief to a result": {
-        "brief": "Check a brief, or begin one from a template.",
-        "work": "Carry out a brief: planned, approved, done, checked, kept, burnt.",
-        "swarm": "Carry out a brief for many items, each at a desk of its own.",
-        "jobs": "List jobs, and how each stands.",
-        "show": "Show a job: plan, steps, approvals, what left, what was kept.",
-        "report": "Write a job's report: one page for people, in one file.",
-        "approve": "Let a desk or job do what it asks for; without an id, list what waits.",
-        "refuse": "Refuse what a desk or job asks for.",
-        "answer": "Answer a question that a job asks.",
-        "resume": "Go on with a job that stopped or was killed, or with paused desks.",
+        "brief": "Check a brief, or create one from a template.",
+        "work": "Carry out a brief: plan, approve, work, check, store the result, burn the desk.",
+        "swarm": "Carry out a brief for many items, each at its own desk.",
+        "jobs": "List jobs and their state.",
+        "show": "Show a job: plan, steps, approvals, network requests, results.",
+        "report": "Write a job's report as one HTML file.",
+        "approve": "Approve a request of a desk or job; without an id, list pending requests.",
+        "refuse": "Refuse a request of a desk or job.",
+        "answer": "Answer a question of a job.",
+        "resume": "Resume a job that stopped or was killed, or paused desks.",
         "replay": "Repeat a job's recorded decisions at a fresh desk.",
-        "eval": "Run evaluation tasks with hidden graders, and count what passed.",
+        "eval": "Run evaluation tasks with hidden graders and report the pass rate.",
         "forget": "Delete everything about a job except its journal entries.",
-        "verify": "Say whether a file is the one its certificate is of, and what was checked.",
-        "drive": "List, get, put and remove what outlives desks.",
-        "memory": "See and remove what workers left for later jobs.",
+        "verify": "Check a file against its certificate, and show what was checked.",
+        "drive": "List, get, put and remove files that outlive desks.",
+        "memory": "Show and remove what workers stored for later jobs.",
     },
     "Desks": {
         "run": "Run a command on a fresh desk, then burn the desk.",
@@ -49,30 +49,30 @@ GROUPS = {
         "shell": "Open a terminal at a desk.",
         "cp": "Copy files to or from an open desk.",
         "ssh": "Sign in to a desk with OpenSSH: ssh, scp, sftp, rsync, port forwarding.",
-        "forward": "Give a port of a desk an address on this machine.",
+        "forward": "Forward a port of a desk to this machine.",
         "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
-        "watch": "See a desk's screen in a web page, and take the wheel.",
+        "watch": "Watch a desk's screen in a web page, and take control.",
         "ps": "List open desks.",
-        "usage": "Say what open desks use.",
-        "pause": "Stop desks where they are.",
-        "snapshot": "Keep a desk's files as they are, to go back to.",
-        "rollback": "Have a desk's files as they were.",
-        "fork": "Open desks that begin with another's files.",
-        "burn": "Burn desks: end them and everything of them.",
+        "usage": "Show the resource usage of open desks.",
+        "pause": "Pause desks: freeze their programs.",
+        "snapshot": "Take a snapshot of a desk's files.",
+        "rollback": "Roll a desk's files back to a snapshot.",
+        "fork": "Open copies of a desk.",
+        "burn": "Burn desks: end them and destroy everything in them.",
     },
     "This machine, and what happened on it": {
-        "vault": "Keep secrets by name; desks never see them.",
+        "vault": "Store secrets by name; desks never see them.",
         "mcp": "Give an MCP client a computer, over standard input and output.",
-        "key": "Make, list and revoke a server's keys; show who signs certificates.",
+        "key": "Create, list and revoke a server's keys; show the certificate signer.",
         "serve": "Serve this machine to programs and people: E2B, MCP, an API and a page.",
         "node": "Lend this machine's desks to a server elsewhere; enroll nodes and servers.",
         "image": "Build, save, list, remove, import and export images.",
-        "journal": "Read what happened, and prove that it is all there.",
-        "door": "Read what went through the door.",
+        "journal": "Read the journal, and verify that it is complete.",
+        "door": "Read the log of the door: every network request.",
         "setup": "Set this machine up: packages, folders, images.",
-        "doctor": "Try the wall on this machine: what holds, what does not.",
+        "doctor": "Test the walls on this machine and report which promises hold.",
         "completion": "Print completions for a shell, or the manual page.",
-        "gc": "Bury orphaned desks, remove what no image uses, forget old jobs.",
+        "gc": "Remove orphaned desks, unused image layers and old jobs.",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
@@ -85,7 +85,7 @@ def overview() -> str:
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
     for title, group in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name:10} {summary}" for name, summary in group.items())]
-    return "\n".join([*lines, "", "`hotdesk COMMAND --help` says more. --version prints the version."])
+    return "\n".join([*lines, "", "Run `hotdesk COMMAND --help` for details. --version prints the version."])
 
 
 ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done."
@@ -103,7 +103,7 @@ def carry_out(argv: list[str]) -> int:
         from hotdesk.cli.suggest import did_you_mean
 
         meant = did_you_mean(argv[0], COMMANDS)
-        raise BriefError(f"there is no command {argv[0]!r}{meant or '; `hotdesk --help` lists them'}")
+        raise BriefError(f"unknown command {argv[0]!r}{meant or '; `hotdesk --help` lists the commands'}")
     own = before_dashes(argv[1:])
     if argv[0] in ("run", "work", "swarm") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         from hotdesk.cli import prestart

@@ -1,4 +1,4 @@
-"""What a brief means, for people and for programs."""
+"""A brief in plain words, for people and for programs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hotdesk.cli.terminal import align_columns
 MAX_LINES = 20
 """Lines of one field."""
 APPROVALS = {
-    "auto": "whoever starts it admits the plan by that",
-    "risky": "a person admits the plan where something is at stake",
-    "plan": "a person admits the plan",
-    "every": "a person admits the plan, and each step",
+    "auto": "starting the job approves the plan",
+    "risky": "a person approves the plan if something is at stake",
+    "plan": "a person approves the plan",
+    "every": "a person approves the plan and each step",
 }
 
 
@@ -40,18 +40,21 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
             "report",
             [shorten_text(job.reduce.goal), *some([_describe_deliverable(item) for item in job.reduce.deliverables])],
         )
-    yield "may go to", some([rule_text(rule) for rule in job.scope.rules]) or ["nowhere"]
+    yield "network", some([rule_text(rule) for rule in job.scope.rules]) or ["no network"]
     yield "secrets", some([grant_text(grant) for grant in job.scope.grants]) or ["none"]
     if job.scope.names:
-        yield "names", some([f"{name} leads to {upstream}" for name, upstream in job.scope.names.items()])
-    yield "tools", [", ".join(job.tools) or "all its desk has"]
+        yield "names", some([f"{name} maps to {upstream}" for name, upstream in job.scope.names.items()])
+    yield "tools", [", ".join(job.tools) or "all tools of its desk"]
     yield "models", _describe_models(job)
     yield "budget", [_describe_budget(job)]
     if job.memory:
-        yield "memory", [f"{job.memory}: its workers see what earlier jobs left there, and may leave more"]
-    yield "approvals", [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then it is no"]
+        yield "memory", [f"{job.memory}: its workers can read what earlier jobs stored there, and add to it"]
+    yield (
+        "approvals",
+        [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then the request is refused"],
+    )
     size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
-    more = f"steps that hold secrets or read foreign files: behind the wall {job.sensitive_wall}"
+    more = f"steps that have secrets or read foreign files: behind the wall {job.sensitive_wall}"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
 
 
@@ -61,8 +64,8 @@ def _describe_items(each: Each) -> str:
     limits = ((each.budget.tokens, "tokens"), (each.budget.dollars, "dollars"), (each.budget.acts, "acts"))
     budget = "".join(f", {limit:g} {name}" for limit, name in limits if limit is not None)
     return (
-        f"{each.over}{batch}: each at a desk of its own, {each.seconds:g} s{budget}, tried {each.attempts} times; "
-        f"pauses where over {each.quarantine:.0%} fail"
+        f"{each.over}{batch}: each at its own desk, {each.seconds:g} s{budget}, at most {each.attempts} attempts; "
+        f"the swarm pauses if more than {each.quarantine:.0%} fail"
     )
 
 
@@ -85,23 +88,25 @@ def measure_input(path: Path) -> tuple[int, int]:
 def _describe_deliverable(item: Deliverable) -> str:
     """Write a deliverable, and what it must pass."""
     checks = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
-    active = f", and may hold {', '.join(item.active)}" if item.active else ""
-    checked = f"checked by {', '.join(checks)}" if checks else "not checked: no verdict"
+    active = f", and may contain {', '.join(item.active)}" if item.active else ""
+    checked = f"checked by {', '.join(checks)}" if checks else "not checked"
     return f"{item.path} ({item.kind}), {checked}{active}"
 
 
 def _describe_models(job: Brief) -> list[str]:
     """Write who thinks."""
-    lines = [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["whoever the command line names"]
+    lines = (
+        [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["the model given on the command line"]
+    )
     if job.models.act:
         lines.append(f"acts: {', then '.join(job.models.act)}")
-    return [*lines, f"is shown pictures: {job.look}"] if job.look else lines
+    return [*lines, f"looks at pictures: {job.look}"] if job.look else lines
 
 
 def _describe_budget(job: Brief) -> str:
     """Write what it may use."""
     limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
-    texts = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
+    texts = [f"{most:.15g} {name}" if most is not None else f"unlimited {name}" for name, most in limits.items()]
     return ", ".join([f"{job.seconds:.15g} s", *texts])
 
 

@@ -1,4 +1,4 @@
-"""Every command with its options, read from the parsers: what completions and the manual page are made of."""
+"""Every command with its options, read from the parsers, for completions and the manual page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Desks by id, or by the beginning of one that no other open desk has."""
+"""Find desks by id, or by a unique prefix of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def find_desk(settings: Config, text: str) -> DeskId:
         return DeskId(text)
     found = begin_with(settings, text)
     if len(found) > 1:
-        raise BriefError(f"several open desks begin with {text!r}: {', '.join(found)}")
+        raise BriefError(f"several open desks start with {text!r}: {', '.join(found)}; pass more characters of the id")
     if not found:
         raise BriefError(
-            f"{printable(text[:40])!r} is not the id of an open desk{why_not(text)}; `hotdesk ps` lists them"
+            f"{printable(text[:40])!r} is not the id of an open desk{why_not(text)}; `hotdesk ps` lists open desks"
         )
     return found[0]
 
@@ -38,5 +38,7 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
 def why_not(text: str) -> str:
     """Say what a text lacks that could begin an id."""
     if _PREFIX_SHAPE.fullmatch(text):
-        return f" (at least {MIN_PREFIX} characters of it are needed)" if len(text) < MIN_PREFIX else ", nor begins one"
+        return (
+            f" (a prefix needs at least {MIN_PREFIX} characters)" if len(text) < MIN_PREFIX else " or a prefix of one"
+        )
     return ""

@@ -1,4 +1,4 @@
-"""What `work`, `resume` and `replay` share: who thinks, where, and what a job is asked to stop by."""
+"""The common part of `work`, `resume` and `replay`: models or scripts, limits, where to run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
 from hotdesk.walls import NAMES, UNWALLED
 
-APPROVE = "who approves the plan: no one; a person; a person where something is at stake; a person, and each step, too"
+APPROVE = "who approves: no one; a person the plan; a person if something is at stake; a person the plan and each step"
 MODELS = "models"
 """The folder of what was learned of models."""
 PAUSED = 75
@@ -124,20 +124,24 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     right = request.script in scripts and request.source == base64.b64encode(source).decode()
     fixed = request.adversary or request.replay or request.recording
     if not right or fixed or (request.folder, request.out) != places:
-        raise BriefError(f"what is kept of {folder.name} differs from the original request; start a new job")
+        raise BriefError(f"the stored request of job {folder.name} was changed; start a new job")
     for name in (*request.plan, *request.act):
         if why := refusal(name, listed):
-            raise BriefError(f"job {folder.name} cannot go on with its model: {why}")
+            raise BriefError(f"job {folder.name} cannot continue with its model: {why}")
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """Ask for limits that hold instead of the brief's."""
     parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help=APPROVE)
-    parser.add_argument("--seconds", type=float, metavar="N", help="how long it may work")
-    parser.add_argument("--tokens", type=int, metavar="N", help="how many tokens models may read and write")
-    parser.add_argument("--dollars", type=float, metavar="X", help="what models may cost, where a price is known")
-    parser.add_argument("--acts", type=int, metavar="N", help="how often tools may be used")
-    parser.add_argument("--wall", choices=NAMES[1:], help="the least around its desks; a brief may ask for more")
+    parser.add_argument("--seconds", type=float, metavar="N", help="time limit in seconds")
+    parser.add_argument("--tokens", type=int, metavar="N", help="limit of tokens that models read and write")
+    parser.add_argument(
+        "--dollars", type=float, metavar="X", help="limit of model costs in dollars, where a price is known"
+    )
+    parser.add_argument("--acts", type=int, metavar="N", help="limit of tool calls")
+    parser.add_argument(
+        "--wall", choices=NAMES[1:], help="the weakest acceptable wall; a brief may require a stronger one"
+    )
 
 
 def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -196,7 +200,7 @@ def brain_of(
         return ModelBrain(job, [repeated], [repeated])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
-        raise BriefError("an adversary needs a wall: without one it does to this machine what it would do to a desk")
+        raise BriefError("an adversary needs a wall: without one it would attack this machine itself")
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:
         return ModelBrain(job, [recorded], [recorded])

@@ -124,7 +124,7 @@ class TerminalJob:
 
     def warn_no_report(self, why: Exception) -> None:
         """Say that there is no report, and how to have one."""
-        say(f"hotdesk: no report was written: {why}; `hotdesk report {self.id} --out FILE` writes one")
+        say(f"hotdesk: the report could not be written: {why}; write it with `hotdesk report {self.id} --out FILE`")
 
     def show_on(self, limits: ShownLimits) -> None:
         """Have a board, which knows what happened before."""

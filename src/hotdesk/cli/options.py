@@ -21,17 +21,17 @@ DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
 def add_spec(parser: argparse.ArgumentParser) -> None:
     """Ask for the size of a desk."""
     parser.add_argument("--image", default="base", help="image to open the desk from (default: base)")
-    parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="CPUs it may use (2)")
-    parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory it may use, such as 512M or 4G (2G)")
+    parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="number of CPUs (2)")
+    parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory limit, such as 512M or 4G (2G)")
     parser.add_argument("--disk", default="16G", help="size of its writable disk (16G)")
     parser.add_argument(
         "--disk-in",
         choices=("disk", "memory"),
         default="disk",
-        help="where that disk lies; in memory it counts as memory",
+        help="where the writable disk is stored; in memory it counts as memory",
     )
-    parser.add_argument("--pids", type=int, default=1024, help="processes it may have (1024)")
-    parser.add_argument("--wall", default="container", choices=NAMES[1:], help="what stands around it (container)")
+    parser.add_argument("--pids", type=int, default=1024, help="maximum number of processes (1024)")
+    parser.add_argument("--wall", default="container", choices=NAMES[1:], help="the isolation of the desk (container)")
     parser.add_argument(
         "--root", action="store_true", help="allow root inside: sudo, and --user root of exec and shell"
     )
@@ -47,24 +47,24 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
         "--allow",
         action="append",
         metavar="RULE",
-        help="what it may reach: 'example.test' to read, 'GET example.test/data/*', 'write api.test', "
+        help="hosts it may reach: 'example.test' to read, 'GET example.test/data/*', 'write api.test', "
         "'read *.example.test down=50M'; or the packages of pypi, npm, debian, github-read",
     )
-    scope.add_argument("--deny", action="append", metavar="RULE", help="what it may not, of what --allow admits")
-    scope.add_argument("--ask", action="append", metavar="RULE", help="what waits for `hotdesk approve`")
+    scope.add_argument("--deny", action="append", metavar="RULE", help="exceptions from --allow")
+    scope.add_argument("--ask", action="append", metavar="RULE", help="requests that need `hotdesk approve`")
     scope.add_argument(
         "--grant",
         action="append",
         metavar="GRANT",
-        help="a secret of the vault the door puts in: 'erp-token@erp.test', 'key@api.test header=X-Key env=API_KEY'",
+        help="a vault secret that the door inserts: 'erp-token@erp.test', 'key@api.test header=X-Key env=API_KEY'",
     )
     scope.add_argument(
         "--map",
         action="append",
         metavar="NAME=HOST:PORT",
-        help="where a name leads, as in erp.test=127.0.0.1:8443",
+        help="map a host name, such as erp.test=127.0.0.1:8443",
     )
-    scope.add_argument("--no-ask", action="store_true", help="the desk may not ask for more")
+    scope.add_argument("--no-ask", action="store_true", help="the desk may not request more access")
 
 
 def add_env(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="kill the command after this; exit code 124")
 
 
-STREAM = "print each event of a job as a line of JSON, and what became of it as the last"
+STREAM = "print each event of a job as a line of JSON, and its outcome as the last line"
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "print JSON") -> None:
@@ -96,7 +96,7 @@ def parse_env(pairs: list[str] | None, option: str = "--env", value_name: str = 
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise BriefError(f"{option} takes NAME={value_name}, not {pair!r}")
+            raise BriefError(f"{option} must be NAME={value_name}, not {pair!r}")
         found[name] = value
     return found
 
@@ -105,14 +105,14 @@ def parse_pair(text: str, option: str) -> tuple[str, str]:
     """Read the two sides of SOURCE:TARGET."""
     source, colon, target = text.partition(":")
     if not source or not colon or not target:
-        raise BriefError(f"{option} takes SOURCE:TARGET, not {text!r}")
+        raise BriefError(f"{option} must be SOURCE:TARGET, not {text!r}")
     return source, target
 
 
 def require_command(command: list[str], example: str) -> list[str]:
     """Refuse a call without a command."""
     if not command:
-        raise BriefError(f"nothing to run; give a command, as in `{example}`")
+        raise BriefError(f"no command given; write it like `{example}`")
     return command
 
 
@@ -139,11 +139,11 @@ def require_machine(arguments: argparse.Namespace) -> None:
     """Refuse a desk that is larger than this machine."""
     cpus = os.cpu_count() or 1
     if arguments.cpus > max(cpus, DEFAULT_CPUS):
-        raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; it takes 0.01 to {cpus}")
+        raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; use 0.01 to {cpus}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if parse_size(arguments.memory) > max(memory, parse_size(DEFAULT_MEMORY)):
         most = format_bound(memory, " bytes")
-        raise BriefError(f"--memory {arguments.memory} is more than this machine has; it takes 16M to {most}")
+        raise BriefError(f"--memory {arguments.memory} is more than this machine has; use 16M to {most}")
 
 
 def _require_image(name: str) -> None:
@@ -152,7 +152,7 @@ def _require_image(name: str) -> None:
     if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
         return
     there = sorted(each.stem for each in (store / "images").glob("*.json"))
-    images = f"there are {', '.join(there)}" if there else "there is none yet: `hotdesk setup` builds one"
+    images = f"the images are {', '.join(there)}" if there else "there are no images yet: run `hotdesk setup`"
     raise ImageError(f"image {name!r} is not on this machine; {images}; {image.remedy(name)}")
 
 

@@ -1,4 +1,4 @@
-"""What an ordinary user is to know: their own state directory is not the machine's, which is root's."""
+"""Notes for users without root: their state directory is not the machine's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def require_root_for_job(wall: str) -> None:
     """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it."""
     if os.geteuid() != 0 and wall != "local":
         raise HostError(
-            "Carrying out a brief needs root: use `sudo hotdesk work`. Without root start the job at a server, at its "
-            "page or with a key at its API."
+            "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a server, on its "
+            "page or with a key through its API."
         )
 
 
@@ -33,4 +33,6 @@ def describe_own_state(command: str, uid: int, environ: Mapping[str, str], is_se
     """Write that note; empty where there is nothing to say."""
     if uid == 0 or environ.get("HOTDESK_HOME") or not is_set_up or command not in OF_THE_MACHINE:
         return ""
-    return f"hotdesk: you are not root, so this is your own state directory; the machine's: `sudo hotdesk {command}`"
+    return (
+        f"hotdesk: you are not root: this is your own state directory; for the machine's use `sudo hotdesk {command}`"
+    )

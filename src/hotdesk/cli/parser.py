@@ -89,7 +89,9 @@ def seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= MAX_SECONDS:
-        raise argparse.ArgumentTypeError(f"takes seconds, more than 0 and at most {MAX_SECONDS}, not {text[:40]!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be a number of seconds above 0 and at most {MAX_SECONDS}, not {text[:40]!r}"
+        )
     return value
 
 

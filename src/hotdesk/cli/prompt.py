@@ -122,7 +122,7 @@ class TerminalPrompt:
             line = os.read(self.terminal, LINE)
             if outcome := understood(line, choices):
                 return outcome
-            text = f"  {' or '.join(choices)} is an answer: " if choices else text
+            text = f"  answer with {' or '.join(choices)}: " if choices else text
 
     def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
         """Wait for a line, or only let time pass; give why there is nothing to wait for any more."""
@@ -155,9 +155,9 @@ class TerminalPrompt:
 
 
 _CLOSING = {
-    "gone": "\n  it was answered elsewhere\n",
-    "expired": "\n  its time is up\n",
-    "later": "  it waits on\n",
+    "gone": "\n  it was decided elsewhere\n",
+    "expired": "\n  the time to answer has expired\n",
+    "later": "  it stays pending\n",
 }
 
 
@@ -220,7 +220,7 @@ def body(card: Card) -> Iterator[str]:
 def shorten_fact(text: str) -> str:
     """Give as much of a fact as is shown; what is left out is said."""
     rest = len(text) - MAX_FACT_CHARS
-    return text[:MAX_FACT_CHARS] + (f" … and {rest:,} characters more: hotdesk approve --json" if rest > 0 else "")
+    return text[:MAX_FACT_CHARS] + (f" … and {rest:,} more characters: hotdesk approve --json" if rest > 0 else "")
 
 
 @contextmanager

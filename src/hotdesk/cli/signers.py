@@ -1,4 +1,4 @@
-"""Whose signatures are believed: those a command names, else those of the settings and this machine's own."""
+"""Trusted signers: those given to a command, or those of the settings and this machine's own."""
 
 from __future__ import annotations
 

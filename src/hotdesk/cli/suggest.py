@@ -1,4 +1,4 @@
-"""What somebody may have meant who typed a name that is not known."""
+"""Suggest names for an unknown one."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class SwarmBoard:
         cost = f", ${dollars:.2f} of about ${dollars * total / ended:.2f}" if dollars and ended else ""
         failed = len(state.quarantined)
         return (
-            f"swarm    {ended:,} of {total:,} items, {failed:,} in quarantine, {run.active:,} under way, "
+            f"swarm    {ended:,} of {total:,} items, {failed:,} in quarantine, {run.active:,} running, "
             f"{rate:.1f}/s{rest}{cost}"
         )
 

@@ -54,8 +54,10 @@ def add_resume_choice(parser: argparse.ArgumentParser) -> None:
         "--add-items", action="store_true", help="of a swarm: take in items that were put beside its brief since"
     )
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--retry-failed", action="store_true", help="of a swarm: try what is in quarantine again")
-    group.add_argument("--accept-failed", action="store_true", help="of a swarm: build the report without them")
+    group.add_argument("--retry-failed", action="store_true", help="of a swarm: retry the items in quarantine")
+    group.add_argument(
+        "--accept-failed", action="store_true", help="of a swarm: write the report without the items in quarantine"
+    )
 
 
 def resume_choice_of(arguments: argparse.Namespace) -> ResumeChoice:
@@ -158,18 +160,16 @@ class TerminalSwarm:
 def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
     """Give who thinks. A script is run here: this process has given up what a script shall not have."""
     if chosen.replay or chosen.recording:
-        raise BriefError("a swarm cannot repeat recorded replies: its items are taken in no fixed order")
+        raise BriefError("a swarm cannot repeat recorded replies: the order of its items is not fixed")
     if chosen.source:
         brains = ScriptBrains.from_base64(chosen.source, Path(chosen.script))
         if chosen.adversary:
             if brief.wall == "local":
-                raise BriefError(
-                    "an adversary needs a wall: without one it does to this machine what it would do to a desk"
-                )
+                raise BriefError("an adversary needs a wall: without one it would attack this machine itself")
             brains.turn = partial(find_adversary, chosen.adversary)
         return brains
     if chosen.adversary:
-        raise BriefError("an adversary of a swarm stands behind a script's plan; pass --script, too")
+        raise BriefError("an adversary of a swarm needs the plan of a script; pass --script")
     found = brain_of(chosen, brief, settings, notify=notify)
     return ModelBrains(found.planners, found.workers)
 

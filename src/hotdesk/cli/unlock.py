@@ -23,7 +23,9 @@ def find(settings: Config, scope: Scope) -> str:
         return ""
     if not exists(folder):
         name = scope.grants[0].secret
-        raise BriefError(f"there is no vault here, and so no {name}; put it in with `hotdesk vault set {name}`")
+        raise BriefError(
+            f"there is no vault yet, so the secret {name} is missing; store it with `hotdesk vault set {name}`"
+        )
     if source_of(folder) == "file":
         return ""
     return base64.b64encode(root.find(folder, load(folder).root, passphrase).bytes()).decode()

@@ -192,5 +192,5 @@ class Client:
 def check_name(name: str) -> str:
     """Refuse what is no name in the drive."""
     if not name or name.startswith("/"):
-        raise BriefError(f"{name[:80]!r} is no name in the drive; write it like 'reports/june.xlsx'")
+        raise BriefError(f"{name[:80]!r} is not a valid drive name; write it like 'reports/june.xlsx'")
     return name

@@ -1,4 +1,4 @@
-"""What a server tells, typed. Unknown fields are a later server's, and passed over."""
+"""Typed data of a server's responses. Unknown fields of a newer server are ignored."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class HttpResponse:
         async for piece in self.pieces():
             found += piece
             if len(found) > MAX_BODY_BYTES:
-                raise HostError(f"the server answers with more than {MAX_BODY_BYTES} bytes; read it in pieces")
+                raise HostError(f"the response has more than {MAX_BODY_BYTES} bytes; read it in pieces")
         return bytes(found)
 
 
@@ -86,7 +86,7 @@ class HttpClient:
     def __init__(self, url: str, key: str = "", trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BriefError(f"{url[:200]!r} is no server's address; write it like http://127.0.0.1:3700")
+            raise BriefError(f"{url[:200]!r} is not a server address; write it like http://127.0.0.1:3700")
         self.host = parts.hostname
         self.secure = parts.scheme == "https"
         self.port = parts.port or (443 if self.secure else 80)
@@ -101,7 +101,9 @@ class HttpClient:
                 return await anyio.connect_tcp(self.host, self.port, ssl_context=trust, tls_standard_compatible=False)
             return await anyio.connect_tcp(self.host, self.port)
         except (OSError, ssl.SSLError) as e:
-            raise HostError(f"the server at {self.name} does not answer: {e}; does `hotdesk serve` run there?") from e
+            raise HostError(
+                f"the server at {self.name} does not respond: {e}; check that `hotdesk serve` is running there"
+            ) from e
 
     @asynccontextmanager
     async def ask(
@@ -129,7 +131,9 @@ class HttpClient:
                     await stream.send(connection.send(h11.Data(data=body[begin : begin + PIECE])))
                 await stream.send(connection.send(h11.EndOfMessage()))
             except (anyio.BrokenResourceError, h11.LocalProtocolError) as e:
-                raise HostError(f"the server at {self.name} hung up, or this cannot be asked: {e}") from e
+                raise HostError(
+                    f"the server at {self.name} closed the connection, or the request is invalid: {e}"
+                ) from e
             with anyio.fail_after(RESPONSE_TIMEOUT_S):
                 head = await following(connection, stream)
             assert isinstance(head, h11.Response)
@@ -176,16 +180,16 @@ async def following(connection: h11.Connection, stream: ByteStream) -> object:
         try:
             event = connection.next_event()
         except h11.RemoteProtocolError as e:
-            raise HostError(f"the server speaks another language, or broke off: {e}") from e
+            raise HostError(f"malformed or incomplete response from the server: {e}") from e
         if event is h11.NEED_DATA:
             try:
                 connection.receive_data(await stream.receive(PIECE))
             except anyio.EndOfStream:
                 connection.receive_data(b"")
             except anyio.BrokenResourceError as e:
-                raise HostError("the server hung up") from e
+                raise HostError("the server closed the connection") from e
         elif isinstance(event, h11.ConnectionClosed):
-            raise HostError("the server hung up")
+            raise HostError("the server closed the connection")
         elif not isinstance(event, h11.InformationalResponse):
             return event
 
@@ -196,7 +200,7 @@ def failure(status: int, body: bytes) -> HotdeskError:
         reply = json.loads(body)
         code, message = str(reply["code"]), str(reply["message"])
     except (ValueError, KeyError, TypeError):
-        return HostError(f"the server answers {status}, and not why")
+        return HostError(f"the server responded with status {status} without a reason")
     if code.startswith("desk.file."):
         return FileError(message, code.removeprefix("desk.file."))
     kind = ERRORS.get(code)

@@ -1,4 +1,4 @@
-"""A server's vault, with the library's words: secrets go in, and none ever comes out."""
+"""A server's vault: secrets can be stored, but not read."""
 
 from __future__ import annotations
 

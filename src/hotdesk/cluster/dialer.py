@@ -95,7 +95,7 @@ class NodeDialer:
     def _check(self, name: str) -> None:
         """Refuse who is no node, or not the one that answered before."""
         if not name:
-            raise HostError(f"whoever answers at {self.address} has no certificate of a node")
+            raise HostError(f"the peer at {self.address} has no certificate of a node")
         if self.certified and name != self.certified:
             raise HostError(f"node {name} answers at {self.address}, where {self.certified} did")
         self.certified = name

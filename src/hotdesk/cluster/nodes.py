@@ -161,7 +161,7 @@ class Nodes:
             raise HostError(f"node {dialer.certified} reports as {report.node}; it is not followed")
         if node is not None and (node.name, node.boot) != (report.node, report.boot):
             self.lose(node)
-            raise HostError(f"the agent of node {node.name} was started anew: its desks are gone")
+            raise HostError(f"the agent of node {node.name} was restarted: its desks are gone")
         if node is None:
             node = self.join(ClusterNode(report, dialer))
         node.report, node.opened, node.is_heard = report, 0, True

@@ -78,7 +78,7 @@ class PulledJournal:
                 if (row := parse_row(load_json(line))) is not None:
                     walk.step(row)
             if walk.faults:
-                raise HostError(f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away to begin anew")
+                raise HostError(f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away to start again")
             self.walk, self.name = walk, name
         return self.walk
 

@@ -1,4 +1,4 @@
-"""What a desk is given so that its programs use the door and believe it: variables and small files. Data only."""
+"""Variables and small files that make a desk's programs use and trust the door. Data only."""
 
 from __future__ import annotations
 

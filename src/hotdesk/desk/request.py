@@ -1,4 +1,4 @@
-"""The keeper's vocabulary: what an owner may ask, checked field by field before anything privileged happens."""
+"""Requests to the keeper: checked field by field before anything privileged happens."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ FIELDS: dict[str, Any] = {
     "ca": Annotated[
         str,
         re.compile(r"(?:-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,4000}-----END CERTIFICATE-----\n)?", re.ASCII),
-        Otherwise("a request to open with something that is not a certificate"),
+        Otherwise("expected a certificate in PEM"),
     ],
-    "port": Annotated[int, Range(1, 65535), Otherwise("that is not a port")],
-    "spare": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
-    "origin": Annotated[Empty | Annotated[str, ID_SHAPE], Otherwise("a fork of something that is not a desk")],
+    "port": Annotated[int, Range(1, 65535), Otherwise("expected a port from 1 to 65535")],
+    "spare": Annotated[bool, Otherwise("expected a boolean")],
+    "origin": Annotated[Empty | Annotated[str, ID_SHAPE], Otherwise("expected a desk id, or an empty text")],
     "snapshot": Annotated[
-        Empty | Annotated[str, re.compile(r"[1-9][0-9]{0,8}", re.ASCII)], Otherwise("that is not a snapshot")
+        Empty | Annotated[str, re.compile(r"[1-9][0-9]{0,8}", re.ASCII)], Otherwise("expected the number of a snapshot")
     ],
     "name": Annotated[str, as_name],
-    "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
-    "size": Annotated[int, Range(MIN_SIZE, MAX_SIZE), Otherwise("that is not the size of a volume")],
-    "memory": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
-    "stop": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
-    "spare_hibernated": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
-    "token": Annotated[str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("that is not a guest's token")],
+    "hushed": Annotated[bool, Otherwise("expected a boolean")],
+    "size": Annotated[int, Range(MIN_SIZE, MAX_SIZE), Otherwise("expected the size of a volume")],
+    "memory": Annotated[bool, Otherwise("expected a boolean")],
+    "stop": Annotated[bool, Otherwise("expected a boolean")],
+    "spare_hibernated": Annotated[bool, Otherwise("expected a boolean")],
+    "token": Annotated[
+        str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("expected a guest's token of 64 hex digits")
+    ],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -114,16 +116,16 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
     try:
         message = json.loads(data.decode())
     except (ValueError, RecursionError) as e:
-        raise BriefError("the keeper was sent something that is not JSON") from e
+        raise BriefError("malformed request to the keeper: not JSON") from e
     if not isinstance(message, dict) or not message.keys() <= {"n", "verb", "desk", *FIELDS}:
-        raise BriefError("the keeper was sent something that is not a request")
+        raise BriefError("malformed request to the keeper: not an object")
     number, verb, desk = message.get("n"), str(message.get("verb")), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
-        raise BriefError("a request without a number")
+        raise BriefError("malformed request to the keeper: no number")
     if verb not in get_args(Verb):
-        raise BriefError("the keeper does not know that verb")
+        raise BriefError("malformed request to the keeper: unknown verb")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
-        raise BriefError("a request for something that is not a desk's id")
+        raise BriefError("malformed request to the keeper: invalid desk id")
     fields = [name for name in _FIELDS_OF.get(verb, ()) if message.get(name) is not None or name in _REQUIRED]
     return number, KeeperRequest(
         cast(Verb, verb), desk, **{name: _parse_field(name, message.get(name)) for name in fields}
@@ -149,7 +151,7 @@ def _parse_field(name: str, value: object) -> Any:
     try:
         return reader_of(name)(value)
     except StrictError as e:
-        raise BriefError(f"the keeper was sent a wrong {name}: {e}") from None
+        raise BriefError(f"malformed request to the keeper: {name}: {e}") from None
 
 
 def parse_snapshot(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What a desk is, whatever its wall: `Runtime` opens and burns; `Desk` runs, reads, writes."""
+"""The seam of desks, whatever their wall: `Runtime` opens and burns; `Desk` runs, reads, writes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def new_id() -> DeskId:
 def as_id(text: str) -> DeskId:
     """Check that a text is a desk's id."""
     if not ID_SHAPE.fullmatch(text):
-        raise BriefError(f"{text[:40]!r} is not a desk's id; `hotdesk ps` lists them")
+        raise BriefError(f"{text[:40]!r} is not a desk id; `hotdesk ps` lists open desks")
     return DeskId(text)
 
 
@@ -68,10 +68,10 @@ def check_argv(argv: Sequence[str]) -> None:
     if isinstance(argv, str):
         line = argv[:80]
         raise BriefError(
-            f"a program is a list, its name and its arguments; for a command line use a shell: ['sh', '-c', {line!r}]"
+            f"a program must be a list of its name and arguments; for a command line write ['sh', '-c', {line!r}]"
         )
     if not argv or not all(isinstance(text, str) for text in argv):
-        raise BriefError("a program is a list of texts, its name and its arguments, such as ['ls', '-l']")
+        raise BriefError("a program must be a list of texts, its name and arguments, such as ['ls', '-l']")
 
 
 def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
@@ -80,16 +80,16 @@ def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
         return data.encode()
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
-    raise BriefError(f"this takes text or bytes, not {type(data).__name__}")
+    raise BriefError(f"expected text or bytes, not {type(data).__name__}")
 
 
 def check_variables(env: Mapping[str, str]) -> None:
     """Refuse what cannot be an environment variable."""
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise BriefError("a program's variables are texts")
+            raise BriefError("a program's environment variables must be texts")
         if not key or "=" in key or "\0" in key + value:
-            raise BriefError(f"{key!r} cannot be an environment variable")
+            raise BriefError(f"{key!r} is not a valid environment variable name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +126,21 @@ class Spec:
         for name, (least, most, unit) in BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:
-                shown = f"{value:.15g}" if abs(value) < 1 << 80 else "so much"
+                shown = f"{value:.15g}" if abs(value) < 1 << 80 else "so large"
                 raise BriefError(
-                    f"a desk's {name} cannot be {shown}{unit}: it takes {format_bound(least, unit)} to "
+                    f"a desk's {name} cannot be {shown}{unit}: use {format_bound(least, unit)} to "
                     f"{format_bound(most, unit)}"
                 )
         if self.disk_in not in ("disk", "memory"):
-            raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: it takes 'disk' or 'memory'")
+            raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: use 'disk' or 'memory'")
         if self.wall not in WALLS:
-            raise BriefError(f"a desk's wall cannot be {self.wall!r}: it takes {', '.join(WALLS[1:])}")
+            raise BriefError(f"a desk's wall cannot be {self.wall!r}: use one of {', '.join(WALLS[1:])}")
         if TENANT_SHAPE.fullmatch(self.tenant) is None:
-            raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: it takes up to 64 of A-Z a-z 0-9 . _ -")
+            raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: use up to 64 characters of A-Z a-z 0-9 . _ -")
         if _BY_SHAPE.fullmatch(self.by) is None:
-            raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 of A-Z a-z 0-9 . _ @ - and space")
+            raise BriefError(
+                f"a desk's by cannot be {self.by!r}: use up to 120 characters of A-Z a-z 0-9 . _ @ - and space"
+            )
         check_variables(self.env)
         check_mounts(self.volumes)
 

@@ -1,4 +1,4 @@
-"""The page cache, which desks of one image share: is the kernel mended and sound, do verifying desks stand apart."""
+"""Measures of the shared page cache: known kernel flaws, oopses, and separate copies for verifying desks."""
 
 from __future__ import annotations
 
@@ -54,13 +54,15 @@ def judge_release(kernel: KernelReport) -> Finding:
         return report_failure(
             f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none"
         )
-    return report_untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
+    return report_untested(
+        f"{kernel.release} does not show whether it has the fixes for {FLAWS}; ask your distribution"
+    )
 
 
 def sound(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
-        return report_failure(f"it has oopsed (tainted {kernel.tainted}): others may have written its cache")
+        return report_failure(f"it has oopsed (tainted {kernel.tainted}): its page cache may be corrupt")
     return report_pass(f"it has not oopsed (tainted {kernel.tainted})")
 
 
@@ -69,10 +71,8 @@ def apart(disks: Apart) -> Finding:
     if not disks.working or not disks.verifying:
         return report_failure("the layers of a desk were not found among its keeper's mounts")
     if shared := disks.working & disks.verifying:
-        return report_failure(f"both stand on {', '.join(sorted(shared))}")
-    return report_pass(
-        f"one stands on {', '.join(sorted(disks.working))}, the other on {', '.join(sorted(disks.verifying))}"
-    )
+        return report_failure(f"both use {', '.join(sorted(shared))}")
+    return report_pass(f"one uses {', '.join(sorted(disks.working))}, the other {', '.join(sorted(disks.verifying))}")
 
 
 CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
@@ -81,7 +81,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "kernel-mended",
             "machine",
             "a kernel without the known flaws that write other desks' page cache",
-            "host: its release, against those in which they were mended",
+            "host: its release, compared with the releases that have the fixes",
             "boot your distribution's newest kernel",
         ),
         judge_release,
@@ -92,7 +92,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "machine",
             "the kernel has not oopsed since it was booted",
             "host: /proc/sys/kernel/tainted",
-            "look at `dmesg`, then reboot; until then copies for verifying desks are looked at before each mount",
+            "see `dmesg`, then reboot; until then copies for verifying desks are checked before each mount",
         ),
         sound,
     ),

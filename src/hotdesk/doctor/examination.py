@@ -1,4 +1,4 @@
-"""The order of an examination: the machine, then a few desks side by side, then what is left of one."""
+"""The order of an examination: the machine, then several desks in parallel, then the leftovers of one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EXAMINATION_TIMEOUT_S = 30.0
 _USUAL_OPENING_S = 0.25
 """What opening the first desk takes at most on a machine that needs no patience."""
 _MAX_PACE = 20.0
-_NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
+_NEEDS_ROOT = "opening desks and examining them from the host needs root; run `sudo hotdesk doctor` for the rest"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
@@ -136,7 +136,7 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
             await work(examiner, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
-        lost = report_failure(f"the desk was lost before this was tried: {str(e) or 'it took too long'}")
+        lost = report_failure(f"the desk was lost before this test: {str(e) or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
@@ -159,7 +159,7 @@ async def patient(examiner: Examiner, results: list[Result]) -> None:
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
-            results += give_up(inside.CHECKS, report_failure(f"the probe did not answer: {e}"))
+            results += give_up(inside.CHECKS, report_failure(f"the probe did not respond: {e}"))
     base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 

@@ -49,5 +49,5 @@ async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[Examine
     async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
         facts = state.facts(examiner.host.config.run / "desks" / desk.id)
         if facts is None:
-            raise DeskError(f"desk {desk.id} left no note of itself")
+            raise DeskError(f"desk {desk.id} has no state file")
         yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))

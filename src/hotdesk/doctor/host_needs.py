@@ -1,4 +1,4 @@
-"""What desks need of the host around hotdesk, what is missing, and which option of a container engine supplies it."""
+"""What desks need from the host, what is missing, and which option of a container engine supplies it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ HOST_MEASURES = {
     "rights": Measure(
         "host-rights",
         "machine",
-        "root here has the capabilities that opening desks takes",
+        "root here has the capabilities that opening desks needs",
         "host: CapEff of this process",
-        "start hotdesk as root, outside of what took these capabilities away",
+        "start hotdesk as root, outside of the container or service that drops these capabilities",
     ),
     "mount": Measure(
         "host-mounts",
         "machine",
-        "a keeper can mount in a namespace of its own",
+        "a keeper can mount in its own namespace",
         "host: tried it",
-        "start hotdesk as root, outside of what refuses mounts",
+        "start hotdesk as root, outside of the container or service that refuses mounts",
     ),
     "network": Measure(
         "host-networks", "machine", "a keeper can make networks", "host: tried it", "start hotdesk as root"
@@ -75,7 +75,7 @@ HOST_MEASURES = {
     "proc": Measure(
         "host-proc",
         "machine",
-        "a desk can have a /proc of its own",
+        "a desk can have its own /proc",
         "host: mounted one in a user namespace",
         "nothing may be mounted over parts of /proc",
     ),
@@ -93,7 +93,7 @@ HOST_MEASURES = {
     "storage": Measure(
         "host-storage",
         "machine",
-        "image layers can be shown with a desk's owners",
+        "image layers can be mounted with a desk's user ids",
         "host: mounted a folder of the state directory idmapped",
         "keep the state directory on ext4, btrfs, xfs or, from Linux 6.3, tmpfs: HOTDESK_HOME moves it",
     ),
@@ -158,11 +158,9 @@ class HostReport:
         for cause, value in self._find_causes(name, failure):
             options += self._option(cause, value)
         if name == "users" and not self.has_ids:
-            symptom = f"this user namespace has not the ids from {uids.FIRST}: {failure.text}"
+            symptom = f"this user namespace does not have the ids from {uids.FIRST}: {failure.text}"
         if name == "storage":
-            symptom = (
-                f"{self.storage} lies on {self.storage_kind}, which the kernel shows with no other owners: {symptom}"
-            )
+            symptom = f"{self.storage} is on {self.storage_kind}, which the kernel cannot mount idmapped: {symptom}"
         return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
@@ -206,7 +204,7 @@ class HostReport:
         if host.kind == "lxc":
             return "set `security.privileged=true`, `security.nesting=true` and raw device rules for loop devices"
         if host.kind == "wsl2" and name == "cgroup":
-            return "write `kernelCommandLine = cgroup_no_v1=all` below [wsl2] in .wslconfig, then `wsl --shutdown`"
+            return "set `kernelCommandLine = cgroup_no_v1=all` in [wsl2] of .wslconfig, then run `wsl --shutdown`"
         return HOST_MEASURES[name].remedy
 
 
@@ -235,11 +233,11 @@ def judge_host(report: HostReport) -> Iterator[Result]:
     gaps = {gap.trial: gap for gap in report.list_gaps()}
     for name, measure in HOST_MEASURES.items():
         if report.trial is None:
-            yield Result(measure, report_untested("only root can try it"))
+            yield Result(measure, report_untested("only root can test it"))
         elif gap := gaps.get(name):
             yield Result(replace(measure, remedy=gap.remedy), report_failure(gap.symptom))
         elif name != "rights" and name not in report.trial.tried:
-            yield Result(measure, report_untested("what this trial needs failed before it"))
+            yield Result(measure, report_untested("an earlier test that this one needs failed"))
         elif name == "storage":
             yield Result(measure, report_pass(f"{report.storage} on {report.storage_kind}"))
         elif name == "rights":
@@ -258,7 +256,7 @@ def require(settings: Config) -> HostReport:
     start = report.describe_start()
     remedy = f"start it with `{start}`" if start else "; ".join(dict.fromkeys(gap.remedy for gap in gaps))
     raise HostError(
-        f"No desk can open on {report.host.describe()}: {reasons}. Remedy: {remedy}. `hotdesk doctor` has details."
+        f"Desks cannot open on {report.host.describe()}: {reasons}. Remedy: {remedy}. `hotdesk doctor` has details."
     )
 
 

@@ -1,4 +1,4 @@
-"""Try what a keeper does before it opens a desk, in a process of its own: its namespaces and mounts end with it.
+"""Try the keeper's preparations for a desk in a separate process, whose namespaces and mounts end with it.
 
 Each trial is the call that a keeper makes, not a guess by version or capability: a container may have a capability and
 a filter that refuses its use.
@@ -67,7 +67,7 @@ def parse(output: bytes) -> HostTrial:
 
 
 def _fail(why: str) -> HostTrial:
-    failure = TrialFailure(0, f"the process that tries it did not answer: {printable(why)}")
+    failure = TrialFailure(0, f"the test process did not respond: {printable(why)}")
     return HostTrial(frozenset({"mount"}), {"mount": failure})
 
 

@@ -1,4 +1,4 @@
-"""What programs in a desk found when they tried the wall, judged. A desk's word: `outside.py` is what the host sees."""
+"""Judge what probes inside a desk found. This is the desk's word: `outside.py` has the host's view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     answers = result.table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
-        raise SilentProbeError(f"it says nothing of {missing[0]}")
+        raise SilentProbeError(f"it did not report {missing[0]}")
     flaws = [f"{each.what} answers {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
@@ -52,7 +52,7 @@ def judge_unseen(result: ProbeResult) -> Finding:
         return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
     return report_untested(
-        f"{names}, sync, and a number no kernel has: this kernel answers an ordinary user just as the filter would"
+        f"{names}, sync, and a number no kernel has: for an ordinary user this kernel responds just as the filter would"
     )
 
 
@@ -63,7 +63,9 @@ def _page_cache(result: ProbeResult) -> Finding:
         answers.update(result.table(group))
     expected = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
     flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
-    return unless(flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether this kernel is mended or not")
+    return unless(
+        flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether or not this kernel has the fixes"
+    )
 
 
 def other_programs(result: ProbeResult) -> Finding:
@@ -72,19 +74,19 @@ def other_programs(result: ProbeResult) -> Finding:
     if number == signal.SIGSYS:
         return report_pass("the filter ends a 32-bit program at its first call")
     if code == 7:
-        return report_untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
+        return report_untested("this processor or kernel does not run 32-bit programs, so the filter is never reached")
     return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
 
 
 def x32(result: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
-        return report_untested(f"there is no x32 on {machine}")
+        return report_untested(f"{machine} has no x32 calls")
     answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
         return report_pass("the filter ends a program that makes one")
     if answer == "ENOSYS":
-        return report_untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
+        return report_untested("ENOSYS: this kernel may have been built without x32, which has the same result")
     return report_failure(f"an x32 call answers {answer}")
 
 
@@ -92,7 +94,7 @@ def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABL
     """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
     answers = result.table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
-        raise SilentProbeError("it did not try every address")
+        raise SilentProbeError("it did not test every address")
     flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in unreachable]
     return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
@@ -102,16 +104,16 @@ def _host_sockets(result: ProbeResult) -> Finding:
     names = ("its loopback TCP", "its abstract unix socket")
     answers = result.row("host", 2)
     flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
-    return unless(flaws, "a port and an abstract name of this process were out of reach")
+    return unless(flaws, "a port and an abstract socket of this process could not be reached")
 
 
 def gate_refuses(result: ProbeResult) -> Finding:
     """Judge the gate's answer."""
     answer = result.word("gate")
     return (
-        report_pass(f"it said {answer[:40]!r}")
+        report_pass(f"it responded {answer[:40]!r}")
         if answer.startswith("HTTP/1.1 403")
-        else report_failure(f"it said {answer[:80]!r}")
+        else report_failure(f"it responded {answer[:80]!r}")
     )
 
 
@@ -120,7 +122,7 @@ def _gate_stays(result: ProbeResult) -> Finding:
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = result.row("take", 2)
     flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
-    return unless(flaws, "binding it anew answers EADDRINUSE, reuse asked for or not")
+    return unless(flaws, "binding it again fails with EADDRINUSE, with and without reuse")
 
 
 def _loopback_stays(result: ProbeResult) -> Finding:
@@ -136,7 +138,7 @@ def _loopback_stays(result: ProbeResult) -> Finding:
 def _one_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
     answer = result.word("link")
-    if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
+    if answer in ("disconnected", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
         return report_pass(f"a second caller: {answer}")
     return report_failure(f"a second caller: {answer}")
 
@@ -147,7 +149,7 @@ def terminals(result: ProbeResult) -> Finding:
     return (
         report_pass(f"{count}, then no more")
         if 0 < count <= TERMINALS
-        else report_failure(f"{count} opened, of {TERMINALS} allowed")
+        else report_failure(f"{count} opened; {TERMINALS} are allowed")
     )
 
 
@@ -156,7 +158,7 @@ def judge_first_process(result: ProbeResult) -> Finding:
     answers = result.table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
-        raise SilentProbeError("it did not try everything")
+        raise SilentProbeError("it did not test everything")
     return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
@@ -164,7 +166,7 @@ def _judge_core_dump(result: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
     number, dumped = result.row("crash", 2)
     if number != signal.SIGSEGV:
-        raise SilentProbeError(f"its crash ended with {number}")
+        raise SilentProbeError(f"its crash ended with signal {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
     return (
@@ -180,7 +182,7 @@ def judge_host_name(result: ProbeResult) -> Finding:
     return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
 
 
-FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"
+FILTER = "the seccomp filter is not active: reinstall hotdesk, remove its cache folder, check crun"
 CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
     JudgedMeasure(
         Measure(
@@ -188,7 +190,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "user",
             "the desk's first process cannot be read, traced or stopped",
             "inside: /proc/1, ptrace and signals tried by another process",
-            "reinstall hotdesk; is kernel.yama or the filter changed?",
+            "reinstall hotdesk; check whether kernel.yama or the filter was changed",
         ),
         judge_first_process,
     ),
@@ -198,7 +200,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "user",
             "a crash never dumps core on the host",
             "inside: a child that ended by SIGSEGV",
-            "look at RLIMIT_CORE of the shell hotdesk starts from, and at /proc/sys/kernel/core_pattern",
+            "check RLIMIT_CORE of the shell that starts hotdesk, and /proc/sys/kernel/core_pattern",
         ),
         _judge_core_dump,
     ),
@@ -226,7 +228,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "call-arguments",
             "calls",
-            "one bad use of a good call is refused",
+            "dangerous arguments of allowed calls are refused",
             "inside: devices made, pid 1 traced, the core limit lowered, odd personalities",
             FILTER,
         ),
@@ -271,8 +273,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "unseen-calls",
             "calls",
-            "the filter refuses what the kernel refuses anyway",
-            "inside: called, and answered alike by both",
+            "calls that the kernel refuses anyway are filtered as well",
+            "inside: called; kernel and filter respond alike",
             FILTER,
         ),
         judge_unseen,
@@ -282,8 +284,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: routes asked for by connecting UDP, which sends nothing",
-            "the desk's network namespace has a card or route: end what put it there, burn the desk",
+            "inside: routes looked up by connecting UDP, which sends nothing",
+            "the desk's network namespace has an interface or route: end the program that added it, burn the desk",
         ),
         judge_beyond,
     ),
@@ -311,9 +313,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "gate-refuses",
             "network",
-            "the gate answers, and refuses",
+            "the gate responds, and refuses",
             "inside: one request to 127.0.0.1:3128",
-            "the door did not start or admits: `hotdesk run --debug -- curl -x http://127.0.0.1:3128 http://x/`",
+            "the door did not start, or it admits: `hotdesk run --debug -- curl -x http://127.0.0.1:3128 http://x/`",
         ),
         gate_refuses,
     ),
@@ -323,7 +325,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "network",
             "no program can take the gate's port",
             "inside: bound again, with SO_REUSEPORT",
-            "the keeper does not hold the gate: reinstall hotdesk",
+            "the keeper does not own the gate's socket: reinstall hotdesk",
         ),
         _gate_stays,
     ),
@@ -331,9 +333,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "host-name",
             "files",
-            "a host name of the desk's own",
-            "inside: uname, against this machine's",
-            "reinstall hotdesk; does the runtime make a UTS namespace?",
+            "the desk has its own host name",
+            "inside: uname, compared with this machine's",
+            "reinstall hotdesk; check whether the runtime creates a UTS namespace",
         ),
         judge_host_name,
     ),
@@ -341,7 +343,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "terminals",
             "limits",
-            f"at most {TERMINALS} terminals, of the 4096 a kernel has",
+            f"at most {TERMINALS} terminals of the kernel's 4096",
             "inside: opened until refused",
             "the runtime drops devpts' `max` option: use a newer crun",
         ),
@@ -351,7 +353,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "one-caller",
             "life",
-            "only the desk's first process is taken for its guest",
+            "only the desk's first process is accepted as its guest",
             "inside: another process dials the link",
             "reinstall hotdesk",
         ),

@@ -146,15 +146,17 @@ def freezes(outcome: Frozen) -> Finding:
     if not outcome.before:
         return report_failure("the program did not tick before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
-    flaws += [f"it went on: {outcome.during} ticks while frozen"] if outcome.during else []
-    flaws += ["it did not go on when thawed"] if not outcome.after else []
+    flaws += [f"it kept running: {outcome.during} ticks while frozen"] if outcome.during else []
+    flaws += ["it did not continue when thawed"] if not outcome.after else []
     return unless(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
 
 
 def ends(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
     if outcome.seconds is None:
-        return report_failure(f"it stood {GRACE_S:.0f} s longer than its {outcome.deadline:g} s, and was burnt by hand")
+        return report_failure(
+            f"it was open {GRACE_S:.0f} s longer than its {outcome.deadline:g} s, and was burnt by doctor"
+        )
     if outcome.seconds < outcome.deadline / 2:
         return report_failure(f"it was gone after {outcome.seconds:.1f} s of {outcome.deadline:g}")
     return report_pass(f"a busy desk of {outcome.deadline:g} s was gone after {outcome.seconds:.1f}")
@@ -171,7 +173,7 @@ FREEZE = JudgedMeasure(
         "life",
         "a desk can be frozen at any time",
         "host: context switches of a program inside, before, while and after",
-        "is the cgroup's freezer there? look at /proc/cgroups",
+        "check that the cgroup freezer is enabled: /proc/cgroups",
     ),
     freezes,
 )
@@ -181,7 +183,7 @@ DEADLINE = JudgedMeasure(
         "life",
         "a desk burns at its deadline even if it is busy",
         "host: the desk's folder, while a program spins inside",
-        "did its keeper stop? `hotdesk gc` buries what is left",
+        "check whether its keeper stopped; `hotdesk gc` removes what is left",
     ),
     ends,
 )
@@ -191,7 +193,7 @@ BURNT = JudgedMeasure(
         "life",
         "nothing is left of a burnt desk",
         "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
-        "`hotdesk gc`, then look at `hotdesk ps`",
+        "run `hotdesk gc`, then see `hotdesk ps`",
     ),
     nothing_left,
 )

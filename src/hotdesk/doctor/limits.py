@@ -1,4 +1,4 @@
-"""Small desks that take more than they may, and what came of it; sizes are such that a missing limit harms nobody."""
+"""Small desks that exceed each limit, and the judgement of the outcome; a missing limit does no harm at these sizes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def spun(cgroup: Cgroup) -> Spun:
 
 def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
     """Name the files of a cgroup that say something else than they should."""
-    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in limits.items() if cgroup.get(name) != text]
+    return [f"{name} is {cgroup.get(name) or 'missing'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
 def memory(strained: Strain) -> Finding:
@@ -159,10 +159,10 @@ def memory(strained: Strain) -> Finding:
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
-        flaws.append(f"{OVER * SMALL.memory // MIB} MiB were taken")
+        flaws.append(f"{OVER * SMALL.memory // MIB} MiB could be allocated")
     elif strained.oom_kills < 1:
-        flaws.append(f"the bomb ended with {strained.bomb.exit_code}, and not by the limit")
-    return unless(flaws, f"a desk of {SMALL.memory // MIB} MiB that takes more is killed there")
+        flaws.append(f"the allocation bomb ended with exit code {strained.bomb.exit_code}, not by the limit")
+    return unless(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
 
 
 def processes(strained: Strain) -> Finding:
@@ -197,7 +197,7 @@ def sockets(strained: Strain) -> Finding:
     if limit and int(limit) > _SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
-        raise SilentProbeError(f"its flood came to {queued} bytes only")
+        raise SilentProbeError(f"its flood reached only {queued} bytes")
     return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
 
 
@@ -207,8 +207,8 @@ def cpu(usage: Spun) -> Finding:
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
     flaws = _find_mismatches(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
     if not flaws and usage.throttled == 0:
-        return report_untested("the quota is written, but this machine was too busy for the desk to reach it")
-    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {usage.throttled} times")
+        return report_untested("the quota is set, but this machine was too busy for the desk to reach it")
+    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was throttled {usage.throttled} times")
 
 
 def signals(observation: Signals) -> Finding:
@@ -219,7 +219,7 @@ def signals(observation: Signals) -> Finding:
     return unless(flaws, f"{sent} queued, then no more; none at the host's root")
 
 
-_CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
+_CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
 CHECKS: tuple[JudgedMeasure[Strain], ...] = (
     JudgedMeasure(
         Measure(
@@ -276,7 +276,7 @@ SIGNALLED = JudgedMeasure(
     Measure(
         "signals",
         "limits",
-        "queued signals are limited, and not the host's root's",
+        "queued signals are limited, and not charged to the host's root",
         "inside: queued until refused; host: SigQ of root before and after",
         "reinstall hotdesk",
     ),

@@ -1,4 +1,4 @@
-"""The host itself: kernel, runtime, cgroups, ids, stores, and what a command gives up before it reads desks' bytes."""
+"""Measures of the host: kernel, runtime, cgroups, ids, stores, and the confinement of hotdesk's own commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILE_TABLE = 1 << 40
 """Entries so many that memory limits come first; systemd and keepers set all there can be."""
 ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
 """The first Landlock that knows a rule for each."""
-_UNSTARTED = "no process could be started that would try it"
+_UNSTARTED = "no test process could be started"
 
 _CONFINE = """
 import ctypes, json, os, socket, sys
@@ -193,7 +193,7 @@ def kernel(facts: MachineFacts) -> Finding:
 def runtime(facts: MachineFacts) -> Finding:
     """Judge the runtime by its version."""
     if not facts.version:
-        return report_failure(f"{facts.runtime} is not there, or does not tell its version")
+        return report_failure(f"{facts.runtime} is missing, or does not report its version")
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
     text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
@@ -232,7 +232,7 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
         result = getattr(facts.confined, what)
         if facts.confined.abi < abi and result != "silence":
             return report_untested(
-                f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not held back here"
+                f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not restricted here"
             )
         return (
             report_pass(f"refused (Landlock {facts.confined.abi})")
@@ -244,7 +244,7 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
         Measure(
             f"command-{what}",
             "machine",
-            f"a hotdesk command that a desk turned cannot {answer}",
+            f"a hotdesk command that a desk has compromised cannot {answer}",
             f"host: a process that was confined tried to {answer}",
             "boot a newer kernel, with `landlock` in its `lsm=` list",
         ),
@@ -265,7 +265,7 @@ def floors(stores: Stores) -> Finding:
 def file_table(stores: Stores) -> Finding:
     """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
-    return report_pass("as large as can be") if enough else report_failure(f"fs.file-max is {stores.file_table}")
+    return report_pass("at its maximum") if enough else report_failure(f"fs.file-max is {stores.file_table}")
 
 
 def folders(stores: Stores) -> Finding:
@@ -277,7 +277,7 @@ def folders(stores: Stores) -> Finding:
         wrong = mode & (0o022 if place in passable else 0o077)
         if wrong or owner != 0:
             flaws.append(f"{place} has mode {mode:o}, owner {owner}")
-    return unless(flaws, f"{len(stores.modes)} folders and files, written by root alone")
+    return unless(flaws, f"{len(stores.modes)} folders and files that only root can write")
 
 
 def line(facts: MachineFacts) -> str:
@@ -295,7 +295,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "machine",
             "a kernel on which desks can open",
             "host: version, overlay, user namespaces, loop devices",
-            "boot Linux 5.19 or newer; `hotdesk setup` says the rest",
+            "boot Linux 5.19 or newer; `hotdesk setup` names other requirements",
         ),
         kernel,
     ),
@@ -324,7 +324,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "command-rights",
             "machine",
             "a hotdesk command has no capability once its keeper runs",
-            "host: a process that was confined looked at itself",
+            "host: a confined process examined itself",
             "reinstall hotdesk",
         ),
         _judge_capabilities,
@@ -339,7 +339,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "floors",
             "machine",
             "room for another desk",
-            "host: free disk and memory, against the floors",
+            "host: free disk and memory, compared with the floors",
             "burn desks, free some space, or lower disk_floor and memory_floor",
         ),
         floors,
@@ -358,7 +358,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
         Measure(
             "folders",
             "machine",
-            "state and images are root's alone",
+            "only root can write state and images",
             "host: owners and modes",
             "`chmod go-w`, and `chmod 700` for images, runtime and cache",
         ),

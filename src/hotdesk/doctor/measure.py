@@ -1,4 +1,4 @@
-"""What a measure of the wall is, and what was found when it was tried."""
+"""A measure of the wall, and its result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 THEMES = {
     "machine": "This machine",
-    "user": "Who a desk is",
-    "calls": "What it may ask of the kernel",
+    "user": "Its user and privileges",
+    "calls": "Its system calls",
     "network": "Its network",
     "files": "Its files and devices",
     "limits": "Its limits",
-    "life": "Its beginning and end",
+    "life": "Its life cycle",
 }
 """What measures are grouped by, in the order they are shown, and its heading."""
 SEEN = 400
@@ -101,7 +101,7 @@ def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
         try:
             finding = check.judge(gathered)
         except SilentProbeError as e:
-            finding = report_failure(f"the probe did not answer: {e}")
+            finding = report_failure(f"the probe did not respond: {e}")
         except (OSError, ValueError, KeyError, IndexError) as e:
             finding = report_failure(f"could not be read: {type(e).__name__} {e}")
         yield Result(check.measure, finding)

@@ -1,4 +1,4 @@
-"""What the host sees of an open desk, judged: each check is a function of one `DeskView`."""
+"""Judge what the host sees of an open desk: each check is a function of one `DeskView`."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _judge_ids(view: DeskView) -> Finding:
     expected = _ID_MAP.format(view.base, view.base + 1001).split()
     flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != expected]
     if not view.claimed:
-        flaws.append(f"ids from {view.base} are not noted as this desk's")
+        flaws.append(f"ids from {view.base} are not registered for this desk")
     return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
 
 
 def _judge_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
     expected = view.base + uids.ANCHOR
-    return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
+    return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs no process")
 
 
 def _judge_capabilities(view: DeskView) -> Finding:
@@ -59,7 +59,7 @@ def _judge_capabilities(view: DeskView) -> Finding:
         for name in CAPABILITIES
         if int(each.status[name], 16)
     ]
-    return unless(flaws, f"none in {len(view.processes)} processes, nor to be had")
+    return unless(flaws, f"none in {len(view.processes)} processes, and none can be gained")
 
 
 def _judge_new_privileges(view: DeskView) -> Finding:
@@ -89,7 +89,8 @@ def _judge_environment(view: DeskView) -> Finding:
     """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
     return unless(
-        [f"{name} is there" for name in sorted(extra)], f"{len(view.processes[0].variables)} variables, all ours"
+        [f"{name} is set" for name in sorted(extra)],
+        f"{len(view.processes[0].variables)} variables, all set by hotdesk",
     )
 
 
@@ -124,7 +125,7 @@ def _gate_inside(view: DeskView) -> Finding:
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
     apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
     if not there:
-        return report_failure("nobody listens at 127.0.0.1:3128 in the desk's network")
+        return report_failure("nothing listens at 127.0.0.1:3128 in the desk's network")
     return (
         report_pass("127.0.0.1:3128 in the desk's network")
         if apart
@@ -146,7 +147,7 @@ def _mount_flags(view: DeskView) -> Finding:
     flaws += [
         f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
     ]
-    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev but for {' and '.join(_DEVICE_MOUNTS)}")
+    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
 
 
 def _layer_flags(view: DeskView) -> Finding:
@@ -168,7 +169,7 @@ def read_only(view: DeskView) -> Finding:
     """Judge what a desk cannot write."""
     covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
-    flaws = [f"{at} is not a mount of its own" for at in READ_ONLY if at not in found]
+    flaws = [f"{at} is not a separate mount" for at in READ_ONLY if at not in found]
     flaws += [f"{each.at} can be written" for each in (*found.values(), *covers) if "ro" not in each.flags]
     return unless(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
 
@@ -190,7 +191,7 @@ def _judge_sys(view: DeskView) -> Finding:
     flaws = [f"it is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
     flaws += [f"/sys/{name}" for name in sorted(top - {"class", "devices"})]
     flaws += [f"card {name}" for name in sorted(cards - {"lo"})]
-    return unless(flaws, "a file system of its own: loopback and processors")
+    return unless(flaws, "its own file system: loopback and processors")
 
 
 def _judge_machine_ids(view: DeskView) -> Finding:
@@ -234,10 +235,10 @@ def _judge_opened(opened: dict[str, str]) -> Finding:
     own, *others = OPENED
     tried = {path: answer for path, answer in opened.items() if path in others}
     if opened.get(own) != "opened":
-        return report_failure(f"{own} was answered {opened[own]}" if own in opened else "the probe did not answer")
+        return report_failure(f"opening {own}: {opened[own]}" if own in opened else "the probe did not respond")
     if not tried:
-        return report_untested("none of the devices to try is on this machine")
-    flaws = [f"{path} was answered {answer}" for path, answer in tried.items() if answer != "EPERM"]
+        return report_untested("this machine has none of the devices to test")
+    flaws = [f"opening {path}: {answer}" for path, answer in tried.items() if answer != "EPERM"]
     return unless(flaws, f"{len(tried)} devices of the host refused: {', '.join(tried)}")
 
 
@@ -262,12 +263,12 @@ def root_inside(rooted: Rooted) -> Finding:
     )
 
 
-_STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
+_STALE = "reinstall hotdesk; check whether the runtime's version is supported"
 ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
     Measure(
         "root-inside",
         "user",
-        "root of a desk that may have one is nobody outside, and has few capabilities inside",
+        "root inside a desk is an unprivileged user outside, and has few capabilities inside",
         "host: /proc/PID/status and namespaces of a program it runs as root",
         _STALE,
     ),
@@ -312,7 +313,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "environment",
             "user",
-            "no variable of the owner comes in",
+            "no environment variable of the owner is passed in",
             "host: /proc/PID/environ of the first process",
             _STALE,
         ),
@@ -328,7 +329,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "network",
             "loopback and nothing else",
             "host: /proc/PID/net: dev, route, ipv6_route",
-            "end what moved a card into the desk's network, burn the desk",
+            "end the program that moved an interface into the desk's network, burn the desk",
         ),
         _loopback_only,
     ),
@@ -352,7 +353,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "mount-flags",
             "files",
-            "no mount honours setuid, none but /dev holds devices",
+            "no mount honours setuid, and only /dev has devices",
             "host: /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
@@ -362,9 +363,9 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "layer-flags",
             "files",
-            "devices and setuid bits in an image give nothing, and no image can be written",
+            "devices and setuid bits in an image have no effect, and no image can be written",
             "host: mountinfo of the desk's keeper",
-            "does the image store lie on a file system without idmapped mounts?",
+            "check whether the image store's file system supports idmapped mounts",
         ),
         _layer_flags,
     ),
@@ -382,7 +383,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "proc-masks",
             "files",
-            "/proc tells nothing of the host's devices, boot or load",
+            "/proc shows nothing about the host's devices, boot or load",
             "host: mountinfo, and each file read beneath the desk's root",
             _STALE,
         ),
@@ -412,7 +413,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "open-files",
             "files",
-            "no open file is the host's",
+            "no open file belongs to the host",
             "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
             _STALE,
         ),
@@ -422,7 +423,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "device-cgroup",
             "files",
-            "no device but its own may be opened",
+            "only its own devices can be opened",
             "host: devices.list of the desk's cgroup; on v2 devices opened by root in it",
             "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
         ),

@@ -103,7 +103,7 @@ def call_again():
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(1)
         s.connect("/run/hotdesk/link.sock")
-        return "heard" if s.recv(1) else "hung up on"
+        return "heard" if s.recv(1) else "disconnected"
 
 def loopback_flags():
     with socket.socket() as s:
@@ -209,28 +209,28 @@ class ProbeResult:
         """Give a table."""
         value = self.values.get(name)
         if not isinstance(value, dict):
-            raise SilentProbeError(f"it says nothing of {name}")
+            raise SilentProbeError(f"it did not report {name}")
         return value
 
     def row(self, name: str, length: int) -> list[object]:
         """Give a list of a known length."""
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
-            raise SilentProbeError(f"it says nothing of {name}")
+            raise SilentProbeError(f"it did not report {name}")
         return value
 
     def word(self, name: str) -> str:
         """Give a word."""
         value = self.values.get(name)
         if not isinstance(value, str):
-            raise SilentProbeError(f"it says nothing of {name}")
+            raise SilentProbeError(f"it did not report {name}")
         return value
 
     def number(self, name: str) -> int:
         """Give a number."""
         value = self.values.get(name)
         if type(value) is not int:
-            raise SilentProbeError(f"it says nothing of {name}")
+            raise SilentProbeError(f"it did not report {name}")
         return value
 
 

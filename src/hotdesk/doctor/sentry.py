@@ -1,4 +1,4 @@
-"""Measures of a desk whose kernel is a sentry, judged: what the host sees of its sandbox, and what programs tried.
+"""Measures of a desk behind gVisor, judged from the host's view of its sandbox and from probes inside.
 
 They have names of their own: what is promised of a sandbox is not what is promised of programs on the host's kernel.
 `LEFT_OUT` says of every other measure why it means nothing here.
@@ -68,7 +68,7 @@ def _list_confined(view: SandboxView) -> list[SandboxProcess]:
 
 def judge_ids(view: SandboxView) -> Finding:
     """Judge the host ids of a sandbox's processes."""
-    flaws = [] if view.claimed else [f"ids from {view.base} are not noted as this desk's"]
+    flaws = [] if view.claimed else [f"ids from {view.base} are not registered for this desk"]
     for each in view.processes:
         user = str(view.base + (uids.SUPERVISOR if each.is_supervisor else 0))
         for kind in ("Uid", "Gid"):
@@ -131,14 +131,14 @@ def judge_files(view: SandboxView) -> Finding:
 def judge_environment(view: SandboxView) -> Finding:
     """Judge whether a variable of the owner came along."""
     extra = {name for each in view.processes for name in each.variables} - _VARIABLES
-    return unless([f"{name} is there" for name in sorted(extra)], "no variable of the owner")
+    return unless([f"{name} is set" for name in sorted(extra)], "no variable of the owner")
 
 
 def judge_kernel(result: ProbeResult) -> Finding:
     """Judge which kernel answers programs."""
     release = result.word("release")
     if release == os.uname().release:
-        return report_failure(f"{release}: the host's kernel answers programs")
+        return report_failure(f"{release}: the host's kernel serves its system calls")
     return report_pass(f"programs see {release[:40]!r}, the host runs {os.uname().release}")
 
 
@@ -148,7 +148,7 @@ def judge_freeze(outcome: SandboxFreeze) -> Finding:
         return report_failure("the program did not run before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
     flaws += [f"it used {outcome.during * 1000:.0f} ms while frozen"] if outcome.during > 0 else []
-    flaws += ["it did not go on when thawed"] if outcome.after <= 0 else []
+    flaws += ["it did not continue when thawed"] if outcome.after <= 0 else []
     return unless(flaws, f"{outcome.before * 1000:.0f} ms of processor time, none while frozen, then more")
 
 
@@ -156,7 +156,7 @@ def judge_end(outcome: Exhausted) -> Finding:
     """Judge how a desk ended that took more than it may: the sentry is within the limit, so that the desk ends."""
     if outcome.expected in outcome.end:
         return report_pass(f"the desk ended: {outcome.expected}")
-    return report_failure(f"it ended otherwise: {outcome.end}" if outcome.end else "it went on")
+    return report_failure(f"it ended for another reason: {outcome.end}" if outcome.end else "it kept running")
 
 
 def judge_disk(outcome: FilledDisk) -> Finding:
@@ -168,12 +168,12 @@ def judge_disk(outcome: FilledDisk) -> Finding:
     return report_failure(f"{size}: {why}")
 
 
-_STALE = "reinstall hotdesk; is runsc newer or older than those it was tried with?"
-_CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
+_STALE = "reinstall hotdesk; check whether runsc's release is supported"
+_CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
 _STATUS = "host: /proc/PID/status of every process in its cgroup"
 VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
     JudgedMeasure(
-        Measure("sentry-ids", "user", "sentry and gofer have host user ids that nobody else has", _STATUS, _STALE),
+        Measure("sentry-ids", "user", "sentry and gofer have host user ids that no other account has", _STATUS, _STALE),
         judge_ids,
     ),
     JudgedMeasure(
@@ -194,7 +194,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
         Measure(
             "sentry-environment",
             "user",
-            "no variable of the owner comes in",
+            "no environment variable of the owner is passed in",
             "host: /proc/PID/environ of every process in its cgroup",
             _STALE,
         ),
@@ -209,7 +209,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "network",
             "sentry and gofer have loopback and nothing else",
             "host: /proc/PID/net: dev, route",
-            "end what moved a card into the desk's network, burn the desk",
+            "end the program that moved an interface into the desk's network, burn the desk",
         ),
         judge_network,
     ),
@@ -229,8 +229,8 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "sentry-kernel",
             "calls",
-            "another kernel than the host's answers programs",
-            "inside: uname, against this machine's",
+            "a kernel other than the host's serves its system calls",
+            "inside: uname, compared with this machine's",
             "reinstall runsc: `hotdesk setup --wall gvisor`",
         ),
         judge_kernel,
@@ -240,7 +240,7 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: routes asked for by connecting UDP, which sends nothing",
+            "inside: routes looked up by connecting UDP, which sends nothing",
             "the sentry has a network: reinstall hotdesk",
         ),
         lambda result: inside.judge_beyond(result, ("EHOSTUNREACH", "ENETUNREACH")),
@@ -255,9 +255,9 @@ FREEZE = JudgedMeasure(
     Measure(
         "sentry-freeze",
         "life",
-        "a desk on a sentry can be frozen whatever it does",
+        "a desk on a sentry can be frozen at any time",
         "host: processor time of its cgroup while a program spins inside, before, while and after",
-        "is the cgroup's freezer there? look at /proc/cgroups",
+        "check that the cgroup freezer is enabled: /proc/cgroups",
     ),
     judge_freeze,
 )
@@ -297,12 +297,12 @@ BURNT = JudgedMeasure(
         "life",
         "nothing is left of a burnt desk on a sentry",
         "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
-        "`hotdesk gc`, then look at `hotdesk ps`",
+        "run `hotdesk gc`, then see `hotdesk ps`",
     ),
     nothing_left,
 )
-_SENTRYS = "programs make no call to the host's kernel: the sentry answers, and has a filter of its own (sentry-filter)"
-_OWN_VIEW = "/proc, /sys and /dev are the sentry's own, which shows nothing of the host's"
+_SENTRYS = "programs make no call to the host's kernel: the sentry serves them, and has its own filter (sentry-filter)"
+_OWN_VIEW = "the sentry has its own /proc, /sys and /dev, which show nothing of the host"
 LEFT_OUT: dict[str, str] = {
     "first-process": "a program that ends its guest ends its desk and nothing else",
     "core-dumps": "a sentry dumps no core for programs; its own limit is in resource-limits of its bundle",
@@ -321,13 +321,13 @@ LEFT_OUT: dict[str, str] = {
     "loopback-stays": "a program that changes its loopback changes the sentry's, and reaches nothing by it",
     "gate-inside": "the gate is a unix socket, and the guest forwards to it",
     "terminals": "terminals are the sentry's memory",
-    "resource-limits": "resource limits of programs are the sentry's to keep",
+    "resource-limits": "the sentry enforces resource limits of programs",
     "signals": "queued signals are the sentry's memory",
     "socket-buffers": "unread socket buffers are the sentry's memory",
-    "root-inside": "whoever is root inside has the sentry's word for it, and nothing on the host",
+    "root-inside": "root inside exists only within the sentry, and has no rights on the host",
     "cpu": "the quota is the cgroup's, by the same code",
-    "deadline": "deadlines are the keeper's, by the same code",
-    "own-superblock": "layers are shown as to a container, by the same code",
+    "deadline": "the keeper enforces deadlines, by the same code",
+    "own-superblock": "layers are mounted as for a container, by the same code",
 }  # fmt: skip
 """Measures of desks on the host's kernel that mean nothing here, and why."""
 MEASURES: tuple[Measure, ...] = (

@@ -81,7 +81,7 @@ async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -
         try:
             results += judge(sentry.PROBE_CHECKS, read_result(done))
         except SilentProbeError as e:
-            results += give_up(sentry.PROBE_CHECKS, report_failure(f"the probe did not answer: {e}"))
+            results += give_up(sentry.PROBE_CHECKS, report_failure(f"the probe did not respond: {e}"))
         filled = await it.desk.run(program(limits.FILL, most=OVER * TIGHT.disk), timeout=timeout, output_limit=LIMIT)
         results += judge([sentry.DISK], FilledDisk(filled, _size_of_fill(desk_root(host.config, it.facts))))
         await it.desk.start(limits.SPIN, stdin=False)

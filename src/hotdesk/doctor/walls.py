@@ -54,17 +54,17 @@ class ExaminedWall:
             return "; ".join(filter(None, (f"not available: {status.missing}", status.remedy)))
         month = time.strftime("%B %Y", time.gmtime(status.released))
         age = "" if self.age is None else f"made {month}, {self.age:.1f} years ago"
-        program = ", ".join(filter(None, (status.version or "a program that does not tell its version", age)))
+        program = ", ".join(filter(None, (status.version or "a program of unknown version", age)))
         kernel = describe_kernel(status.traits.kernel, is_boundary=status.traits.is_boundary)
         return "; ".join(filter(None, (kernel, program, status.platform, self.describe_idle())))
 
     def describe_idle(self) -> str:
         """Write what an idle desk costs."""
         if self.failure:
-            return f"NO DESK OPENS: {self.failure}"
+            return f"DESKS CANNOT BE OPENED: {self.failure}"
         if self.idle is None:
             return ""
-        return f"an idle desk takes {self.idle.cpu * 100:.2f} % of a core and {self.idle.memory / MIB:.0f} MiB"
+        return f"an idle desk uses {self.idle.cpu * 100:.2f} % of a core and {self.idle.memory / MIB:.0f} MiB"
 
 
 def look(settings: Config) -> list[ExaminedWall]:

@@ -1,4 +1,4 @@
-"""The secret a desk's door is tried with before hand-over: made by keys, granted for a host only the door itself is."""
+"""The canary secret for the door's self-test before a desk is released: valid for a host only the door serves."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ def check_free(scope: Scope) -> None:
     hosts = [rule.host for rule in scope.rules] + [grant.host for grant in scope.grants] + list(scope.names)
     tunnels = [rule.host for rule in scope.rules if rule.tunnel and rule.host.startswith("*.")]
     if HOST in hosts or any(HOST.endswith(host[1:]) for host in tunnels):
-        raise BriefError(f"{HOST} is the door's own, to try itself with; no rule, grant or name may be for it")
+        raise BriefError(f"{HOST} is reserved for the door's self-test; remove it from rules, grants and names")

@@ -1,4 +1,4 @@
-"""What the door itself answers: denials a model can act on, and `http://door.local/`."""
+"""Responses of the door itself: denials that a model can act on, and `http://door.local/`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def sanitize_text(text: str, most: int = 200) -> str:
 
 def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
     """Say what was refused, by which rule, what is allowed instead, how to ask."""
-    remedy = HOW_TO_ASK if may_ask else "nothing can be asked for here; work with what is allowed and the desk's files"
+    remedy = (
+        HOW_TO_ASK
+        if may_ask
+        else "this desk cannot request more access; work with what is allowed and the desk's files"
+    )
     return {"refused": sanitize_text(what), "rule": sanitize_text(why, 400), "allowed": list(allowed), "ask": remedy}
 
 

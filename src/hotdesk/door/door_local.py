@@ -1,4 +1,4 @@
-"""`http://door.local/`: what a desk may know of its door, and where it asks for more."""
+"""`http://door.local/`: shows a desk its rules and accepts requests for more access."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
             return 200, {"allowed": list(way.policy.list_allowed()), "step": way.step, "grants": _grants_of(way)}
         case "http", 80, "POST", "/ask":
             return await ask(way, wire, request)
-    return 404, denials.denial(f"{meant.method} {meant.url}", "here are /, /policy and POST /ask", (), way.may_ask)
+    return 404, denials.denial(
+        f"{meant.method} {meant.url}", "door.local serves only /, /policy and POST /ask", (), way.may_ask
+    )
 
 
 def status_of(way: Egress) -> dict[str, object]:
@@ -58,7 +60,7 @@ def status_of(way: Egress) -> dict[str, object]:
         "why": way.shut,
         "allowed": list(way.policy.list_allowed()),
         "waiting": len(way.questions),
-        "more": {"policy": "http://door.local/policy", "ask": denials.HOW_TO_ASK if way.may_ask else "not here"},
+        "more": {"policy": "http://door.local/policy", "ask": denials.HOW_TO_ASK if way.may_ask else "not available"},
     }
 
 
@@ -70,7 +72,7 @@ def _grants_of(way: Egress) -> list[str]:
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
     """Ask for one more rule, and answer when somebody outside did."""
     if not way.may_ask or way.leaves is None:
-        return 403, denials.denial("POST http://door.local/ask", "this desk may not ask for more")
+        return 403, denials.denial("POST http://door.local/ask", "this desk may not request more access")
     if request.headers.get(ASK_HEADER) is None:
         return 403, denials.denial("POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True)
     try:
@@ -83,8 +85,10 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
             way.policy = way.policy.widen(rule)
             return 200, {"approved": rule_text(rule)}
         case "busy":
-            return 429, denials.denial("POST http://door.local/ask", "too much was asked already; wait", (), True)
-    return 403, denials.denial(f"asked for {rule_text(rule)}", "it was not approved", way.policy.list_allowed())
+            return 429, denials.denial(
+                "POST http://door.local/ask", "too many requests are pending or were made; wait", (), True
+            )
+    return 403, denials.denial(f"the request for {rule_text(rule)}", "it was not approved", way.policy.list_allowed())
 
 
 async def read_body(wire: Wire, request: Request) -> bytes:
@@ -100,7 +104,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
         body += payload
         wire.buffer[:0] = rest
         if len(body) > BODY:
-            raise BriefError(f"a question has at most {BODY} bytes")
+            raise BriefError(f"the request has more than {BODY} bytes")
     return bytes(body)
 
 
@@ -108,5 +112,5 @@ def _read_question(body: bytes) -> tuple[Rule, str]:
     """Read what is asked for: one plain rule, and why."""
     data = json.loads(body)
     if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:
-        raise BriefError('a question is {"rule": "GET example.test/data/*", "reason": "why"}')
+        raise BriefError('the body must be {"rule": "GET example.test/data/*", "reason": "why"}')
     return parse_rule(data["rule"]), str(data.get("reason", ""))

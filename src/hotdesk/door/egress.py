@@ -149,7 +149,7 @@ class Egress:
     def active_grants(self) -> list[LiveGrant]:
         """Give the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
-            self.revoke(live, "its time is up")
+            self.revoke(live, "it expired")
         return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
     async def value(self, one: LiveGrant) -> bytes:
@@ -186,8 +186,10 @@ class Egress:
         """Raise the alarm over secrets that came back though this request did not carry them; they end."""
         for live in [live for id, live in self.live.items() if id in ids]:
             name = live.live_grant.grant.secret
-            self.outside.note(Alarm(self.desk, "leak", name, host, "it came back in an answer that had not caused it"))
-            self.revoke(live, "it came back from somewhere it was not sent with this request")
+            self.outside.note(
+                Alarm(self.desk, "leak", name, host, "it came back in a response to a request that did not use it")
+            )
+            self.revoke(live, "it came back in a response to a request that did not use it")
 
     def change(self, message: Mapping[str, Any]) -> None:
         """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""
@@ -209,7 +211,7 @@ class Egress:
             case "scope":
                 self.hold(message["charter"])
             case "full":
-                self.shut = "this desk's share of the journal is full"
+                self.shut = "this desk has used up its share of the journal"
         self.hang_up()
 
     def end_canary(self) -> None:

@@ -139,9 +139,9 @@ class Forward:
         except UnreachableError as e:
             await self.fail(502, str(e))
         except (UnreadableError, HttpMessageError) as e:
-            await self.fail(502, f"the answer of {self.meant.host} could not be read: {e}")
+            await self.fail(502, f"malformed response from {self.meant.host}: {e}")
         except (HungUpError, OSError) as e:
-            self.note = self.note or f"broken off: {e}"
+            self.note = self.note or f"interrupted: {e}"
             self.keep = False
         finally:
             if self.upstream is not None:
@@ -216,7 +216,7 @@ class Forward:
             case "approved":
                 self.note = "approved"
             case "busy":
-                raise ExchangeError(429, "too many requests wait for an approval already")
+                raise ExchangeError(429, "too many requests are already waiting for an approval")
             case _:
                 raise ExchangeError(403, f"{decision.why}; it was not approved")
 
@@ -232,7 +232,7 @@ class Forward:
         except HungUpError as e:
             first = reused is None or self.request.body or self.count.down or isinstance(e, TimedOutError)
             if first or self.meant.method not in REPEATABLE:
-                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None
+                raise ExchangeError(502, f"{self.meant.host} closed the connection: {e}") from None
             self.upstream.abort()
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
@@ -303,12 +303,13 @@ class Forward:
             return headers
         if self.request.upgrade != b"websocket":
             raise ExchangeError(
-                501, f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
+                501,
+                f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} is not supported",
             )
         if self.granted or self.allowed is not None:
             raise ExchangeError(403, inject.NO_UPGRADE)
         if self.only_reads:
-            raise ExchangeError(403, "a WebSocket sends as much as it reads; the rule must say write")
+            raise ExchangeError(403, "a WebSocket can send data; it needs `write` in the rule")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
     def report_alarm(self, refusal: Refusal) -> ExchangeError:
@@ -343,7 +344,7 @@ class Forward:
         except HttpMessageError as e:
             raise ExchangeError(e.status, e.reason) from None
         except HungUpError:
-            raise ExchangeError(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
+            raise ExchangeError(408, f"no data of the request's body was received for {BODY_SECONDS:.0f} s") from None
         if rest:
             self.wire.buffer[:0] = rest
         return payload
@@ -351,7 +352,7 @@ class Forward:
     def check_still_admitted(self) -> None:
         """Refuse to send what was admitted under a step, a grant or a desk that ended while we dialled."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
-            raise ExchangeError(403, "what this request was admitted under ended before it could be sent")
+            raise ExchangeError(403, "the permission for this request ended before it could be sent")
 
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
         """Send head and body, and read the answer's head; it may come before the body is through."""
@@ -406,7 +407,7 @@ class Forward:
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except UnreadableError as e:
-            raise ExchangeError(400, f"the body is not packed as it says: {e}") from None
+            raise ExchangeError(400, f"the body does not match its Content-Encoding: {e}") from None
         if watch.found is not None:
             raise self.report_alarm(Refusal("a placeholder is in the body", signs_of([watch.found])))
         if watch.credential is not None:
@@ -436,14 +437,14 @@ class Forward:
             while (end := framing.find_end(self.upstream.buffer, searched) if self.upstream.buffer else -1) < 0:
                 searched = len(self.upstream.buffer)
                 if not await self.upstream.fill(ANSWER_SECONDS):
-                    raise HungUpError("no answer came")
+                    raise HungUpError("it sent no response")
             head = bytes(self.upstream.buffer[:end])
             del self.upstream.buffer[:end]
             self.count.add(down=len(head))
             answer = framing.parse_response(head, self.meant.method)
             if answer.status >= 200 or answer.status == 101:
                 return answer
-        raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim answers and no other")
+        raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim responses and no final one")
 
     async def bring_back(self, answer: Response) -> None:
         """Give the answer to the desk, without what went out with a secret."""
@@ -462,7 +463,7 @@ class Forward:
             await self.stream_down(BodyReader(answer.body), cleaner, chunked)
         await self.give()
         if cleaner.hits:
-            self.note = self.note or "a secret was removed from the answer"
+            self.note = self.note or "a secret was removed from the response"
             self.way.report_leak(cleaner.hits - self.ids, self.meant.host)
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
@@ -472,7 +473,7 @@ class Forward:
         """Tell the desk, and the journal, which of its headers this host did not get."""
         names = ", ".join(self.removed[:_REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
-        self.note = self.note or denials.sanitize_text(f"headers left out: {names}", 300)
+        self.note = self.note or denials.sanitize_text(f"headers removed: {names}", 300)
 
     async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
         """Pass the answer's body on as it comes."""
@@ -485,7 +486,7 @@ class Forward:
                 reader.eof()
             payload, rest = reader.feed(data)
             if rest:
-                raise ExchangeError(502, "the answer is longer than it said")
+                raise ExchangeError(502, "the response exceeds its declared length")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.chunk(piece) if chunked else piece)
@@ -533,7 +534,7 @@ class Forward:
         """Become a WebSocket, if one was asked for."""
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
-            raise ExchangeError(502, f"{self.meant.host} changed the protocol unasked")
+            raise ExchangeError(502, f"{self.meant.host} switched protocols without a request")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
         self.wire.write(framing.response_head(101, b"Switching Protocols", headers))

@@ -41,7 +41,7 @@ BACKLOG = 16 << 20
 _MINT_SECONDS = 30.0
 IDENTITY_REFRESH_S = 300.0
 """Seconds a workload token is used: half its life. Each one is watched for in answers from then on."""
-NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner must open another"
+NO_KEYS = "the journal cannot be written, so every request is refused; open another desk"
 
 
 class Gate:
@@ -237,7 +237,9 @@ class Door:
             async with asyncio.timeout(_MINT_SECONDS):
                 value = await self.minting[number]
         except TimeoutError:
-            raise UnreachableError(f"no value for {live.live_grant.grant.secret} came in time") from None
+            raise UnreachableError(
+                f"the value of the secret {live.live_grant.grant.secret} did not arrive in time"
+            ) from None
         finally:
             del self.minting[number]
         if live.live_grant.kind == "identity":

@@ -137,9 +137,9 @@ class DeskConnection:
         )
         policy = self.way.policy
         if self.place.inside is not None:
-            return self.refuse(403, what, "a CONNECT inside a CONNECT leads nowhere")
+            return self.refuse(403, what, "nested CONNECT is not supported")
         if host[0] != where.host or host[1] not in (None, where.port):
-            return self.refuse(400, what, "the Host header is not the host of the CONNECT", where=where)
+            return self.refuse(400, what, "the Host header does not match the host of the CONNECT", where=where)
         reachable: list[Scheme] = [
             scheme for scheme in ("https", "http") if policy.reachable(scheme, where.host, where.port)
         ]
@@ -148,7 +148,7 @@ class DeskConnection:
             shown = f"hotdesk refuses {where.host}:{where.port}, see http://door.local/".encode()
             return self.refuse(403, what, why, reason=shown, where=where)
         if self.wire.buffer:
-            return self.refuse(400, what, "bytes came before the CONNECT was answered", where=where)
+            return self.refuse(400, what, "data was sent before the response to CONNECT", where=where)
         self.place.inside, self.place.scheme = where, reachable[0]
         self.wire.hold()
         self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -202,7 +202,7 @@ class DeskConnection:
         finally:
             event = Exchange(
                 self.way.desk, self.way.step, "allow", rule_text(rule), "CONNECT", "https", where.host, where.port, "",
-                status, count.up, count.down, round((time.monotonic() - begun) * 1000), (), note or "unread: a tunnel",
+                status, count.up, count.down, round((time.monotonic() - begun) * 1000), (), note or "tunnel, not read",
             )  # fmt: skip
             self.way.outside.note(event)
         return False

@@ -142,8 +142,8 @@ def require(report: CanaryReport) -> None:
     """Raise unless every canary held."""
     if report.failed:
         raise DoorError(
-            f"the desk's way out does not hold ({', '.join(report.failed)}): it was burnt and not handed over; "
-            "`hotdesk doctor` examines this machine"
+            f"the self-test of the desk's door failed ({', '.join(report.failed)}), so the desk was burnt; "
+            "run `hotdesk doctor` to examine this machine"
         )
 
 
@@ -215,7 +215,7 @@ def read(done: Done, nonce: str) -> CanaryResult | None:
 def _numbers_of(value: object) -> tuple[int, ...]:
     """Read a list of numbers."""
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise ValueError("no list of numbers")
+        raise ValueError("not a list of numbers")
     return tuple(value)
 
 

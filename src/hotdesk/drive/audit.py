@@ -1,4 +1,4 @@
-"""Proves a journal whole, or names what was done to it."""
+"""Verify that a journal is intact, or report each fault."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Walk:
         """See that no number of the file is left out."""
         expected = 1 if self.last is None else self.last.id + 1
         if not self.whole and row.id < expected:
-            self.blame("order", row.chain, row.seq, f"number {row.id} of the file stands after {expected - 1}")
+            self.blame("order", row.chain, row.seq, f"number {row.id} of the file comes after {expected - 1}")
         elif self.whole and row.id != expected:
             self.blame("gap", row.chain, row.seq, f"it is number {row.id} of the file and {expected} is missing")
 
@@ -84,14 +84,14 @@ class Walk:
         if row.seq > expected:
             self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
         elif row.seq < expected:
-            self.blame("order", row.chain, row.seq, f"it stands where event {expected} belongs")
+            self.blame("order", row.chain, row.seq, f"it is in the place of event {expected}")
         elif digest(row, before) != row.hash:
-            self.blame("changed", row.chain, row.seq, "it or the one before it was changed")
+            self.blame("changed", row.chain, row.seq, "this event or the one before it was changed")
 
     def check_signature(self, row: Row) -> None:
         """See that a signature is the key's."""
         if row.signature is not None and not self.is_signed(row.chain, row.seq, row.hash, row.signature):
-            self.blame("signature", row.chain, row.seq, "the signature is not this key's")
+            self.blame("signature", row.chain, row.seq, "the signature was not made with this key")
 
     def finish(self, heads: Sequence[Head]) -> None:
         """See that every chain ends in a signature, and that heads kept elsewhere are still there."""
@@ -109,9 +109,9 @@ class Walk:
         if not self.is_signed(head.chain, head.seq, head.hash, head.signature):
             self.blame("head", head.chain, head.seq, "this key never signed that head")
         elif found is None:
-            self.blame("cut", head.chain, head.seq, "the chain reached here once and no longer does")
+            self.blame("cut", head.chain, head.seq, "the chain was longer once: events were removed from its end")
         elif found != head.hash:
-            self.blame("head", head.chain, head.seq, "another event stands here than when the head was kept")
+            self.blame("head", head.chain, head.seq, "the event here differs from the one when the head was saved")
 
     def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
         """Say whether the key vouches for a chain up to here."""
@@ -152,7 +152,7 @@ def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
     """See that the file is made as we make it, and sound as a file."""
     tables = schema(db)
     if tables != [TABLE]:
-        walk.blame("shape", "", 0, "the file has another shape than we gave it")
+        walk.blame("shape", "", 0, "the schema of the file was changed")
     (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if state != "ok":
         walk.blame("unreadable", "", 0, f"the file is damaged: {state}")
@@ -172,4 +172,4 @@ def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
         if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
             yield Row(*record)
         else:
-            walk.blame("unreadable", str(record[1]), 0, f"number {record[0]} of the file is no event")
+            walk.blame("unreadable", str(record[1]), 0, f"number {record[0]} of the file is not an event")

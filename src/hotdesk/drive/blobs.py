@@ -79,7 +79,7 @@ class Blobs:
         while data := source.read(CHUNK):
             size += len(data)
             if size > limit:
-                raise BriefError(f"it has over {limit} bytes, and no more are left of its owner's quota")
+                raise BriefError(f"the file has more than {limit} bytes, which is what its owner's quota has left")
             digest.update(data)
             with private_files.translate_errors(self.folder):
                 file.write(data)
@@ -108,7 +108,7 @@ class Blobs:
                     break
                 yield data
         if remaining or digest.hexdigest() != sha256:
-            raise HostError(f"what was kept as {self.path(sha256)} was changed since; restore it from a copy")
+            raise HostError(f"the stored file {self.path(sha256)} was changed; restore it from a backup")
 
     @contextmanager
     def open_blob(self, sha256: str) -> Iterator[BinaryIO]:
@@ -118,10 +118,10 @@ class Blobs:
             try:
                 fd = os.open(sha256, private_files.READ, dir_fd=place)
             except OSError as e:
-                raise HostError(f"what was kept as {path} cannot be read: {e.strerror}; was it removed?") from e
+                raise HostError(f"the stored file {path} cannot be read: {e.strerror}; restore it from a backup") from e
         with open(fd, "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise HostError(f"{path} is not a plain file; what was kept there was changed since")
+                raise HostError(f"{path} is not a regular file; the stored file was changed")
             yield file
 
     def size(self, sha256: str, most: int) -> int:

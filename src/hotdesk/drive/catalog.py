@@ -1,4 +1,4 @@
-"""What the drive knows of its blobs: names with versions, whose they are, who may read them, where they come from.
+"""The drive's catalog: names with versions, owners, readers and origins.
 
 One SQLite file. A name belongs to one owner, and two owners may use the same one without knowing of each other. A
 number that a version once had is never given again: what somebody wrote down as `report.xlsx@3` stays that, or nothing.
@@ -144,12 +144,10 @@ class Catalog:
         if who in owners:
             return [each for each in found if each.owner == who]
         if not found:
-            raise BriefError(
-                f"no such name in the drive: {format_name(name)}; `hotdesk drive ls` lists those there are"
-            )
+            raise BriefError(f"no such name in the drive: {format_name(name)}; `hotdesk drive ls` lists the names")
         if len(owners) > 1:
             raise BriefError(
-                f"several have a {format_name(name)}: {', '.join(sorted(owners)[:8])}; say whose: --owner OWNER"
+                f"several owners have a {format_name(name)}: {', '.join(sorted(owners)[:8])}; pass --owner OWNER"
             )
         return found
 
@@ -223,25 +221,29 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise HostError(f"the drive's catalog {path} cannot be used: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"{path} is not a plain file; move it away")
+        raise HostError(f"{path} is not a regular file; move it away")
 
 
 def set_up(db: sqlite3.Connection) -> None:
     """Make the tables in an empty file; refuse one of a later hotdesk's, or with anything else in it."""
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        raise HostError(f"the drive's file system keeps no write-ahead log (it offers {mode}); take a local one")
+        raise HostError(
+            f"the drive's file system does not support a write-ahead log (it has {mode}); use a local file system"
+        )
     with transaction(db):
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > FORMAT:
-            raise HostError(f"the drive is of format {version}, this hotdesk knows {FORMAT}; use the later hotdesk")
+            raise HostError(
+                f"the drive has format {version}, but this hotdesk only supports {FORMAT}; use a newer hotdesk"
+            )
         tables = schema(db)
         if not tables:
             for statement in TABLES:
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={FORMAT}")
         elif tables != TABLES:
-            raise HostError(f"the drive's catalog {FILE} has another shape than we gave it; restore it from a copy")
+            raise HostError(f"the drive's catalog {FILE} has a changed schema; restore it from a backup")
 
 
 @contextmanager
@@ -251,6 +253,6 @@ def translate_errors() -> Iterator[None]:
         yield
     except sqlite3.Error as e:
         code = str(getattr(e, "sqlite_errorname", ""))
-        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process holds it; try again"}
-        remedy = next((text for name, text in remedies.items() if code.startswith(name)), "is the disk failing?")
-        raise HostError(f"the drive's catalog could not be used: {e}; {remedy}") from e
+        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process uses it; try again"}
+        remedy = next((text for name, text in remedies.items() if code.startswith(name)), "check the disk")
+        raise HostError(f"the drive's catalog cannot be used: {e}; {remedy}") from e

@@ -1,4 +1,4 @@
-"""What a certificate is: what was seen of a file, as canonical JSON, signed. Pure; a stranger's is read with care.
+"""Certificates: what was seen of a file, as signed canonical JSON. Pure; a foreign certificate is read strictly.
 
 Canonical: keys sorted, no spaces, ASCII, one line. `signature` is its last key: what is signed is `hotdesk-certificate
 1`, a line's end, and the certificate without that key.
@@ -129,11 +129,11 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     number = choose_format(fields)
     fields = {**fields, "format": number, "public_key": raw(signer.public)}
     if not fits(fields, _FORMATS[number]):
-        raise BriefError("that is no certificate: a field is missing, too much, or of another type")
+        raise BriefError("invalid certificate: a field is missing, unknown, or of the wrong type")
     body = encode_canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
     if len(signed) > LARGEST:
-        raise BriefError(f"the certificate would have over {LARGEST} bytes; expect less in one deliverable's checks")
+        raise BriefError(f"the certificate would have more than {LARGEST} bytes; reduce the checks of this deliverable")
     return signed
 
 
@@ -150,20 +150,22 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     Who signed is not looked at: a key in a certificate proves only that its holder wrote it.
     """
     if len(data) > LARGEST:
-        raise BriefError(f"it is no certificate: it has over {LARGEST} bytes")
+        raise BriefError(f"it is not a certificate: it has more than {LARGEST} bytes")
     ending = ENDING.fullmatch(data[-LENGTH:])
     if ending is None:
-        raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
+        raise BriefError("it is not a complete certificate: it does not end in a signature")
     body = data[:-LENGTH] + b"}"
     fields = parse(body)
     shape = next((each for number, each in _FORMATS.items() if fields.get("format") == number), None)
     if shape is None:
-        raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
+        raise BriefError("the certificate has an unknown format; use the hotdesk version that made it, or a newer one")
     if not fits(fields, shape) or encode_canonical(fields) != body:
-        raise BriefError("it is no certificate: a field is missing, too much, of another type, or written otherwise")
+        raise BriefError(
+            "it is not a certificate: a field is missing, unknown, of the wrong type, or not in canonical form"
+        )
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
-        raise BriefError("its signature does not hold: it was changed since it was signed, or signed as something else")
+        raise BriefError("its signature is not valid: it was changed after it was signed, or signed as something else")
     return fields, public
 
 
@@ -174,7 +176,7 @@ def parse(data: bytes) -> Fields:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise BriefError("it is no certificate: it is no JSON of ours")
+        raise BriefError("it is not a certificate: it is not canonical JSON")
     return found
 
 

@@ -63,7 +63,7 @@ def parse_head(text: str) -> Head:
     """Read a head's line."""
     found = HEAD.fullmatch(text.strip())
     if found is None:
-        raise BriefError(f"{text[:80]!r} is no head; `hotdesk journal head` prints them")
+        raise BriefError(f"{text[:80]!r} is not a head; `hotdesk journal head` prints heads")
     chain, seq, digest, signature = found.groups()
     return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
 
@@ -89,6 +89,6 @@ def digest(row: Row, before: Row | None) -> bytes:
 def check_names(chain: str, actor: str) -> None:
     """Refuse what is no chain's or actor's name."""
     if not _CHAIN.fullmatch(chain):
-        raise BriefError(f"{chain[:80]!r} is no name for a chain; it takes letters, digits, `.`, `_` and `-`")
+        raise BriefError(f"{chain[:80]!r} is not a valid chain name; use letters, digits, `.`, `_` and `-`")
     if not _ACTOR.fullmatch(actor):
-        raise BriefError(f"{actor[:80]!r} does not write journals")
+        raise BriefError(f"{actor[:80]!r} may not write to the journal")

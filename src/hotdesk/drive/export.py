@@ -69,7 +69,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
             case Head() as head if head.chain not in ended:
                 ended[head.chain] = head
             case _:
-                walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
+                walk.blame("unreadable", "", 0, f"line {number} is neither an event nor a head, or is out of place")
     _check_ends(walk, ended)
     walk.finish(since)
     return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
@@ -84,9 +84,9 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
         elif not walk.is_signed(head.chain, head.seq, head.hash, head.signature):
             walk.blame("head", chain, head.seq, "this key never signed that head")
         elif last is None or last.seq < head.seq:
-            walk.blame("cut", chain, head.seq, "the chain reached here once and no longer does")
+            walk.blame("cut", chain, head.seq, "the chain was longer once: events were removed from its end")
         elif (last.seq, last.hash) != (head.seq, head.hash):
-            walk.blame("head", chain, head.seq, "the chain ends in another event than its head says")
+            walk.blame("head", chain, head.seq, "the last event of the chain does not match its head")
 
 
 def _parse_title(line: str) -> bool:
@@ -94,7 +94,7 @@ def _parse_title(line: str) -> bool:
     match load_json(line):
         case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
             return whole
-    raise BriefError("that is no export of a journal; `hotdesk journal export` writes one")
+    raise BriefError("this is not an export of a journal; `hotdesk journal export` writes one")
 
 
 def _parse_line(line: str) -> Row | Head | None:

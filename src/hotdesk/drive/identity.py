@@ -1,4 +1,4 @@
-"""Who somebody is to the drive, as text: `uid:1000` for a user of this machine, `tenant:…` for one of a server's.
+"""Identities in the drive, as text: `uid:1000` for a user of this machine, `tenant:…` for a tenant of a server.
 
 Rights come from what the kernel says of a process. What `sudo` leaves in the environment is shown, and says whom a copy
 is made for; it gives no right.
@@ -63,7 +63,7 @@ def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
     """Refuse readers that name nobody; give each once."""
     found = tuple(dict.fromkeys(readers))
     if len(found) > _MOST_READERS:
-        raise BriefError(f"over {_MOST_READERS} readers; let everybody read it: *")
+        raise BriefError(f"more than {_MOST_READERS} readers; use * to let everyone read it")
     return tuple(each if each == EVERYBODY else check_owner(each) for each in found)
 
 

@@ -111,7 +111,7 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
     signer = fingerprint(public)
     if signer not in signers:
         raise ImageError(
-            f"The image is signed by an unknown key, {signer}. If you know whose it is, pass --signer {signer} "
+            f"The image is signed by an unknown key, {signer}. If you trust it, pass --signer {signer} "
             "or add it to `signers` in [verify] of the settings."
         )
     if manifest.arch != os.uname().machine:

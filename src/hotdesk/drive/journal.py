@@ -68,7 +68,7 @@ class Journal:
         check_names(chain, actor)
         data = to_json(event)
         if len(data) > LARGEST:
-            raise BriefError(f"{type(event).__name__} has over {LARGEST} bytes; nothing so large is an event")
+            raise BriefError(f"{type(event).__name__} has more than {LARGEST} bytes, the limit of an event")
         at = int(time.time() * 1000) if at is None else at
         self._buffer.append(Row(0, chain, 0, at, actor, type(event).__name__, VERSION, data, b"", None))
 
@@ -123,7 +123,7 @@ class Journal:
         with translate_errors():
             for row in select(self._db, make_filter(chain), 0):
                 if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
-                    raise HostError(f"chain {chain} is not as it was written; `hotdesk journal verify`")
+                    raise HostError(f"chain {chain} was changed since it was written; run `hotdesk journal verify`")
                 before = row
                 yield row
 
@@ -156,14 +156,14 @@ class Journal:
         if last == ours:
             return last
         if ours is not None and not self._holds(ours):
-            raise HostError(f"events of chain {chain} that were written are gone or changed; `hotdesk journal verify`")
+            raise HostError(f"events of chain {chain} were removed or changed; run `hotdesk journal verify`")
         if last is None:
             return None
         signed = last.signature is not None and is_signed(
             self.signer.public, statement(chain, last.seq, last.hash), last.signature
         )
         if not signed:
-            raise HostError(f"chain {chain} ends in an event that we did not sign; `hotdesk journal verify`")
+            raise HostError(f"chain {chain} ends in an event without a valid signature; run `hotdesk journal verify`")
         return last
 
     def _holds(self, row: Row) -> bool:
@@ -196,7 +196,7 @@ def _head_of(row: Row | None) -> Head | None:
     if row is None:
         return None
     if row.signature is None:
-        raise HostError(f"chain {row.chain} ends in an unsigned event; `hotdesk journal verify`")
+        raise HostError(f"chain {row.chain} ends in an unsigned event; run `hotdesk journal verify`")
     return Head(row.chain, row.seq, row.hash, row.signature)
 
 
@@ -221,7 +221,7 @@ def find_chain(path: Path, text: str) -> str:
     if text in found or not found or not text:
         return text
     if len(found) > 1:
-        raise BriefError(f"several chains begin with {text[:40]!r}: {', '.join(found[:20])}")
+        raise BriefError(f"several chains start with {text[:40]!r}: {', '.join(found[:20])}")
     return found[0]
 
 

@@ -95,7 +95,9 @@ class Drive:
     def certificate(self, version: Version) -> bytes:
         """Give a version's certificate; `BriefError` when it has none."""
         if not version.certificate:
-            raise BriefError(f"{format_name(version.name)}@{version.number} has no certificate: no check was asked for")
+            raise BriefError(
+                f"{format_name(version.name)}@{version.number} has no certificate: its brief required no check"
+            )
         return b"".join(self.blobs.read(version.certificate, self.blobs.size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
@@ -140,7 +142,7 @@ class Drive:
             found = self.catalog.history(db, name, who, owner)
             gone = found if number is None else [select_version(found, number)]
             if not may_write(who, gone[0].owner):
-                raise BriefError(f"{format_name(name)} is {gone[0].owner}'s; only they may remove it")
+                raise BriefError(f"{format_name(name)} belongs to {gone[0].owner}; only its owner may remove it")
             for version in gone:
                 self.catalog.remove(db, version)
                 intent(version)
@@ -178,8 +180,8 @@ class Drive:
         used = self.catalog.count_used_bytes(db, owner)
         if used + size > self.quota and not self.catalog.has(db, owner, sha256):
             raise BriefError(
-                f"{owner} keeps {used} bytes of {self.quota}, and {size} more are too many; "
-                "remove versions: `hotdesk drive rm NAME@VERSION`"
+                f"{owner} uses {used} bytes of the quota of {self.quota}, and {size} more would exceed it; "
+                "remove versions with `hotdesk drive rm NAME@VERSION`"
             )
 
 
@@ -189,18 +191,18 @@ def select_version(found: list[Version], number: int | None) -> Version:
         if number in (None, version.number):
             return version
     raise BriefError(
-        f"{format_name(found[0].name)} has no version {number}; `hotdesk drive history` lists those there are"
+        f"{format_name(found[0].name)} has no version {number}; `hotdesk drive history` lists the versions"
     )
 
 
 def read_input(drive: Drive, text: str, who: str) -> bytes:
     """Give what an input such as `drive:reports/june.xlsx@3` stands for."""
     if not text.startswith(INPUT):
-        raise BriefError(f"{format_name(text)!r} is no name in the drive; write it like 'drive:reports/june.xlsx@3'")
+        raise BriefError(f"{format_name(text)!r} is not a valid drive name; write it like 'drive:reports/june.xlsx@3'")
     name, number = parse_reference(text.removeprefix(INPUT))
     if name.partition("/")[0] == MEMORY:
         raise BriefError(
-            f"{format_name(name)!r} is what a worker left for later jobs: neither inputs nor checks use it"
+            f"{format_name(name)!r} was stored by a worker for later jobs and cannot be used as an input or in a check"
         )
     return drive.find(name, number, who=who)
 

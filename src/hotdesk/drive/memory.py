@@ -60,15 +60,17 @@ class MemoryItem:
 def check_memory_name(name: str) -> str:
     """Refuse what cannot be a memory's name."""
     if not _MEMORY_NAME.fullmatch(name):
-        raise BriefError(f"{printable(name[:80])!r} is no name of a memory; `hotdesk memory ls` lists those there are")
+        raise BriefError(
+            f"{printable(name[:80])!r} is not the name of a memory; `hotdesk memory ls` lists the memories"
+        )
     return name
 
 
 def find_name_fault(name: str) -> str:
     """Say why a file in a memory cannot have a name; empty: it can."""
     if not _FILE_NAME.fullmatch(name):
-        return f"use at most {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
-    return f"{FACTS_FILE} lists the facts; choose another name" if name == FACTS_FILE else ""
+        return f"use at most {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-`, starting with a letter or digit"
+    return f"{FACTS_FILE} is reserved for the list of facts; choose another name" if name == FACTS_FILE else ""
 
 
 def clean_fact(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a file in the drive may be called, and how one version of it is asked for: `reports/june.xlsx@3`."""
+"""Names and versions of files in the drive: `reports/june.xlsx@3`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ REFERENCE = re.compile(r"(.*?)(?:@([1-9][0-9]{0,8}))?", re.DOTALL)
 def check_name(name: str) -> str:
     """Refuse what is no name: it must stay below a folder, and be the same for everybody who sees it."""
     if why := fault(name):
-        raise BriefError(
-            f"{format_name(name)!r} is no name to keep a file under: {why}; write it like 'reports/june.xlsx'"
-        )
+        raise BriefError(f"{format_name(name)!r} is not a valid drive name: {why}; write it like 'reports/june.xlsx'")
     return name
 
 
@@ -30,15 +28,15 @@ def fault(name: str) -> str:
     """Say what is wrong with a name; empty: nothing."""
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
-        return f"it has over {_MAX_NAME_LENGTH} characters, or over {DEEPEST} parts"
+        return f"it has more than {_MAX_NAME_LENGTH} characters or more than {DEEPEST} parts"
     if printable(name) != name or unicodedata.normalize("NFC", name) != name:
-        return "it holds what cannot be seen, or can be written in two ways"
+        return "it has invisible characters, or characters with several encodings"
     if any(part in ("", ".", "..") or part != part.strip() for part in parts):
-        return "a part of it is empty, `.` or `..`, or begins or ends with a space"
+        return "a part of it is empty, `.` or `..`, or starts or ends with a space"
     if any(len(part.encode()) > _LONGEST_PART for part in parts):
-        return f"a part of it has over {_LONGEST_PART} bytes"
+        return f"a part of it has more than {_LONGEST_PART} bytes"
     if split(name)[1] is not None:
-        return "what ends in @ and a number is a version of a name"
+        return "a name must not end in @ and a number, which means a version"
     return ""
 
 

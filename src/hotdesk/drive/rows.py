@@ -1,4 +1,4 @@
-"""Which rows of a journal are asked for, and how they are had without reading all others."""
+"""Select rows of a journal without reading all others."""
 
 from __future__ import annotations
 

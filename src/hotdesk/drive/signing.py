@@ -47,7 +47,7 @@ def load_signer(folder: Path) -> Signer:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise HostError(f"{folder / KEY} is no Ed25519 key; restore it from a copy")
+        raise HostError(f"{folder / KEY} is not an Ed25519 key; restore it from a backup")
     publish(folder, key.public_key())
     return Signer(key)
 
@@ -77,7 +77,7 @@ def load_own_public(folder: Path) -> Ed25519PublicKey:
     """Give the public half of a folder's own signing key."""
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
-        raise BriefError(f"there is no {folder / PUBLIC}; name the public key that signed")
+        raise BriefError(f"{folder / PUBLIC} does not exist; name the public key of the signer")
     return _parse_public(pem, folder / PUBLIC)
 
 
@@ -88,7 +88,7 @@ def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise BriefError(f"{path} is no Ed25519 public key in PEM")
+        raise BriefError(f"{path} is not an Ed25519 public key in PEM")
     return key
 
 

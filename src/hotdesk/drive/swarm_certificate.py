@@ -1,4 +1,4 @@
-"""What a swarm's certificate is: one root over the records of all items, signed; and one item's proof. Pure.
+"""Certificates of swarms: one signed root over the records of all items, and the proof of one item. Pure.
 
 Records are the events by which items ended, as canonical JSON, in the order of the items. A proof is one record, its
 place, and the siblings on the way to the root: whoever has it, the file and the certificate needs nothing else.
@@ -105,11 +105,11 @@ def read_proof(data: bytes) -> ItemProof:
             raise ValueError("it is too large")
         fields = loads(data.decode("ascii"))
         if not fits(fields, PROOF) or len(fields["siblings"]) > _MAX_SIBLINGS:
-            raise ValueError("a field is missing, too much, or of another type")
+            raise ValueError("a field is missing, unknown, or of the wrong type")
         record = from_json(ItemEnded.__name__, encode_canonical(fields["record"]).decode())
         siblings = tuple(base64.b64decode(each, validate=True) for each in fields["siblings"])
     except (ValueError, StrictError, RecursionError, binascii.Error) as e:
-        raise BriefError(f"it is no proof of an item: {str(e)[:200]}") from None
+        raise BriefError(f"it is not a proof of an item: {str(e)[:200]}") from None
     assert isinstance(record, ItemEnded)
     return ItemProof(record, fields["index"], fields["count"], siblings)
 
@@ -118,7 +118,7 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a swarm's certificate; give its bytes, as they are stored."""
     fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
     if not fits(fields, SHAPE):
-        raise BriefError("that is no swarm's certificate: a field is missing, too much, or of another type")
+        raise BriefError("invalid swarm certificate: a field is missing, unknown, or of the wrong type")
     body = encode_canonical(fields)
     return body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
 
@@ -132,14 +132,14 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Read a swarm's certificate and hold it against its own signature; `BriefError` says what is wrong with it."""
     ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
     if ending is None:
-        raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
+        raise BriefError("it is not a complete certificate: it does not end in a signature")
     body = data[:-LENGTH] + b"}"
     fields = parse_fields(body)
     if fields.get("format") != FORMAT or not fits(fields, SHAPE) or encode_canonical(fields) != body:
-        raise BriefError("it is no swarm's certificate: a field is missing, too much, of another type or format")
+        raise BriefError("it is not a swarm certificate: a field is missing, unknown, or of the wrong type or format")
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
-        raise BriefError("its signature does not hold: it was changed since it was signed, or signed as something else")
+        raise BriefError("its signature is not valid: it was changed after it was signed, or signed as something else")
     return fields, public
 
 

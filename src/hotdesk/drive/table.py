@@ -55,7 +55,7 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise BriefError(f"there is no journal at {path}: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"{path} is not a plain file; move it away")
+        raise HostError(f"{path} is not a regular file; move it away")
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -73,7 +73,9 @@ def set_up(db: sqlite3.Connection) -> None:
     """Choose what survives: a commit is on disk when it returns."""
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        raise HostError(f"the journal's file system keeps no write-ahead log (it offers {mode}); take a local one")
+        raise HostError(
+            f"the journal's file system does not support a write-ahead log (it has {mode}); use a local file system"
+        )
     db.execute("PRAGMA synchronous=FULL")
     with transaction(db):
         _make_table(db)
@@ -86,7 +88,7 @@ def _make_table(db: sqlite3.Connection) -> None:
         db.execute(TABLE)
         db.execute(f"PRAGMA user_version={FORMAT}")
     elif tables != [TABLE]:
-        raise HostError("the journal's file has another shape than we gave it; `hotdesk journal verify`")
+        raise HostError("the schema of the journal's file was changed; run `hotdesk journal verify`")
 
 
 def schema(db: sqlite3.Connection) -> list[str]:
@@ -113,12 +115,10 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as e:
-        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process holds it; try again"}
+        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process uses it; try again"}
         code = str(getattr(e, "sqlite_errorname", ""))
-        remedy = next(
-            (text for name, text in remedies.items() if code.startswith(name)), "is the disk full or failing?"
-        )
-        raise HostError(f"the journal could not be used: {e}; {remedy}") from e
+        remedy = next((text for name, text in remedies.items() if code.startswith(name)), "check the disk")
+        raise HostError(f"the journal cannot be used: {e}; {remedy}") from e
 
 
 def values(row: Row) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Evaluations: run tasks with hidden graders, and count what the worker achieved.
+"""Evaluations: run tasks with hidden graders, and report what the worker achieved.
 
 A task is a folder (`task.py`). One run of it (`run.py`) generates a brief at a desk, carries it out with
 `hotdesk work` in a state directory of its own, and grades the deliverables at another desk (`grade.py`). Each of these

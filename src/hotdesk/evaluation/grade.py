@@ -1,4 +1,4 @@
-"""Generates a task's brief and grades what was delivered, each at a clean desk without network.
+"""Generate a task's brief and grade the deliverables, each at a clean desk without network.
 
 Both are `hotdesk run`: it gives up its rights before it reads what a desk wrote, and copies files out by checked names.
 """
@@ -71,7 +71,7 @@ def lay_out(data: Path, paths: Mapping[str, str]) -> None:
     for path, source in paths.items():
         target = data / "delivered" / check_name(path)
         if Path(source).is_symlink() or not Path(source).is_file():
-            raise BriefError(f"The deliverable {path} is no plain file.")
+            raise BriefError(f"The deliverable {path} is not a regular file.")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
 

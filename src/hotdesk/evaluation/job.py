@@ -50,10 +50,10 @@ class EvalWorker:
     def describe(self, labels: Sequence[str]) -> str:
         """Return who works, for people; of recordings also how they were made."""
         if self.is_reference:
-            return "each task's reference solution, a written script; no model is asked"
+            return "each task's reference solution, a script; no model is called"
         if self.replay is not None:
             headers = {read_header(self.replay / f"{label}.jsonl") for label in labels}
-            return f"replay of recordings; no model is asked. {' '.join(sorted(map(describe_header, headers)))}"
+            return f"replay of recordings; no model is called. {' '.join(sorted(map(describe_header, headers)))}"
         planners = f", planned by {', '.join(self.planners)}" if self.planners else ""
         answered = f"; {describe_answers(self.answered_by)}" if self.answered_by else ""
         return f"{', '.join(self.models)}{planners}{answered}"
@@ -145,7 +145,7 @@ async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Seque
     if scope.cancelled_caught:
         raise HostError(f"The job did not end within {seconds + _GRACE_S:g} s and was ended.")
     if not output.events:
-        raise HostError(f"The job did not begin: {state.complaint('work')}")
+        raise HostError(f"The job did not start: {state.complaint('work')}")
     return output
 
 
@@ -156,4 +156,4 @@ async def _decide(state: StateDirectory, pending: Pending) -> None:
     else:
         done = await state.run("refuse", pending.id, "--reason", _NO_APPROVAL, seconds=_ANSWER_TIMEOUT_S)
     if done.exit_code:
-        raise HostError(f"What the job asked could not be answered: {done.complaint}")
+        raise HostError(f"A question of the job could not be answered: {done.complaint}")

@@ -1,4 +1,4 @@
-"""The figures of a job, from its events; pure, so that a table can be made again from a recorded job."""
+"""Figures of a job, folded from its events; pure, so that they can be computed again from a recorded job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that serves one task's web site: it prints where, and at the end what the site's state is.
+"""The process that serves one task's web site: prints its address, and at the end the site's state.
 
 Its arguments are the task's folder, the folder of the hidden files and a folder for certificates. It serves until its
 standard input is closed. The site is the task author's code and runs with the rights of whoever runs the evaluation.

@@ -71,7 +71,9 @@ def read_task(folder: Path) -> EvalTask:
         raise BriefError(f"{printable(str(file))}: {printable(str(e))}. Correct the file.") from None
     if not _NAME_SHAPE.fullmatch(folder.name):
         shown = printable(folder.name)
-        raise BriefError(f"{shown!r} cannot be the name of a task. Name the folder with up to 64 of a-z, 0-9, - and _.")
+        raise BriefError(
+            f"{shown!r} is not a valid task name. Name the folder with up to 64 characters of a-z, 0-9, - and _."
+        )
     if missing := [name for name in _PROGRAMS if not (folder / name).is_file()]:
         raise BriefError(f"The task {printable(str(folder))} has no {missing[0]}. Write it, or remove the folder.")
     return EvalTask(folder, settings)

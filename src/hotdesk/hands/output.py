@@ -1,4 +1,4 @@
-"""What a program said, for a model: cleaned and cut in the middle, the whole of it kept in the desk."""
+"""A program's output for a model: cleaned and cut in the middle; the complete output is saved in the desk."""
 
 from __future__ import annotations
 

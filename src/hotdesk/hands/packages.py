@@ -1,4 +1,4 @@
-"""Packages as a tool: pip, npm and apt inside a desk, told in a few lines."""
+"""Packages as a tool: pip, npm and apt inside a desk, with short results."""
 
 from __future__ import annotations
 

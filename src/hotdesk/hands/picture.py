@@ -44,14 +44,14 @@ class Picture:
 def check_picture(data: bytes, *, side: int = MAX_SIDE, most: int = MAX_BYTES) -> Picture:
     """Read the header of a PNG or JPEG; `PictureError` for any other bytes, or one that is too large."""
     if len(data) > most:
-        raise PictureError(f"the picture has {len(data):,} bytes; at most {most:,} are passed on")
+        raise PictureError(f"the picture has {len(data):,} bytes; the limit is {most:,}")
     found = next(((media, measure) for signature, media, measure in _FORMATS if data.startswith(signature)), None)
     if found is None:
         raise PictureError("it is neither a PNG nor a JPEG")
     media, measure = found
     width, height = measure(data)
     if not (0 < width <= side and 0 < height <= side):
-        raise PictureError(f"the picture is {width} by {height} pixels; at most {side} by {side} are passed on")
+        raise PictureError(f"the picture is {width} by {height} pixels; the limit is {side} by {side}")
     return Picture(data, media, width, height)
 
 

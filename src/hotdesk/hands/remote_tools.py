@@ -33,7 +33,7 @@ class Lending:
         """Answer one call."""
         if desk.id not in self.lent:
             if desk.link.hushed:
-                raise BriefError(f"a person holds the wheel of desk {desk.id}; try again when it is handed back")
+                raise BriefError(f"a person has control of desk {desk.id}; try again after they hand it back")
             self.lent[desk.id] = await self.hands(desk)
         match method, parts:
             case "GET", ["tools"]:

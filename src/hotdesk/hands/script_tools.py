@@ -15,21 +15,21 @@ MAX_OUTPUT_BYTES = 4 * MIB
 MAX_FILE_BYTES = 16 * MIB
 """Bytes of a file."""
 MAX_TIMEOUT_S = 3600.0
-PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
+PATH = Parameter("path", "text", "the file; relative paths and ~ start in the home folder", required=True, longest=4096)
 
 RUN = Tool(
     "exact_run",
-    "Run a program to its end; gives JSON: exit_code, stdout and stderr in base64, timed_out, truncated, reason.",
+    "Run a program to its end; returns JSON: exit_code, stdout and stderr in base64, timed_out, truncated, reason.",
     (
         Parameter("argv", "texts", "the program and its arguments", required=True),
-        Parameter("timeout", "number", "seconds it may take", default=MAX_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S),
+        Parameter("timeout", "number", "time limit in seconds", default=MAX_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S),
     ),
     {"argv": ["ls", "-l"]},
 )
-READ = Tool("exact_read", "Give a file as JSON: data, in base64.", (PATH,), {"path": "notes.md"}, parallel=True)
+READ = Tool("exact_read", "Read a file; returns JSON: data, in base64.", (PATH,), {"path": "notes.md"}, parallel=True)
 WRITE = Tool(
     "exact_write",
-    "Write a whole file, making its folders; one that exists is replaced. Gives JSON: size.",
+    "Write a whole file and create its folders; an existing file is replaced. Returns JSON: size.",
     (PATH, Parameter("data", "text", "its bytes in base64", required=True, longest=MAX_FILE_BYTES * 4 // 3 + 4)),
     {"path": "notes.md", "data": "SGVsbG8="},
 )
@@ -71,7 +71,7 @@ class Exact:
         try:
             data = base64.b64decode(text_of(arguments, "data"), validate=True)
         except ValueError:
-            raise WRITE.refuse("data is no base64") from None
+            raise WRITE.refuse("data is not base64") from None
         await self.desk.write(place(self.desk, text_of(arguments, "path")), data)
         return Observation(json.dumps({"size": len(data)}))
 

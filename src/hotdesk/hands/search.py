@@ -1,4 +1,4 @@
-"""Search in a desk's files, by what they hold or how they are called."""
+"""Search a desk's files by content or by name."""
 
 from __future__ import annotations
 

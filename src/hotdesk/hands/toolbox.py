@@ -129,7 +129,7 @@ class Toolbox:
         """Whether a use waits while a person drives; else it is refused."""
         self.places = {tool.name: (hand, tool) for hand in hands for tool in hand.tools}
         if len(self.places) != sum(len(hand.tools) for hand in hands):
-            raise BriefError("two tools of a toolbox have one name")
+            raise BriefError("two tools of a toolbox have the same name")
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -144,7 +144,7 @@ class Toolbox:
     async def use(self, name: str, arguments: object) -> Observation:
         """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
         began = time.monotonic()
-        use = ToolOutcome(Observation(ok=False), "failed", "it was broken off")
+        use = ToolOutcome(Observation(ok=False), "failed", "it was interrupted")
         try:
             use = await self.attempt(name, arguments)
         finally:

@@ -83,7 +83,9 @@ class Calls(Generic[Reply]):
         finally:
             self.drop_call(number)
         if reply is None:
-            raise self.failure or KeeperError(f"{self.peer} did not answer within {timeout_s:.0f} s; is it stopped?")
+            raise self.failure or KeeperError(
+                f"{self.peer} did not respond within {timeout_s:.0f} s; check whether it is stopped"
+            )
         return reply
 
     def drop_call(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A process beside the keeper that does what root should not: started on first need, told things over one line."""
+"""A child process for work that root should not do: started on first use, controlled over one socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between our own processes over a stream: two lengths, JSON, and bytes beside it. Sans I/O."""
+"""Frames between hotdesk's own processes: two lengths, JSON, and a block of bytes. Sans I/O."""
 
 from __future__ import annotations
 

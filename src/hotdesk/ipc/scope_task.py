@@ -61,7 +61,7 @@ class Standing:
         self.errands.put_nowait((work, outcome))
         await asyncio.wait((outcome, self.task), return_when=asyncio.FIRST_COMPLETED)
         if not outcome.done():
-            raise HostError("this host was closed meanwhile; start another")
+            raise HostError("this host was closed in the meantime; start another")
         return outcome.result()
 
     async def close(self) -> None:

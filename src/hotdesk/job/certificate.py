@@ -1,4 +1,4 @@
-"""What a job says of a deliverable that passed its checks, for keys to sign."""
+"""Build the claim about a deliverable that passed its checks, for the keys process to sign."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
         "job": job,
     }
     if len(encode_canonical(claim)) > LARGEST:
-        raise BriefError(f"what its checks saw of {candidate.item.path} is more than a certificate holds; expect less")
+        raise BriefError(
+            f"the results of the checks of {candidate.item.path} are too large for a certificate; reduce its checks"
+        )
     return claim
 
 

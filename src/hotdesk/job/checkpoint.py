@@ -87,15 +87,17 @@ class Checkpoints:
                 for piece in self.unseal_stream(read, sha256):
                     await process.send(piece)
                 if whole.hexdigest() != sha256 or file.read(1):
-                    raise HostError(f"the checkpoint {sha256[:12]}… is another than was kept")
+                    raise HostError(f"the checkpoint {sha256[:12]}… does not match its recorded digest")
             await process.close_stdin()
             done = await process.wait()
         finally:
             if done is None:
                 await process.kill()
         if not done.ok:
-            why = f"tar ended with {done.exit_code}"
-            raise DeskError(f"the workspace did not fit into the desk: {why}; is its disk as large?")
+            why = f"tar ended with exit code {done.exit_code}"
+            raise DeskError(
+                f"the workspace could not be restored into the desk: {why}; check that its disk is large enough"
+            )
 
     def forget_others(self, *names: str) -> None:
         """Delete every checkpoint but these."""
@@ -163,8 +165,8 @@ async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
             size += len(data)
             if size > largest:
                 await process.kill()
-                raise DeskError(f"the workspace is larger than {largest:,} bytes and cannot be kept")
+                raise DeskError(f"the workspace is larger than {largest:,} bytes and cannot be saved")
             yield data
     done = await process.wait()
     if done.exit_code not in (0, 1):  # 1: a file changed while it was read
-        raise DeskError(f"the workspace could not be kept: tar ended with {done.exit_code}")
+        raise DeskError(f"the workspace could not be saved: tar ended with exit code {done.exit_code}")

@@ -1,4 +1,4 @@
-"""The desks of one job: the one it works at, and one beside it for a step that must not meet what others left."""
+"""The desks of one job: its main desk, and a fresh one for a step that must not meet content of other steps."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
     for entry in entries:
         inside = below(name, source, entry)
         if inside is None:
-            raise DeskError(f"a desk lists what does not lie in {name!r}")
+            raise DeskError(f"malformed listing of {name!r} from the desk: an entry is outside of it")
         if entry.kind == "directory":
             await target.mkdir(inside)
         elif entry.kind == "file":

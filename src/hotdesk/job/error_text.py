@@ -18,6 +18,6 @@ def brief_words(text: str) -> str:
 def describe_error(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):
-        return "it was broken off"
+        return "it was interrupted"
     expected = isinstance(error, JobStoppedError | JobHaltedError | BudgetSpentError | HotdeskError)
     return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:MAX_NOTE_CHARS]

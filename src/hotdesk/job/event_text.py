@@ -50,7 +50,7 @@ ENDS: dict[str, Tone] = {"done": "good", "interrupted": "wait"}
 WAITING = {
     "plan": "the plan",
     "step": "a step",
-    "amendment": "another plan",
+    "amendment": "a change of the plan",
     "repeat": "an act with an unknown outcome",
     "question": "a question",
     "pilot": "the pilot's results",
@@ -87,55 +87,55 @@ def _describe_job(event: Event) -> EventText:
     match event:
         case JobBegun():
             line = ("strong", "", f"job {event.job}: {' '.join(event.goal.split())}")
-            return EventText(line, ("The job began", f"started by {event.by}" if event.by else "", "plain"))
+            return EventText(line, ("The job started", f"started by {event.by}" if event.by else "", "plain"))
         case Planned(findings=()):
             steps = plural(len(event.steps), "step")
             line = ("", "plan", f"{steps}: {', '.join(event.steps)}")
             return EventText(line, (f"A plan of {steps}", f"digest {event.digest[:16]}", "plain"))
         case Planned():
             findings = "; ".join(event.findings)
-            line = ("warn", "plan", f"round {event.round} goes back: {findings}")
-            return EventText(line, ("A plan went back", findings, "bad"))
+            line = ("warn", "plan", f"round {event.round} sent back: {findings}")
+            return EventText(line, ("The plan was sent back to the planner", findings, "bad"))
         case Amended():
-            line = ("warn", "plan", f"is another now: {', '.join(event.steps)}")
-            return EventText(line, ("The plan was changed, as was approved", f"digest {event.digest[:16]}", "plain"))
+            line = ("warn", "plan", f"amended: {', '.join(event.steps)}")
+            return EventText(line, ("The plan was amended after approval", f"digest {event.digest[:16]}", "plain"))
         case Preflight(failed=()):
             count = len(event.held)
-            line = ("", "tried", f"{count} of what the plan needs is there")
-            return EventText(line, ("What the plan needs was tried", f"{count} of {count} there", "good"))
+            line = ("", "tried", f"{count} requirements of the plan met")
+            return EventText(line, ("The requirements of the plan were checked", f"{count} of {count} met", "good"))
         case Preflight():
             failed = "; ".join(event.failed)
-            line = ("bad", "tried", f"{len(event.held)} of what the plan needs is there; failed: {failed}")
-            return EventText(line, ("Something the plan needs is missing", failed, "bad"))
+            line = ("bad", "tried", f"{len(event.held)} requirements of the plan met; not met: {failed}")
+            return EventText(line, ("A requirement of the plan is not met", failed, "bad"))
         case StepBegun(step="desk"):
             return EventText(("dim", "desk", f"{event.desk}, {event.what}"), ("A desk was opened", event.what, "plain"))
         case StepEnded(step="desk", outcome="done"):
             return EventText(("dim", "burnt", event.desk))
         case JobPaused():
             line = ("warn", "paused", f"{event.why}: hotdesk resume {event.job}")
-            return EventText(line, ("The job stopped, and can go on", event.why, "wait"))
+            return EventText(line, ("The job paused and can be resumed", event.why, "wait"))
         case Resumed():
             acts = ", ".join(event.unknown)
-            end, text = f"; what came of {acts} nobody knows", f"; nobody knows what came of {acts}"
+            end, text = f"; the outcome of {acts} is unknown", f"; the outcome of {acts} is unknown"
             line = ("", "resumed", f"by {event.by}{_of_step(event.step)}{end if event.unknown else ''}")
-            return EventText(line, ("The job went on", f"by {event.by}{text if event.unknown else ''}", "plain"))
+            return EventText(line, ("The job was resumed", f"by {event.by}{text if event.unknown else ''}", "plain"))
         case JobEnded():
             entry: _TimelineEntry = (f"The job ended: {event.outcome}", event.why, ENDS.get(event.outcome, "bad"))
             return EventText(("warn", "", "interrupted") if event.outcome == "interrupted" else None, entry)
         case Forgotten():
             why = f": {event.why}" if event.why else ""
-            return EventText(entry=("Its papers were destroyed", f"by {event.by}{why}", "plain"))
+            return EventText(entry=("Its papers were deleted", f"by {event.by}{why}", "plain"))
         case MemoryOffered(items=items) if items:
-            text = f"{plural(len(items), 'item')} of the memory {event.memory}, left by earlier jobs"
-            return EventText(("dim", "memory", text), ("The job was given memory", text, "plain"))
+            text = f"{plural(len(items), 'item')} of the memory {event.memory}, stored by earlier jobs"
+            return EventText(("dim", "memory", text), ("The job received memory of earlier jobs", text, "plain"))
         case MemoryKept():
             text = f"{event.kind} {event.name} in the memory {event.memory}"
-            line = ("good", "memory", f"kept {text}, sha256 {event.sha256}")
-            return EventText(line, ("Something was left for later jobs", f"{text}, {size(event.size)}", "plain"))
+            line = ("good", "memory", f"stored {text}, sha256 {event.sha256}")
+            return EventText(line, ("The job stored memory for later jobs", f"{text}, {size(event.size)}", "plain"))
         case MemoryDropped():
             text = f"{event.name} of the memory {event.memory}: {event.why}"
             line = ("warn", "memory", f"without {text}")
-            return EventText(line, ("Something was not kept in memory, or not offered", text, "bad"))
+            return EventText(line, ("An item of the memory was left out", text, "bad"))
     return _UNMENTIONED
 
 
@@ -143,27 +143,29 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
     match event:
         case Pending():
             what = f"step {event.step}" if event.kind == "step" else f"{WAITING[event.kind]}{_of_step(event.step)}"
-            title = f"An answer was asked for: {KINDS[event.kind]}"
+            title = f"Approval requested: {KINDS[event.kind]}"
             line = ("warn", "waits", f"{what}: {answer_commands(event)}")
             return EventText(line, (title, f"digest {event.digest[:16]}", "wait"))
         case Decided():
-            by = f"by {event.by}" if event.by else "it was not, and it expired"
+            by = f"by {event.by}" if event.by else "no one: it expired"
             text = f"{by}; digest {event.digest[:16]}"
             return EventText(_answer_line(event), (f"It was {event.answer}", text, ANSWERS[event.answer]))
         case Asked():
             line = ("warn", "asks", f"{target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
-            return EventText(line, ("A desk asked at the door", f"{event.method} {event.host}{event.path}", "wait"))
+            return EventText(
+                line, ("A desk requested access at the door", f"{event.method} {event.host}{event.path}", "wait")
+            )
         case Answered():
-            by = f"by {event.by}" if event.by else "no answer came in time"
+            by = f"by {event.by}" if event.by else "no answer in time"
             return EventText(_answer_line(event), (f"At the door it was {event.answer}", by, ANSWERS[event.answer]))
         case TookOver():
             line = ("warn", "wheel", f"{event.by} took over {event.desk}")
-            return EventText(line, ("A person took the wheel", event.by, "wait"))
+            return EventText(line, ("A person took control", event.by, "wait"))
         case HandedBack():
             line = ("", "wheel", f"handed back after {lasting(event.seconds)} {event.note}".rstrip())
             note = f"; {event.note}" if event.note else ""
             text = f"{event.seconds:.0f} s, {event.clicks} clicks, {event.keys} keys{note}"
-            return EventText(line, ("The wheel was handed back", text, "plain"))
+            return EventText(line, ("Control was handed back", text, "plain"))
 
 
 def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText:
@@ -174,13 +176,13 @@ def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText
             line: BoardLine = (tone, event.outcome, f"{event.path}: {findings}")
             return EventText(line, (title, f"by {event.check}, in a clean desk: {findings}", tone))
         case SentBack():
-            return EventText(("warn", "back", f"to step {event.step}, which is told what {event.path} lacks"))
+            return EventText(("warn", "back", f"{event.path} sent back to step {event.step} with its faults"))
         case Certified():
             line = ("good", "signed", f"the certificate of {event.path}, sha256 {event.certificate}")
             return EventText(line, (f"{event.path} was certified", f"certificate {event.certificate[:16]}", "good"))
         case Kept():
             line = ("good", "kept", f"{event.path}, sha256 {event.sha256}")
-            return EventText(line, (f"{event.path} was kept", f"version {event.version}, {size(event.size)}", "good"))
+            return EventText(line, (f"{event.path} was stored", f"version {event.version}, {size(event.size)}", "good"))
 
 
 def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | None:
@@ -192,7 +194,7 @@ def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | No
         case Revoked():
             return "warn", "revoked", f"{event.grant}: {event.why}"
         case Proven() if event.failed:
-            return "bad", "door", f"does not hold: {'; '.join(event.failed)}"
+            return "bad", "door", f"self-test failed: {'; '.join(event.failed)}"
     return None
 
 

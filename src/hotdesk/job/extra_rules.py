@@ -1,4 +1,4 @@
-"""What people allowed a job's desks beside its brief, as keys wrote it down: it is the job's, not only one desk's."""
+"""Rules that people added to a job beyond its brief, read from the journal; they apply to all desks of the job."""
 
 from __future__ import annotations
 

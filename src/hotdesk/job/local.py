@@ -1,4 +1,4 @@
-"""A machine without walls, doors or keys of their own: for tests of what stands on one, and only with their switch."""
+"""A machine without walls, doors or keys: for tests of jobs, and only with the switch that allows it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class LocalMachine:
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say that there are none: nobody keeps secrets here."""
-        return tuple("there is no vault without walls" for _ in scope.grants)
+        return tuple("a desk without a wall has no vault" for _ in scope.grants)
 
     def wheel(self, desk: Desk) -> WheelState:
         """Give the wheel of a desk, which nobody takes unless a test does."""

@@ -1,4 +1,4 @@
-"""What a job needs of the machine it runs on: `Host`, or in tests one without walls."""
+"""What a job needs from its machine: `Host`, or one without walls in tests."""
 
 from __future__ import annotations
 

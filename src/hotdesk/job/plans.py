@@ -1,4 +1,4 @@
-"""The plan of one job: made, tried, approved, and amended where people let it be. What it permits follows from it."""
+"""The plan of one job: written, checked, approved and amended. The job's permissions follow from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from hotdesk.tool import Arguments, Observation, Tool
 from hotdesk.walls import UNWALLED, describe_kernel
 
 HAS_MEMORY = (
-    "This step has seen what earlier jobs left, so it gets no secret. Ask for a step after it that has the secret "
+    "This step has read files of earlier jobs, so it gets no secret. Ask for a later step that has the secret "
     "(`steps`), and name in its `files` what it needs."
 )
 
@@ -201,14 +201,16 @@ class Plans:
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
         """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
         if self.job.frozen:
-            return refuse_amendment("its permissions were fixed before anything was read, and nobody can add to them")
+            return refuse_amendment("the permissions of this job were fixed at its start and cannot be extended")
         try:
             amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
             new = amend(self.plan, amendment, self.allowed, finished)
         except BriefError as e:
             return refuse_amendment(str(e))
         if new == self.plan:
-            return Observation("The plan has that already; what the door refuses is refused all the same.", ok=False)
+            return Observation(
+                "The plan already has this; the door refuses it for another reason, which its denial states.", ok=False
+            )
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
         verdict = policy(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
@@ -217,7 +219,7 @@ class Plans:
         if self.gains_secret(step, new):
             return refuse_amendment(HAS_MEMORY)
         if verdict == "refused":
-            return refuse_amendment("that is beyond what anybody here may allow")
+            return refuse_amendment("it exceeds the operator's limits, so no one here can allow it")
         card = amendment_card(amendment, self.plan, new, self.bounded)
         card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
@@ -244,7 +246,7 @@ class Plans:
     def describe_refusal(self, decided: Decided) -> str:
         """Say who said no, and their reason."""
         if decided.answer == "expired":
-            return "no answer came in time"
+            return "no answer in time"
         reason = self.log.papers.text(decided.paper) if decided.paper else ""
         who = decided.by if decided.by and not decided.by.startswith("uid ") else "a person"
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"

@@ -1,4 +1,4 @@
-"""What a plan needs, tried before anybody approves it: names resolve, secrets can be had, tools exist, inputs open."""
+"""Check a plan's requirements before approval: hosts resolve, secrets and tools exist, inputs are readable."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
     """Say which tools there are of those a plan names."""
     for pattern in dict.fromkeys(each for step in plan.steps for each in step.tools or ()):
         there = any(matches(each.name, (pattern,)) for each in tools)
-        found.tell(f"tool {pattern}", "" if there else "this desk has none of that name")
+        found.tell(f"tool {pattern}", "" if there else "this desk has no such tool")
 
 
 def _hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
@@ -115,13 +115,13 @@ async def _try_names(
             for host in list(unresolved):
                 if host in leads:
                     del unresolved[host]
-                    found.tell(f"host {host} leads to {leads[host]}")
+                    found.tell(f"host {host} maps to {leads[host]}")
                 else:
                     tasks.start_soon(look, host)
     for host in unresolved:
-        found.tell(f"host {host}", f"no answer within {seconds:g} s")
+        found.tell(f"host {host}", f"no reply within {seconds:g} s")
     if len(hosts) > MAX_NAMES:
-        found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not tried")
+        found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not checked")
 
 
 def check_address(find: _LookUp, host: str) -> str:
@@ -138,7 +138,7 @@ async def _try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Fin
     grants = tuple(dict.fromkeys(replace(each, step="") for each in scope.grants))
     if not grants:
         return
-    whys: Sequence[str] = [f"keys gave no answer within {seconds:g} s"] * len(grants)
+    whys: Sequence[str] = [f"no reply from the keys process within {seconds:g} s"] * len(grants)
     with anyio.move_on_after(seconds):
         try:
             whys = await try_grants(Scope(grants=grants))
@@ -166,7 +166,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
     what = f"input {name}"
     try:
         if drive is None:
-            raise BriefError("there is no drive here")
+            raise BriefError("this machine has no drive")
         label, version = parse_reference(name.removeprefix(DRIVE))
         stored = Drive(drive).version(label, version, who=me())
         found.tell(f"{what}, version {stored.number}, {stored.size:,} bytes")

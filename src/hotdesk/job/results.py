@@ -1,4 +1,4 @@
-"""Copies of what was kept, in a folder of the person's who asked: whole, theirs, and through no link.
+"""Copy results into a folder of the person who started the job: complete, owned by them, never through a link.
 
 The folder may belong to somebody who plays tricks, and root writes there. So each name is opened below the descriptor
 of its folder, links are not followed, and folders and files are made as the folder's owner, by whose rights the kernel
@@ -85,7 +85,7 @@ class Out:
                 self.name_first(spare)
             elif there != digest.hexdigest():
                 if not (there and is_stored(there)):
-                    raise BriefError(f"{format_path(path)} is there, and is no copy of ours; move it away{KEPT}")
+                    raise BriefError(f"{format_path(path)} exists and is not an unchanged copy; move it away{KEPT}")
                 self.name_instead(spare)
             os.fsync(spare.place)
         return path
@@ -166,7 +166,7 @@ class Out:
             raise
 
 
-KEPT = "; it is kept in the drive all the same, see `hotdesk drive get`"
+KEPT = "; the file is in the drive, get it with `hotdesk drive get`"
 
 
 def _digest_at(place: int, name: str) -> str | None:
@@ -226,7 +226,7 @@ def explain_errors(path: Path, more: str = "") -> Iterator[None]:
         yield
     except OSError as e:
         link = e.errno in (errno.ELOOP, errno.ENOTDIR)
-        why = "there is a link or a file on the way; name the folder itself" if link else e.strerror
+        why = "part of the path is a link or a file; name the folder itself" if link else e.strerror
         raise BriefError(f"{format_path(path)} cannot be written: {why}{more}") from e
 
 

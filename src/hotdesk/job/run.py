@@ -89,7 +89,7 @@ class JobRun:
         ]
         retained.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
-            retained.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
+            retained.append(f"its sealed workspace: for resuming, {self.retention:g} days")
         if isinstance(ended, JobEnded):
             destroyed.append("its workspace and the key of its checkpoints")
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
@@ -145,7 +145,7 @@ class JobRun:
         """Have the step that made something taken again; `JobStoppedError` when that was tried often enough."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
-            again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
+            again = "the same file was delivered again; " if candidate.sha256 in before and not candidate.lacks else ""
             raise JobStoppedError(brief_words(again + candidate.reason))
         step = self.steps.makers_of(candidate.item.path)[-1]
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))

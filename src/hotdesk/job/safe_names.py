@@ -1,4 +1,4 @@
-"""Names of inputs as a planner may read them: what a file is called is foreign, too."""
+"""Names of inputs for a planner's prompt: file names are untrusted, too."""
 
 from __future__ import annotations
 

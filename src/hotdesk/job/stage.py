@@ -28,7 +28,7 @@ _SETTLE = {"quiet": 0.3, "timeout": 2.0}
 
 async def refuse_keeping(tool: str, arguments: Arguments) -> Observation:
     """Keep nothing for later jobs."""
-    return Observation("Nothing can be left for later jobs here.", ok=False)
+    return Observation("This job cannot store anything for later jobs.", ok=False)
 
 
 @dataclass(slots=True)
@@ -94,11 +94,13 @@ class StepStage:
 
     async def request_acknowledgement(self, doubts: str) -> str:
         """Have a person acknowledge what a vendor doubts; say why it is not done, or nothing."""
-        question = f"The model's provider doubts that the next actions at the screen are right: {doubts}. Do them?"
-        answer = await self.people("ask_person", {"question": f"{question} Answer yes, or anything else for no."})
+        question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
+        answer = await self.people(
+            "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}
+        )
         if answer.ok and answer.text.strip().lower() == YES:
             return ""
-        return f"This was not done: its provider doubts it ({doubts}), and no person said yes. {answer.text}"
+        return f"Not carried out: the provider warned about it ({doubts}), and no person approved it. {answer.text}"
 
     async def choose(self, arguments: object) -> Observation:
         """Carry out one of the actions that were fixed before anything was read."""
@@ -106,7 +108,7 @@ class StepStage:
         action = next((each for each in self.step.actions if each.name == name), None)
         if action is None:
             there = ", ".join(each.name for each in self.step.actions)
-            return Observation(f"There is no such action to choose; there are {there or 'none'}.", ok=False)
+            return Observation(f"Unknown action; the actions are {there or 'none'}.", ok=False)
         before = self.toolbox.allowed
         self.toolbox.allowed = None if before is None else {*before, action.tool}
         try:
@@ -140,7 +142,7 @@ class StepStage:
         """Look for what the step promised, and run its check."""
         absent = [path for path in self.step.makes if not await self.has(path)]
         if absent:
-            return f"it must leave {', '.join(absent)}, and that is not there or empty. Write it to the home folder."
+            return f"it must leave {', '.join(absent)}, which is missing or empty. Write it to the home folder."
         if not self.step.check:
             return ""
         return await run_check(self.desk, self.step.check, user_site=self.may_install())
@@ -180,4 +182,4 @@ def translate_actions(arguments: object) -> list[computer.ScreenAction]:
             ]
         case {"vendor": "openai", "actions": actions}:
             return computer.openai(actions, computer.Scale())
-    raise ToolArgumentError("these are no computer actions")
+    raise ToolArgumentError("these are not computer actions")

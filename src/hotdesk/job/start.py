@@ -97,7 +97,9 @@ def papers_of(order: JobContext) -> Papers:
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
         if item.path.endswith(SUFFIX):
-            raise BriefError(f"{printable(item.path[:200])} is a certificate's name; call the deliverable otherwise")
+            raise BriefError(
+                f"{printable(item.path[:200])} is reserved for a certificate; give the deliverable another name"
+            )
         for name, expect in checks_of(item):
             find(name, expect)
     jobs = order.machine.config.lib / "jobs"
@@ -133,7 +135,7 @@ def _refuse_ended(line: JobRun, *, reopens: bool) -> None:
         if line.past.summary.receipt is None:
             line.bury(ended)
         line.checkpoints.destroy()
-        raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
+        raise BriefError(f"job {line.id} has ended: {ended.outcome}; `hotdesk show {line.id}` shows details")
 
 
 def _make_first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:

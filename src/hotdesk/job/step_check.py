@@ -104,9 +104,9 @@ async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str
     )
     match done.exit_code:
         case 3:
-            return explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is no shell command")
+            return explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is not a valid shell command")
         case 4:
-            return explain_obstacle(f"there is no program `{word}`")
+            return explain_obstacle(f"the program `{word}` does not exist")
         case 0:
             missing = [name for name in _tidy(done.stdout).split() if name in modules]
             return explain_obstacle(f"Python has no module named {', '.join(missing)}") if missing else ""

@@ -1,4 +1,4 @@
-"""Takes the steps of one plan: each at its desk and behind its border, again where it failed, kept when it is done."""
+"""Carry out the steps of a plan: each at its desk with its own permissions, retried on failure, saved when done."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ROUNDS = 2
 """How often what fails its checks goes back to the worker."""
 PROFILE = ".config/browser"
 """Where the browser keeps who is logged in."""
-_GIVEN_BACK = "Meanwhile the desk was restarted: files are as you left them, but no program runs and no page is open."
+_GIVEN_BACK = "The desk was restarted: files are as you left them, but no program is running and no page is open."
 
 MOVED = "Because it now has secrets, this step continues at a fresh desk that has only the files the plan lists for it."
 _AS_BEFORE = "The home folder is as it was before that attempt."
-_BROKEN_OFF = "An attempt was broken off; the workspace is as before the step."
+_BROKEN_OFF = "An attempt was interrupted; the workspace is as it was before the step."
 
 
 @dataclass(slots=True)
@@ -424,7 +424,7 @@ class Steps:
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             observation = Observation(
-                self.log.papers.text(decided.paper) if answered else "No answer came in time.", ok=answered
+                self.log.papers.text(decided.paper) if answered else "No answer in time.", ok=answered
             )
         note = await self.come_back()
         if tool == "amend_plan" and observation.ok and "check" in arguments:
@@ -463,7 +463,7 @@ class Steps:
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
-            self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
+            self.plans.require(await self.people.decide("repeat", card, step.name), f"repeating step {step.name}")
         if past.goes_on:
             back = OurMessage("\n".join(filter(None, (_GIVEN_BACK, describe_lost(past)))))
             return (*self.conversation(), back), ""

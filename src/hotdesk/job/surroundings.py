@@ -1,4 +1,4 @@
-"""What surrounds a worker, in words: its desk, what a step can reach, with which secrets. Never a secret's value."""
+"""Describe a worker's surroundings in words: desk, network, secrets by name. Never contains a secret's value."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _explain_notation(rules: str) -> str:
     parts = [
         "`*` stands for anything but `/`, `**` for anything" if "*" in rules else "",
         "`?` with nothing after it means that no query may be sent" if _NO_QUERY.search(rules) else "",
-        "after `?` stand the only parameters that may be sent" if "?" in _NO_QUERY.sub("", rules) else "",
+        "`?` is followed by the only parameters that may be sent" if "?" in _NO_QUERY.sub("", rules) else "",
     ]
     notation = "; ".join(filter(None, parts))
     return f"In these rules {notation}." if notation else ""

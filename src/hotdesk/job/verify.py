@@ -1,4 +1,4 @@
-"""Has what was made looked at where nothing else is: in clean desks of its own, judged here, written down.
+"""Verify deliverables in clean desks of their own, judge the evidence here, and record the verdicts.
 
 What is only opened is looked at in one desk, with what else the job made; what is run has a desk to itself.
 """
@@ -34,7 +34,7 @@ UNDISTURBED = "undisturbed"
 OUTGOING = "outgoing"
 """The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
 _UNDISTURBED_REMEDY = "Make it smaller or simpler; if it is a program, let it end by itself and start nothing else."
-_OUTGOING_REMEDY = "Put what it shows into the file itself instead of linking it."
+_OUTGOING_REMEDY = "Put the content into the file itself instead of linking it."
 _SETTLE_TIMEOUT_S = 10.0
 """Seconds in which what is ending ends, on a busy machine, too."""
 BASE, OFFICE = "base", "office"
@@ -78,7 +78,7 @@ class Candidate:
     def reason(self) -> str:
         """Say in one line why it was not delivered."""
         if self.lacks:
-            return f"there is no {self.item.path} to take: {self.lacks}"
+            return f"{self.item.path} cannot be delivered: {self.lacks}"
         return f"{self.item.path} failed its checks: {'; '.join(self.faults)}"
 
     @property
@@ -120,7 +120,7 @@ class CleanDesk:
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
                 await anyio.sleep(0.02)
             return ""
-        return f"it left {running - most} more running than it may"
+        return f"it left {running - most} more processes running than allowed"
 
 
 @dataclass(slots=True)
@@ -291,15 +291,15 @@ def judge_evidence(
 
 def add_trouble(verdict: Verdict, trouble: str) -> Verdict:
     """Give the verdict on a file that did something to whoever looked at it."""
-    expected = "a file that can be looked at, and nothing left running by it"
+    expected = "a file that can be checked without leaving processes running"
     fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
 
 
 def make_outgoing_fault(attempts: int) -> Fault:
     """Say that a file reached for something outside itself."""
-    expected = "a file that does not reach for the network when it is opened"
-    found = f"{attempts} attempts, by the kernel's count"
+    expected = "a file that makes no network request when it is opened"
+    found = f"{attempts} attempts, as counted by the kernel"
     return Fault(OUTGOING, "", expected, found, _OUTGOING_REMEDY)
 
 

@@ -115,19 +115,19 @@ def certify(
     not signed. Only a machine without walls signs what was not looked at behind one.
     """
     if not isinstance(claim, dict) or not fits(claim, CLAIM):
-        raise BriefError("what shall be certified has other fields than a certificate has")
+        raise BriefError("malformed request for a certificate: unknown or missing fields")
     journal.commit()
     job, path = claim["job"], claim["file"]["name"]
     story = tell(journal, job)
     looks = [each for each in story.looks if each.path == path]
     if walled and not all(each["desk"]["sterile"] and not each["desk"]["network"] for each in claim["checks"]):
-        raise BriefError("a file gets no certificate that was not looked at in a clean desk without network")
+        raise BriefError("no certificate: the file was not checked in a clean desk without network")
     if why := refusal(story, looks, claim):
         raise BriefError(f"{printable(path[:200])} gets no certificate: {why}")
     found = {each.desk: read_wall(journal, each.desk) or proofs.get(each.desk) for each in looks}
     walls = {desk: proof for desk, proof in found.items() if proof is not None}
     if walled and walls.keys() != found.keys():
-        raise BriefError(f"{printable(path[:200])} gets no certificate: no keeper proved a wall around its check")
+        raise BriefError(f"{printable(path[:200])} gets no certificate: no keeper verified the wall around its check")
     signed = sign(certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
     journal.add(job, "keys", event)
@@ -146,19 +146,19 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
 def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     """Say why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
-        return "its job never began, or is over"
+        return "its job never started, or has ended"
     if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:
-        return "the journal does not have that these checks looked at it, all of them and no other"
+        return "the journal does not show that exactly these checks examined it"
     if failed := next((each for each in looks if each.outcome != "passed"), None):
         return f"{failed.check} failed"
     if any(each.sha256 != claim["file"]["sha256"] for each in looks):
-        return "its checks looked at other bytes"
+        return "its checks examined a different file"
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
-        return "its checks found something else"
+        return "its checks had a different result"
     if any(look.beside != beside_digest(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
-        return "other files lay next to its checks"
+        return "other files were next to its checks"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
-        return "no model thought: its decisions were fixed beforehand"
+        return "its decisions were fixed beforehand, not made by a model"
     return ""
 
 
@@ -170,7 +170,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
             event = row.event()
             proof = (proof_of(event) if row.actor == KEEPER else None) or proof
             if isinstance(event, Opened) and (event.rules or event.grants):
-                raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
+                raise BriefError("no certificate: the file was checked in a desk with a door")
     return proof
 
 

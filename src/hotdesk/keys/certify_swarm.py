@@ -1,7 +1,7 @@
-"""Signs one root over the records of a swarm's items, from what the journal has: its process says nothing of them here.
+"""Sign one root over the records of a swarm's items, taken from the journal, not from the swarm's process.
 
-A swarm gets no certificate where two items shared a desk, nor where an item was looked at in a desk that was worked at,
-that has no proven wall or a way out, or that looked at more than `MOST_SHARED` items.
+A swarm gets no certificate if two items shared a desk, or if an item was checked in a desk where a worker had been,
+that has no verified wall, that has a door, or that checked more than `MOST_SHARED` items.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def certify_swarm(
 def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
     """Say why a swarm is not certified; empty: it is."""
     if story.begun is None or story.job.begun is None or story.job.ended:
-        return "it never began, or is over"
+        return "it never started, or has ended"
     if sorted(story.items) != list(range(story.begun.items)):
         return f"of its {story.begun.items} items {story.begun.items - len(story.items)} have no record"
     done = story.done
@@ -106,12 +106,12 @@ def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
         return "an item has no desk, no clean desk, no check or no deliverable"
     working = Counter(each.desk for each in story.items.values() if each.desk)
     if shared := next((desk for desk, count in working.items() if count > 1), ""):
-        return f"two items were worked at in desk {shared}"
+        return f"two items shared the desk {shared}"
     clean = Counter(each.clean for each in done)
     if crowded := next((desk for desk, count in clean.items() if count > MOST_SHARED), ""):
-        return f"the clean desk {crowded} looked at more than {MOST_SHARED} items"
+        return f"the clean desk {crowded} checked more than {MOST_SHARED} items"
     if clean.keys() & working.keys():
-        return "an item was looked at in a desk that was worked at"
+        return "an item was checked in a desk where a worker had been"
     if walled and (missing := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
         return f"no keeper opened desk {missing}"
     if story.reduced is not None:
@@ -138,7 +138,7 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
     for desk in {each.clean for each in story.done}:
         proof = read_wall(journal, desk) or proofs.get(desk)
         if proof is None:
-            raise BriefError(f"a swarm gets no certificate: no keeper proved a wall around its clean desk {desk}")
+            raise BriefError(f"a swarm gets no certificate: no keeper verified the wall around its clean desk {desk}")
         walls.add(proof.wall)
     return sorted(walls)
 

@@ -140,7 +140,9 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
     """Take a secret out of the vault for one desk."""
     entry, secret = vault.take(requested.secret)
     if entry.kind == "totp" and not requested.places:
-        raise BriefError(f"{requested.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
+        raise BriefError(
+            f"{requested.secret} is a one-time code: its grant needs a place, such as form=code:POST:/login"
+        )
     if entry.kind == "sigv4" and requested.places:
         raise BriefError(f"{requested.secret} signs requests and is never sent: its grant names no place for it")
     until = None if requested.seconds is None else time.time() + requested.seconds

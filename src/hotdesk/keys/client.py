@@ -25,7 +25,9 @@ from hotdesk.linux.sockets import receive, send
 
 ANSWER_TIMEOUT_S = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""
-GONE = "the keys process of these desks died: nothing can be written down, so nothing passes; open other desks"
+GONE = (
+    "the keys process of these desks ended, so nothing can be recorded and every request is refused; open other desks"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Doors:
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
         """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
         if desk not in self.admitted:
-            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         scope = self.within(scope)
         await (await self.meet()).change_scope(desk, scope, by)
         if (entry := self.admitted.get(desk)) is not None:
@@ -88,10 +88,10 @@ class Doors:
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
         """Let a desk reach something more, unasked: within what the operator allows, and never what is denied it."""
         if desk not in self.admitted:
-            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         read = tuple(parse_rule(each) for each in rules)
         if any(each.verdict != "allow" or each.tunnel for each in read):
-            raise BriefError("only what is read on its way out can be allowed so, and no tunnel; write a brief")
+            raise BriefError("a tunnel cannot be allowed for a running job; put it into a brief")
         self.within(Scope(read))
         await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
 
@@ -111,7 +111,7 @@ class Doors:
                     "allows; see `[door] ceiling`"
                 )
         if self.settings.ceiling and scope.names:
-            raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
+            raise BriefError("with a ceiling only the operator may map host names, in `[door] names`")
         if scope != CLOSED:
             scope = replace(scope, names={**scope.names, **self.settings.names})
         return scope
@@ -119,7 +119,7 @@ class Doors:
     async def prove(self, desk: Desk) -> None:
         """Try the way out from inside; whatever comes of it is noted, and ends the canary."""
         if desk.id not in self.admitted:
-            raise DeskGone(f"desk {desk.id} ended before its way out was tried")
+            raise DeskGone(f"desk {desk.id} ended before its door was tested")
         spec, scope, canary = self.admitted[desk.id]
         python = find(self.settings.images, spec.image).python
         report = await selftest.prove(desk, python, scope, canary)
@@ -140,7 +140,7 @@ class Doors:
     def note(self, *events: Event) -> None:
         """Have events on disk before anything else happens."""
         if self.keys is None:
-            raise HostError("there is no journal to record what root does")
+            raise HostError("there is no journal to record acts of root")
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
@@ -190,7 +190,7 @@ class Doors:
         """Answer a question: with `digest`, only if it is still about that."""
         found = [question for question in self.list_questions() if question.id == number]
         if not found or (digest and found[0].digest != digest):
-            raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
+            raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
         del self.questions[number]
         keys = await self.meet()
         await keys.ask("answer", found[0].desk, id=number, digest=found[0].digest, approved=approved, by=by)

@@ -87,7 +87,7 @@ def read_key_set(folder: Path) -> dict[str, object]:
         return {"keys": []}
     key = load_pem_public_key(pem)
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise HostError(f"{folder / PUBLIC} is no P-256 key; remove it, and it is written anew")
+        raise HostError(f"{folder / PUBLIC} is not a P-256 key; remove it, and it is written again")
     numbers = key.public_numbers()
     x, y = (_encode(each.to_bytes(_COORDINATE_BYTES, "big")).decode() for each in (numbers.x, numbers.y))
     entry = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key_id_of(key), "x": x, "y": y}

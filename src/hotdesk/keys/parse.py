@@ -1,4 +1,4 @@
-"""What is read of messages to keys."""
+"""Parse messages to the keys process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def as_desk(value: object) -> str:
     if value == "":
         return ""
     if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
-        raise BriefError("that is not a desk's id")
+        raise BriefError("invalid desk id")
     return value
 
 
@@ -27,7 +27,7 @@ def as_list(value: object) -> list[object]:
 def values_of(value: object) -> dict[str, bytes]:
     """Read secrets an owner brings along."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BriefError("secrets are given by name, each as text")
+        raise BriefError("secrets must be a table of names and texts")
     return {str(name): bytes_of(text) for name, text in value.items()}
 
 
@@ -42,5 +42,5 @@ def bytes_of(text: str) -> bytes:
 def event_of(message: object) -> Event:
     """Read the event in a message."""
     if not isinstance(message, dict):
-        raise BriefError("that is no event")
+        raise BriefError("invalid event")
     return from_json(str(message["event"]), json.dumps(message["data"]))

@@ -1,4 +1,4 @@
-"""One process at the other end of a line to keys: heard as it speaks, told as it listens."""
+"""One connected process of the keys process: buffered reads and writes."""
 
 from __future__ import annotations
 

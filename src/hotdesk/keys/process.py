@@ -267,14 +267,14 @@ class KeysProcess:
                 self.approve(desk, message)
                 self.answer_committed(line, number)
             case _:
-                raise BriefError("keys do not know that verb")
+                raise BriefError("unknown request to the keys process")
 
     def for_door(self, line: Peer, message: dict[str, object]) -> None:
         """Take what a door tells."""
         if "event" in message:
             event = event_of(message)
             if chain_of(event) not in self.gated_desks:
-                raise BriefError("a door tells of its own desks")
+                raise BriefError("a door may only report its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk, ended=event.test))
             self.enter("door", event)
@@ -310,13 +310,15 @@ class KeysProcess:
     def enter(self, actor: str, event: Event) -> None:
         """Take an event down, from whom it may come, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
-            raise BriefError(f"no {actor} may say that")
+            raise BriefError(f"{actor} may not record this event")
         chain = as_desk(chain_of(event))
         self.shares[chain] = self.shares.get(chain, 0) + len(to_json(event))
         if self.shares[chain] > self.share:
             self.change(chain, {"verb": "full"})
             if actor == "owner":
-                raise HostError(f"{chain} has filled its share of the journal: what cannot be noted is not done")
+                raise HostError(
+                    f"{chain} has used up its share of the journal; acts that cannot be recorded are refused"
+                )
             return
         self.journal.add(chain, actor, event)
         if isinstance(event, JobPaused | JobBurnt):
@@ -330,7 +332,7 @@ class KeysProcess:
         scope = parse_scope(message["scope"])
         ready = self.charters.get(desk)
         if ready is not None and not ready.is_ready():
-            raise BriefError(f"desk {desk} has a way out already")
+            raise BriefError(f"desk {desk} already has a door")
         canary.check_free(scope)
         granted = self.load_grants(scope, message)
         tried, secret = grant_canary()
@@ -366,7 +368,7 @@ class KeysProcess:
         """Give a desk another scope in place of the one it has; its doors let nothing pass by the old one."""
         charter = self.charters.get(desk)
         if charter is None:
-            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         scope = parse_scope(message["scope"])
         canary.check_free(scope)
         tried = [one for one in charter.granted if one.grant == canary.GRANT]
@@ -384,11 +386,11 @@ class KeysProcess:
         """Let a desk reach something more, as if it had asked and somebody had approved; nothing is cut."""
         charter = self.charters.get(desk)
         if charter is None:
-            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         rules = tuple(rule_text(parse_rule(str(each))) for each in as_list(message["rules"]))
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
         if len(allowed) > _MOST_ALLOWED:
-            raise BriefError(f"over {_MOST_ALLOWED} rules were added to the brief's; write a brief that has them")
+            raise BriefError(f"more than {_MOST_ALLOWED} rules were added to the brief's; put them into the brief")
         charter.allowed = allowed
         texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
         event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
@@ -487,7 +489,7 @@ class KeysProcess:
         """Make a value for a door: a one-time code, or what a program prints."""
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
-            raise BriefError("that grant is not live")
+            raise BriefError("this grant is not active")
         if grants[0].kind == "identity":
             token = self.charters[desk].scope.tokens[grants[0].grant.secret]
             value = self.identity_signer().sign(token, desk, time.time())

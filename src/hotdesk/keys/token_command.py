@@ -1,4 +1,4 @@
-"""A child that runs programs which print a token: started before keys shut themselves in, asked over a socket."""
+"""A child that runs token commands: started before the keys process confines itself, reached over a socket."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(argv: list[str]) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired) as e:
         return {"error": f"{argv[0]} could not be run: {type(e).__name__}"}
     if done.returncode != 0:
-        return {"error": f"{argv[0]} ended with {done.returncode}"}
+        return {"error": f"{argv[0]} ended with exit code {done.returncode}"}
     token = done.stdout[: _MAX_TOKEN_BYTES + 1].strip()
     if not 8 <= len(token) <= _MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
         return {"error": f"{argv[0]} printed no token: one line of 8 or more plain characters"}

@@ -110,7 +110,7 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
         missing = {"memory", "pids", "cpu"} - set(unified_controllers.split())
         if missing:
             raise HostError(
-                f"cgroup v2 lacks {', '.join(sorted(missing))} here; enable them in the kernel's command line"
+                f"cgroup v2 lacks {', '.join(sorted(missing))} here; enable them on the kernel's command line"
             )
         return Hierarchies(2, {"unified": Path("/sys/fs/cgroup")})
     missing = set(NEEDED) - set(v1)

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock file, held for the length of a block."""
+"""A lock file, held for the length of a block: one writer at a time."""
 
 from __future__ import annotations
 

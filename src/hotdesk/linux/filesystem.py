@@ -1,4 +1,4 @@
-"""What every kind of disk needs: the tools that make file systems, how full one is, a directory held open."""
+"""Shared tools for disks: make a file system, measure its usage, hold a directory open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tool(*argv: str) -> None:
     except FileNotFoundError as e:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
     except subprocess.TimeoutExpired as e:
-        raise HostError(f"{argv[0]} did not end within a minute; is the machine overloaded?") from e
+        raise HostError(f"{argv[0]} did not finish within a minute; the machine may be overloaded") from e
     if done.returncode:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 

@@ -33,7 +33,7 @@ _ENGINES: dict[str, Kind] = {
 }
 """What an engine calls itself in the variable `container` of the first process."""
 _NAMES: dict[Kind, str] = {
-    "bare": "a machine of its own",
+    "bare": "a physical machine",
     "vm": "a virtual machine",
     "docker": "a Docker container",
     "podman": "a Podman container",

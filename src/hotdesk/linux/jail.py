@@ -55,7 +55,7 @@ def _refuse_rings() -> None:
     """Stop at an open io_uring: it can ask for what the filter refuses, and libuv dies with a ring it may not use."""
     for fd in os.listdir("/proc/self/fd"):
         if (Path("/proc/self/fd") / fd).is_symlink() and os.readlink(f"/proc/self/fd/{fd}") == RING:
-            raise RuntimeError("an io_uring is open: make the event loop once inside")
+            raise RuntimeError("an io_uring is open: create the event loop after confinement")
 
 
 def preload() -> None:

@@ -31,7 +31,7 @@ def make_folder(folder: Path, owner: int | None = None) -> None:
     except FileExistsError:
         return
     except OSError as e:
-        raise HostError(f"the folder {folder} cannot be made: {e.strerror}") from e
+        raise HostError(f"cannot create the folder {folder}: {e.strerror}") from e
     if owner is not None and os.geteuid() == 0:
         os.chown(folder, owner, owner, follow_symlinks=False)
 
@@ -45,7 +45,7 @@ def enter_folder(folder: Path) -> Iterator[int]:
         raise HostError(f"the folder {folder} cannot be opened: {e.strerror}") from e
     try:
         if os.fstat(fd).st_mode & 0o077:
-            raise HostError(f"others may enter {folder}, where secrets are; `chmod 700 {folder}`")
+            raise HostError(f"other users can enter {folder}, which has secrets; run `chmod 700 {folder}`")
         yield fd
     finally:
         os.close(fd)
@@ -69,11 +69,13 @@ def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
 def check(found: os.stat_result, path: Path, forbidden: int) -> None:
     """Refuse what is no plain file, what others may read, and what is too large to be ours."""
     if not stat.S_ISREG(found.st_mode):
-        raise HostError(f"{path} is not a plain file; move it away")
+        raise HostError(f"{path} is not a regular file; move it away")
     if found.st_mode & forbidden:
-        raise HostError(f"others may reach {path}: its mode is {stat.S_IMODE(found.st_mode):o}; `chmod 600 {path}`")
+        raise HostError(
+            f"other users can access {path}: its mode is {stat.S_IMODE(found.st_mode):o}; run `chmod 600 {path}`"
+        )
     if found.st_size > MAX_FILE_BYTES:
-        raise HostError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; it cannot be ours")
+        raise HostError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, which no file of hotdesk is")
 
 
 def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
@@ -159,4 +161,6 @@ def translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise HostError(f"{path} cannot be written: {e.strerror}; is the disk full, is the folder yours?") from e
+        raise HostError(
+            f"{path} cannot be written: {e.strerror}; check the disk space and the owner of the folder"
+        ) from e

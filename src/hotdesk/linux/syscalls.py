@@ -226,7 +226,7 @@ def run_in_thread(work: Callable[[], T]) -> T:
     try:
         thread.start()
     except RuntimeError as e:
-        raise OSError(errno.EAGAIN, "no thread could be started; the machine has no process left") from e
+        raise OSError(errno.EAGAIN, "no thread could be started; the machine's limit of processes is reached") from e
     thread.join()
     if failure:
         raise failure[0]

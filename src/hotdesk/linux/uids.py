@@ -114,7 +114,7 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
             cursor.unlink(missing_ok=True)
             os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)
             return FIRST + slot * WIDTH
-    raise HostError(f"all {SLOTS - 1} user id ranges are taken; burn desks, or run `hotdesk gc`")
+    raise HostError(f"all {SLOTS - 1} user id ranges are in use; burn desks, or run `hotdesk gc`")
 
 
 def choose_start(is_nested: bool) -> int:

@@ -86,5 +86,5 @@ def swarm(
         path = Path(script).absolute()
         return Swarm(job, ScriptBrains(path.read_bytes(), path), machine, pilot=pilot, most=most)
     if not models:
-        raise BriefError("nobody takes the items; pass script= or models=")
+        raise BriefError("no worker is configured; pass script= or models=")
     return Swarm(job, ModelBrains(models, models), machine, pilot=pilot, most=most)

@@ -124,4 +124,4 @@ def require_reduce(brief: Brief, brains: Brains) -> None:
         try:
             load(brains.source, brains.path, REDUCE)
         except BriefError as e:
-            raise BriefError(f"{e}; the brief has [reduce], so the script needs {REDUCE} beside PLAN") from None
+            raise BriefError(f"{e}; the brief has [reduce], so the script needs {REDUCE} in addition to PLAN") from None

@@ -103,7 +103,7 @@ class Cohort:
             "request": domain_first(shape.host, f"{shape.method} {shape.host}{shape.path}"),
             "body": shape.size,
             "rule": shape.rule,
-            "items": f"{self.count:,} ask so far; the answer holds for every item that asks for exactly this",
+            "items": f"{self.count:,} so far; the answer applies to every item that requests exactly this",
             "examples": names,
         }
         lines = [
@@ -112,7 +112,7 @@ class Cohort:
         words = next(iter(sorted(reasons)), "")
         more = f" [and {len(reasons) - 1} other reasons]" if len(reasons) > 1 else ""
         return Card(
-            "Let every item do this?",
+            "Allow this for every item?",
             {name: printable(text)[:300] for name, text in facts.items()},
             tuple(printable(line)[:300] for line in lines),
             printable(words)[: MAX_QUOTE_CHARS - len(more)] + more,
@@ -160,6 +160,6 @@ class Cohorts:
             if RequestShape.find(question, item if item != question.desk else "") != cohort.shape:
                 continue  # it is in no cohort but its own
             try:
-                await self.doors.answer(question.id, is_approved, cohort.decided.by or "nobody", question.digest)
+                await self.doors.answer(question.id, is_approved, cohort.decided.by or "no one", question.digest)
             except BriefError:
                 pass  # its desk is gone, or its time was up

@@ -1,4 +1,4 @@
-"""Puts one item's name where the plan has `{item}`. Pure: what a plan permits is fixed before any item is read."""
+"""Fill one item's name in for `{item}` in a plan. Pure: permissions are fixed before any item is read."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def require_fillable(brief: Brief) -> None:
     """Refuse `{item}` where it would choose a host: an item's name never decides whom a desk talks to."""
     for rule in brief.scope.rules:
         if PLACEHOLDER in rule.host:
-            raise BriefError(f"{PLACEHOLDER} cannot stand in a host; name the hosts in `egress`")
+            raise BriefError(f"{PLACEHOLDER} cannot be part of a host; name the hosts in `egress`")
     for item in brief.deliverables:
         _require_deliverable(item)
 
 
 def _require_deliverable(item: Deliverable) -> None:
     if item.path.count(PLACEHOLDER) != 1:
-        raise BriefError(f"{item.path} must have {PLACEHOLDER} once")
+        raise BriefError(f"the path {item.path} must contain {PLACEHOLDER} exactly once")

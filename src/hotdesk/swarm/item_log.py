@@ -83,4 +83,4 @@ class ItemLog:
 def _cut(text: str) -> str:
     """Shorten a text, and make it safe to show."""
     shown = printable(text[:_MAX_TEXT_CHARS])
-    return shown if len(text) <= _MAX_TEXT_CHARS else f"{shown} [and {len(text) - _MAX_TEXT_CHARS} characters more]"
+    return shown if len(text) <= _MAX_TEXT_CHARS else f"{shown} [and {len(text) - _MAX_TEXT_CHARS} more characters]"

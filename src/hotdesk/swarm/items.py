@@ -49,7 +49,7 @@ class Item:
         """Give what it holds; `BriefError` when that is not what was listed."""
         data = self.data if self.path is None else _read_file(self.path, MAX_ITEM_BYTES)
         if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise BriefError(f"item {self.key} was changed since the swarm began; begin another for it")
+            raise BriefError(f"item {self.key} was changed since the swarm started; start another swarm for it")
         return data
 
 
@@ -76,7 +76,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
         data = read_table(brief, MAX_TABLE_BYTES)
         items = tuple(_list_rows(_parse_csv(data, each), each) if suffix == ".csv" else _list_lines(data, each))
     if not items:
-        raise BriefError(f"there is no item: nothing beside the brief is {printable(each.over)!r}")
+        raise BriefError(f"no items found: no file next to the brief matches {printable(each.over)!r}")
     return items
 
 
@@ -128,7 +128,7 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
     try:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
-        raise BriefError(f"{printable(each.over)} is no table in UTF-8: {e}") from None
+        raise BriefError(f"{printable(each.over)} is not a table in UTF-8: {e}") from None
     if any(None in row or None in row.values() for row in rows):
         raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
     return rows
@@ -180,13 +180,15 @@ def _shorten(text: str) -> str:
 
 def _require_few(count: int) -> None:
     if count > MAX_ITEMS:
-        raise BriefError(f"there are {count:,} items, and a swarm takes {MAX_ITEMS:,}; split them over several briefs")
+        raise BriefError(
+            f"there are {count:,} items, and the limit of a swarm is {MAX_ITEMS:,}; split them into several briefs"
+        )
 
 
 def _require_inside(folder: Path, path: Path) -> Path:
     """Refuse a link that leads out of the brief's folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise BriefError(f"{printable(path.name)!r} is a link to somewhere else; copy it beside the brief")
+        raise BriefError(f"{printable(path.name)!r} is a link to a place outside; copy the file next to the brief")
     return path
 
 
@@ -196,7 +198,7 @@ def _read_file(path: Path, most: int) -> bytes:
         with open(os.open(path, _OPEN), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                raise BriefError(f"{printable(path.name)!r} is no plain file of at most {most >> 20} MiB")
+                raise BriefError(f"{printable(path.name)!r} is not a regular file of at most {most >> 20} MiB")
             return file.read(most)
     except OSError as e:
         raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e

@@ -1,4 +1,4 @@
-"""What a swarm has used, and whether another item may begin: limits stop it before they are passed."""
+"""A swarm's usage, and whether another item may start: limits stop it before they are exceeded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SwarmLedger:
     def refuse_another(self) -> str:
         """Say which limit another item might pass, with those under way; empty: it may begin."""
         if self.seconds_left <= 0:
-            return f"its {self.seconds:g} seconds are up"
+            return f"its time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
             total = getattr(self.total, name)
             if total is None:
@@ -77,19 +77,21 @@ class SwarmLedger:
             expected = float(share if share is not None else getattr(self.largest, name))
             rest = sum(max(expected - getattr(each, name), 0) for each in self.running.values())
             if self.measure_use(name) + rest + expected > total or self.measure_use(name) >= total:
-                return f"another item could pass its {total:,g} {name}: {self.measure_use(name):,g} are used"
+                return (
+                    f"another item could exceed its budget of {total:,g} {name}: {self.measure_use(name):,g} are used"
+                )
         return ""
 
     def refuse_more(self, cost: ItemCost, acts: int = 0) -> tuple[str, bool]:
         """Say which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
         for name, limit in (("tokens", self.each.tokens), ("dollars", self.each.dollars)):
             if limit is not None and getattr(cost, name) >= limit:
-                return f"its {limit:,g} {name} are used up", False
+                return f"its budget of {limit:,g} {name} is used up", False
         if self.each.acts is not None and cost.acts + acts > self.each.acts:
-            return f"its {self.each.acts:,} uses of tools are used up", False
+            return f"its budget of {self.each.acts:,} tool calls is used up", False
         for name, limit in (("tokens", self.total.tokens), ("dollars", self.total.dollars)):
             if limit is not None and self.measure_use(name) >= limit:
-                return f"the swarm's {limit:,g} {name} are used up", True
+                return f"the swarm's budget of {limit:,g} {name} is used up", True
         if self.total.acts is not None and self.measure_use("acts") + acts > self.total.acts:
-            return f"the swarm's {self.total.acts:,} uses of tools are used up", True
+            return f"the swarm's budget of {self.total.acts:,} tool calls is used up", True
         return "", False

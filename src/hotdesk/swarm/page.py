@@ -91,10 +91,10 @@ def _record(record: ItemEnded, text: str) -> Markup:
     facts = {
         "outcome": f"{record.outcome} at attempt {record.attempt}" + (f": {record.why}" if record.why else ""),
         "input": f"sha256 {record.input}",
-        "worked at": f"desk {record.desk}, {record.ms / 1000:.1f} s, {record.acts} acts" if record.desk else "no desk",
-        "looked at in": f"clean desk {record.clean} by {', '.join(record.checks)}"
-        if record.checks
-        else "nothing passed",
+        "worker's desk": f"desk {record.desk}, {record.ms / 1000:.1f} s, {record.acts} acts"
+        if record.desk
+        else "no desk",
+        "checked in": f"clean desk {record.clean} by {', '.join(record.checks)}" if record.checks else "nothing passed",
         **{
             path: f"{size:,} bytes, sha256 {sha256}"
             for path, size, sha256 in zip(record.paths, record.sizes, record.digests, strict=True)

@@ -1,4 +1,4 @@
-"""The first few items, finished before the rest: what they took, what all will take by that, and the card of it."""
+"""The pilot of a swarm: the first few items, a forecast for all, and the approval card."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Ca
         for each in records
     ]
     subject = json.dumps({"plan": plan, "pilot": [[each.item, each.outcome, *each.digests] for each in records]})
-    return Card("Go on with all items?", facts, tuple(lines), "", subject)
+    return Card("Continue with all items?", facts, tuple(lines), "", subject)
 
 
 def _mean(records: Sequence[ItemEnded], name: str) -> float:

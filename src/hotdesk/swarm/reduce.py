@@ -109,7 +109,9 @@ class ReportJob:
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # results lie there unsealed
         if receipt.outcome != "done":
-            raise JobStoppedError(f"the report was not built: {receipt.outcome}: {receipt.why}; `hotdesk show {job}`")
+            raise JobStoppedError(
+                f"the report was not written: {receipt.outcome}: {receipt.why}; see `hotdesk show {job}`"
+            )
         paths = {each.path: each.sha256 for each in receipt.kept}
         return Reduced(self.order.id, job, tuple(paths), tuple(paths.values()))
 
@@ -140,4 +142,6 @@ def refuse_alone(order: bytes, job: str) -> None:
     """Refuse to go on with a report without its swarm."""
     if order.startswith(MARK):
         swarm = order.removeprefix(MARK).decode("ascii", "replace")
-        raise BriefError(f"job {job} builds the report of a swarm; go on with that: `hotdesk resume {swarm[:40]}`")
+        raise BriefError(
+            f"job {job} writes the report of a swarm; resume the swarm instead: `hotdesk resume {swarm[:40]}`"
+        )

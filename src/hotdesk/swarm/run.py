@@ -45,8 +45,7 @@ _MAX_FAILED_DOORS = 5
 """Desks in a row without a way out, beside those that were being opened when their door was gone."""
 _BROKEN_OFF = "it was broken off and may have changed something outside; look there, then retry it with --retry-failed"
 _UNKNOWN = (
-    "it was begun by a process that was killed and may have changed something outside; look there, then retry it with "
-    "--retry-failed"
+    "its process was killed and may have changed something outside; check there, then retry it with --retry-failed"
 )
 
 

@@ -151,7 +151,7 @@ class ItemVerifier:
             return await self.try_batch(batch, at, is_last=is_last)
         except DeskError:
             for request in batch if is_last else ():
-                request.refuse("the clean desk that looked at it broke")
+                request.refuse("the clean desk that checked it failed")
             return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
@@ -237,7 +237,7 @@ def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
         check = each.check
         if check.alone or not isinstance(check, BatchedCheck) or check.ask_look(item.path, BESIDE) is None:
             raise BriefError(
-                f"the check {each.name!r} needs a clean desk for every file, which a swarm does not give; use json, "
+                f"the check {each.name!r} needs a clean desk for every file, which a swarm does not provide; use json, "
                 "csv or quotes for items, and any check for the report"
             )
     return looks

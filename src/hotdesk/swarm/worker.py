@@ -1,4 +1,4 @@
-"""Takes one item: opens a desk for it alone, has the plan's steps taken there, takes what was made, burns the desk."""
+"""Work on one item: open its desk, carry out the plan's steps, take the results, burn the desk."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from hotdesk.tool import Arguments, Observation, Vision
 MAX_RESULT_BYTES = 16 << 20
 """Bytes of one deliverable of one item."""
 FROZEN = (
-    "The plan of a swarm is fixed before its items are read, and nobody can be asked about one item. Do what the plan "
-    "allows, or call give_up and say what is missing."
+    "The plan of a swarm is fixed before its items are read, and no person can be asked about one item. Do what the "
+    "plan allows, or call give_up and say what is missing."
 )
 
 
@@ -112,7 +112,7 @@ class ItemWorker:
                 self.desks.update(dict.fromkeys(desks.opened, item.key))
                 await brain.close()
         if scope.cancelled_caught:
-            raise ItemFailedError(f"its {self.each.seconds:g} seconds were up", "time")
+            raise ItemFailedError(f"its time limit of {self.each.seconds:g} seconds was reached", "time")
 
     async def work(
         self, item: Item, attempt: ItemAttempt, objections: str, brief: Brief, desks: Desks, brain: Brain, log: ItemLog

@@ -1,4 +1,4 @@
-"""What a secret is: its kind, what of it is public, and which values it takes. Pure."""
+"""Kinds of secrets: their public fields and valid values. Pure."""
 
 from __future__ import annotations
 
@@ -132,7 +132,9 @@ def load_public(kind: object, data: object) -> Public:
 def check_name(name: str) -> str:
     """Refuse what is no secret's name."""
     if not NAME.fullmatch(name):
-        raise BriefError(f"{name[:80]!r} is no name for a secret; it takes 1 to 64 of a-z, 0-9 and -, as in erp-token")
+        raise BriefError(
+            f"{name[:80]!r} is not a valid secret name; use 1 to 64 characters of a-z, 0-9 and -, such as erp-token"
+        )
     return name
 
 
@@ -140,15 +142,18 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
     """Refuse public fields that cannot be meant; `loopback` admits a token URL without TLS on this machine."""
     match public:
         case Basic(user):
-            require(bool(user) and ":" not in user and is_plain(user), "the user of a basic secret is text without `:`")
+            require(
+                bool(user) and ":" not in user and is_plain(user),
+                "the user name of a basic secret must be a text without `:`",
+            )
         case OAuth2(url, client, scope):
             _check_token_url(url, loopback=loopback)
             require(bool(client) and is_plain(client), "oauth2 needs the client's id: --client-id")
-            require(is_plain(scope), "a scope is words with spaces between")
+            require(is_plain(scope), "a scope must be words separated by spaces")
         case Totp(digits, period, algorithm):
-            require(digits in (6, 7, 8), "a one-time code has 6, 7 or 8 digits")
-            require(5 <= period <= 300, "a one-time code lives for 5 to 300 seconds")
-            require(algorithm in ("SHA1", "SHA256", "SHA512"), "one-time codes are made by SHA1, SHA256 or SHA512")
+            require(digits in (6, 7, 8), "--digits must be 6, 7 or 8")
+            require(5 <= period <= 300, "--period must be 5 to 300 seconds")
+            require(algorithm in ("SHA1", "SHA256", "SHA512"), "--algorithm must be SHA1, SHA256 or SHA512")
         case SigV4():
             _check_signing(public)
 
@@ -159,7 +164,7 @@ def _check_signing(public: SigV4) -> None:
     require(bool(_SIGNED_FOR.fullmatch(public.service)), "sigv4 needs the service it signs for, as in --service s3")
     require(bool(_SIGNED_FOR.fullmatch(public.region)), "sigv4 needs the region it signs for, as in --region eu-west-1")
     stores = public.service.startswith("s3")
-    require(stores or not public.bucket, "a bucket is for the service s3")
+    require(stores or not public.bucket, "--bucket needs --service s3")
     require(not stores or bool(_BUCKET.fullmatch(public.bucket)), "sigv4 at s3 needs the bucket it signs for: --bucket")
 
 
@@ -169,11 +174,17 @@ def _check_token_url(url: str, *, loopback: bool) -> None:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
     except ValueError as e:
-        raise BriefError(f"the token URL {url[:200]!r} is none: {e}") from e
-    require(bool(host) and port != 0 and url.isascii() and url.isprintable() and " " not in url, f"{url!r} is no URL")
-    require(parts.username is None and parts.password is None and "#" not in url, "a token URL has no user or fragment")
+        raise BriefError(f"invalid token URL {url[:200]!r}: {e}") from e
+    require(
+        bool(host) and port != 0 and url.isascii() and url.isprintable() and " " not in url,
+        f"{url!r} is not a valid URL",
+    )
+    require(
+        parts.username is None and parts.password is None and "#" not in url,
+        "a token URL must not have a user or a fragment",
+    )
     safe = parts.scheme == "https" or (parts.scheme == "http" and loopback and is_loopback(host or ""))
-    require(safe, f"the token URL {url!r} must be https: the client's secret goes there")
+    require(safe, f"the token URL {url!r} must be https, because the client's secret is sent there")
 
 
 def is_loopback(host: str) -> bool:
@@ -186,17 +197,17 @@ def is_loopback(host: str) -> bool:
 
 def check_value(public: Public, value: bytes) -> bytes:
     """Give a value as it is kept; refuse one its kind cannot have. The value is in no message."""
-    require(len(value) <= MAX_VALUE_BYTES, f"the value has over {MAX_VALUE_BYTES >> 10} KiB")
+    require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB")
     if isinstance(public, Command):
         argv_of(value)
         return value
     require(
         len(value) >= MIN_VALUE_BYTES,
-        f"the value has under {MIN_VALUE_BYTES} bytes; so short a secret cannot be guarded",
+        f"the value has less than {MIN_VALUE_BYTES} bytes; a shorter secret cannot be protected",
     )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
-        require(len(seed_of(seed)) >= _MIN_SEED_BYTES, f"the seed has under {_MIN_SEED_BYTES} bytes")
+        require(len(seed_of(seed)) >= _MIN_SEED_BYTES, f"the seed has less than {_MIN_SEED_BYTES} bytes")
         return seed
     check_text(value)
     return value
@@ -208,8 +219,8 @@ def check_text(value: bytes) -> None:
         text = value.decode()
     except UnicodeDecodeError:
         raise BriefError("the value is not text in UTF-8") from None
-    require(is_plain(text), "the value has control characters, as a line break; no header can carry it")
-    require(text == text.strip(), "the value has spaces around it; no header keeps them")
+    require(is_plain(text), "the value has control characters, such as a line break, which no header can contain")
+    require(text == text.strip(), "the value starts or ends with a space, which headers do not preserve")
 
 
 def is_plain(text: str) -> bool:
@@ -237,7 +248,9 @@ def argv_of(value: bytes) -> tuple[str, ...]:
     except ValueError:
         argv = None
     whole = isinstance(argv, list) and bool(argv) and all(isinstance(part, str) and "\0" not in part for part in argv)
-    require(whole and str(argv[0]).startswith("/"), "a command is an absolute path and arguments, written after `--`")
+    require(
+        whole and str(argv[0]).startswith("/"), "a command must be an absolute path with arguments, written after `--`"
+    )
     return tuple(argv)
 
 

@@ -46,12 +46,12 @@ def load_root(data: object) -> RootKeySource:
     """Read a description strictly, within bounds that no machine chokes on."""
     expected = {name: type(value) for name, value in asdict(RootKeySource("file", "")).items()}
     if not isinstance(data, dict) or {name: type(value) for name, value in data.items()} != expected:
-        raise ValueError("the root key's description is not whole")
+        raise ValueError("the root key's description is incomplete")
     root = RootKeySource(**data)
     if root.source not in get_args(Source) or not ID.fullmatch(root.id):
         raise ValueError("the root key's source is unknown")
     if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
-        raise ValueError("the root key costs more than anybody would have asked for")
+        raise ValueError("the cost parameter of the root key is too high")
     return root
 
 
@@ -78,7 +78,7 @@ def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tu
 def _make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
     """Choose salt and cost for a new passphrase."""
     if len(passphrase) < _MIN_PASSPHRASE_BYTES:
-        raise BriefError(f"the passphrase has under {_MIN_PASSPHRASE_BYTES} bytes; take several words")
+        raise BriefError(f"the passphrase has less than {_MIN_PASSPHRASE_BYTES} bytes; use several words")
     salt = base64.b64encode(secrets.token_bytes(16)).decode()
     root = replace(root, salt=salt, memory=64 << 10, passes=3, lanes=4)
     return root, _derive(root, passphrase)
@@ -118,7 +118,7 @@ def decode(text: str | None, otherwise: str) -> Secret:
     except ValueError:
         key = b""
     if len(key) != SIZE:
-        raise HostError(f"{otherwise}; restore it from where you keep copies")
+        raise HostError(f"{otherwise}; restore it from a backup")
     return Secret(key)
 
 
@@ -138,6 +138,6 @@ def keyring(act: str, *arguments: str) -> Any:
         ring = import_module("keyring")
         return getattr(ring, act)(*arguments)
     except ImportError as e:
-        raise HostError("there is no keyring here: `pip install keyring`, or keep the root key in a file") from e
+        raise HostError("no keyring is available: run `pip install keyring`, or keep the root key in a file") from e
     except Exception as e:  # whatever a foreign backend raises
         raise HostError(f"the keyring refused ({type(e).__name__}); or keep the root key in a file") from e

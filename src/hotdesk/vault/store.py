@@ -24,7 +24,7 @@ FILE = "vault.json"
 LOCK = "vault.lock"
 FORMAT = 1
 NONCE = 12
-_DAMAGED = "was changed without its key; restore the vault from a copy"
+_DAMAGED = "was changed without its key; restore the vault from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Vault:
         private_files.make_folder(folder, owner)
         with private_files.hold_lock(folder, LOCK):
             if private_files.read(folder, FILE) is not None:
-                raise BriefError(f"there is a vault at {folder / FILE}")
+                raise BriefError(f"a vault exists already at {folder / FILE}")
             described, key = root.make(folder, source, unlock)
             name = secrets.token_hex(16)
             sealed = seal(key, secrets.token_bytes(root.SIZE), _make_key_aad(name, described))
@@ -121,7 +121,7 @@ class Vault:
         value = check_value(public, value)
         with self._changing() as entries:
             if name not in entries or entries[name].entry.public != public:
-                raise BriefError(f"secret {name!r} was changed meanwhile; read it again")
+                raise BriefError(f"secret {name!r} was changed in the meantime; read it again")
             return self._seal(entries, name, public, value)
 
     def remove(self, name: str) -> None:
@@ -145,7 +145,7 @@ class Vault:
     def _load(self) -> Contents:
         contents = load(self.folder)
         if contents.id != self.id:
-            raise HostError(f"{self.folder / FILE} is another vault than it was; start again what uses it")
+            raise HostError(f"{self.folder / FILE} was replaced by another vault; restart the process that uses it")
         return contents
 
     def _unseal(self, name: str) -> tuple[VaultEntry, Secret]:
@@ -192,7 +192,7 @@ def exists(folder: Path) -> bool:
 
 def missing(name: str) -> BriefError:
     """Say that there is no such secret."""
-    return BriefError(f"there is no secret {name[:80]!r} in the vault; `hotdesk vault ls` lists them")
+    return BriefError(f"secret {name[:80]!r} not found in the vault; `hotdesk vault ls` lists the secrets")
 
 
 def _make_key_aad(vault: str, described: RootKeySource) -> bytes:
@@ -254,7 +254,7 @@ def load(folder: Path) -> Contents:
     """Read the file strictly."""
     data = private_files.read(folder, FILE)
     if data is None:
-        raise BriefError(f"there is no vault at {folder}; `hotdesk vault init` makes one")
+        raise BriefError(f"there is no vault at {folder}; create one with `hotdesk vault init`")
     try:
         content = json.loads(data)
         if (content["format"], content["version"]) != ("hotdesk-vault", FORMAT):
@@ -262,7 +262,7 @@ def load(folder: Path) -> Contents:
         entries = {name: _load_entry(name, each) for name, each in content["entries"].items()}
         return Contents(str(content["id"]), root.load_root(content["root"]), decode(content["key"]), entries)
     except (ValueError, KeyError, TypeError, AttributeError, BriefError, RecursionError) as e:
-        raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a copy") from e
+        raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a backup") from e
 
 
 def _load_entry(name: str, data: dict[str, object]) -> SealedEntry:

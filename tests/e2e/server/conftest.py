@@ -135,7 +135,7 @@ def served(
             process.wait()
             raise
         remove_template_images(settings)
-        assert "event loop stood still" not in (told := log.read_text()), told
+        assert "event loop was blocked" not in (told := log.read_text()), told
         assert not left, f"snapshots stay in the machine's own images: {left}"
 
 

@@ -319,7 +319,7 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
 
 
 def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
-    with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not offered"):
+    with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not supported"):
         Sandbox.create(mcp={}, **server.e2b)
     assert Template.exists("base", **server.e2b)
     assert not Template.exists("nobodys", **server.e2b)

@@ -43,7 +43,7 @@ class Many(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def handle_error(self, *_): pass
 Many(("127.0.0.1", 8000), Answer).serve_forever()
 """
-EXPECTED = ("The sandbox was not found", "The sandbox is running but port", "the sandbox does not answer")
+EXPECTED = ("The sandbox was not found", "The sandbox is running but port", "the sandbox does not respond")
 """What a request into a sandbox is told when the sandbox is not there for it: 502, as E2B's own."""
 CONTROL: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "kill": ("DELETE", "", None),

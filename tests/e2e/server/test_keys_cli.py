@@ -119,9 +119,9 @@ def test_a_key_ends_by_itself(server: Served) -> None:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["new", "--name", "a b"], "cannot be a key's name"),
-        (["new", "--name", "a", "--tenant", "../x"], "cannot be a tenant's name"),
-        (["new", "--name", "a", "--expires", "soon"], "no time a key could last"),
+        (["new", "--name", "a b"], "not a valid key name"),
+        (["new", "--name", "a", "--tenant", "../x"], "not a valid tenant name"),
+        (["new", "--name", "a", "--expires", "soon"], "not a valid lifetime"),
         (["new", "--name", "a", "--power", "root"], "invalid choice"),
         (["revoke", "00000000"], "there is no key '00000000'; `hotdesk key ls` lists them"),
     ],

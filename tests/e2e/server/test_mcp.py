@@ -216,7 +216,7 @@ async def test_a_file_that_fails_its_checks_is_not_kept(
     await client.call_tool("file_create", {"path": name, "content": content})
     seen = await client.call_tool("deliver", {"path": name})
     assert seen.is_error
-    assert "It was not kept" in text_of(seen)
+    assert "The file was not stored" in text_of(seen)
     assert words in text_of(seen)
     assert not [each for each in Drive(server.settings.lib / "drive").ls(who="uid:0") if each.name.endswith(name)]
 

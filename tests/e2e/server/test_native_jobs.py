@@ -98,9 +98,9 @@ def test_a_paused_job_goes_on_with_a_key_and_with_no_model_that_is_not_allowed(
     changed = api.post(f"/jobs/{job}/resume", json={"models": ["anthropic:claude-sonnet-5"]})
     assert changed.status_code == 202
     told = job_when(api, job, "paused")
-    assert "anthropic:claude-sonnet-5 could not be asked" in told["why"]
+    assert "anthropic:claude-sonnet-5 could not be called" in told["why"]
     assert api.post(f"/jobs/{job}/resume", json={}).status_code == 202  # the other model is kept
-    assert "anthropic:claude-sonnet-5 could not be asked" in job_when(api, job, "paused")["why"]
+    assert "anthropic:claude-sonnet-5 could not be called" in job_when(api, job, "paused")["why"]
 
 
 def events(api: httpx.Client, path: str, headers: dict[str, str] | None = None) -> list[dict[str, object]]:

@@ -74,7 +74,7 @@ def test_members_share_their_desks(member: OrdinaryUser) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("approve", "Only root answers"),
+        ("approve", "Only root may decide"),
         ("image save {} mine", "only whoever runs this machine keeps images"),
         ("watch {}", "only root reads"),
         ("setup", "needs root"),

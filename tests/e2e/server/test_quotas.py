@@ -154,7 +154,7 @@ def test_memory_is_counted_by_what_each_desk_may_use(server: Served) -> None:
         assert told.status_code == 429
         assert "bytes of memory" in told.json()["message"]
         assert (
-            "ask for less" in small.post("/api/v1/desks", json={"image": "base", "memory": 1 << 30}).json()["message"]
+            "request less" in small.post("/api/v1/desks", json={"image": "base", "memory": 1 << 30}).json()["message"]
         )
         small.delete(f"/api/v1/desks/{first.json()['id']}")
         assert small.post("/api/v1/desks", json={"image": "base", "memory": 400 << 20}).status_code == 201
@@ -166,7 +166,7 @@ def test_the_desks_of_a_job_count_from_its_start_to_its_end(server: Served) -> N
         first = started(busy).json()["id"]
         refused = started(busy)
         assert (refused.status_code, refused.json()["code"]) == (429, "quota"), refused.text
-        assert "has 2 of the 3 desks at once it may have, and asks for 2 more" in refused.json()["message"]
+        assert "uses 2 of its quota of 3 desks at once and requests 2 more" in refused.json()["message"]
         assert refused.headers["should-retry"] == "false"
         assert [each["id"] for each in busy.get("/api/v1/jobs").json()["items"]] == [first]
         desk = busy.post("/sandboxes", json=NEW)
@@ -205,7 +205,7 @@ def test_a_job_that_needs_more_desks_than_its_tenant_may_have_at_all_is_told_so(
     with as_tenant(server, "single") as single:
         refused = started(single)
         assert refused.status_code == 429
-        assert "2 desks at once are more than tenant single may have at all, 1" in refused.json()["message"]
+        assert "2 desks at once exceed the quota of tenant single, 1" in refused.json()["message"]
 
 
 def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Served) -> None:

@@ -66,7 +66,7 @@ def fails(home: Path, *options: str) -> str:
         (["--port", "99999"], "from 0 to 65535"),
         (["--tls-port", "1", "--certificate", "nope.pem", "--key-file", "nope.pem"], "nope.pem cannot be read"),
         (["--tls-port", "1", "--certificate", __file__, "--key-file", __file__], "are not a certificate and its"),
-        (["--ready", "nope=2"], "no template 'nope' to keep ready; there are base, "),
+        (["--ready", "nope=2"], "unknown template 'nope' in --ready; the templates are base, "),
     ],
     ids=["no TLS", "egress", "ready", "no certificate", "port", "no file", "no PEM", "no template"],
 )

@@ -124,11 +124,11 @@ def test_the_audit_is_taken_over_at_several_moments_and_ends_verified(demo: Demo
         pauses = random.Random(clicks)
         for _ in range(clicks):
             page.get_by_role("button", name="Take over").click(timeout=PATIENCE)
-            expect(page.get_by_text("You are driving.")).to_be_visible(timeout=PATIENCE)
+            expect(page.get_by_text("You have control.")).to_be_visible(timeout=PATIENCE)
             page.locator(".screen canvas").click(position={"x": 500, "y": 300})
             page.keyboard.type("x")
             page.get_by_role("button", name="Hand back").click()
-            expect(page.get_by_text("You are driving.")).to_be_hidden(timeout=PATIENCE)
+            expect(page.get_by_text("You have control.")).to_be_hidden(timeout=PATIENCE)
             page.wait_for_timeout(pauses.uniform(200, 2500))
         expect(page.get_by_role("heading", name="The result is being checked")).to_be_visible(timeout=PATIENCE)
         [book] = finished(demo, job)["deliverables"]

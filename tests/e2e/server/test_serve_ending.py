@@ -183,5 +183,5 @@ def test_where_no_desk_can_be_opened_it_does_not_start(home: Path) -> None:
     env = environment(settings_in(folder / "state"))
     done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
     assert done.returncode == 125
-    assert f"{folder} is closed to other users" in done.stderr
+    assert f"other users cannot enter {folder}" in done.stderr
     assert "chmod o+x" in done.stderr

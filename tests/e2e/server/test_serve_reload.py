@@ -83,19 +83,21 @@ def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_its_lack_is_told(
     program = tmp_path / "runsc"
     config = f'[serve]\nwall = "gvisor"\nready = {{}}\n[wall.gvisor]\nprogram = "{program}"\n'
     with served(home / f"serve-{time.monotonic_ns()}", config=config) as server:
-        remedy = f"the wall gvisor is not available here: there is no {program}; `hotdesk setup --wall gvisor` sets it"
+        remedy = (
+            f"the wall gvisor is not available here: {program} does not exist; `hotdesk setup --wall gvisor` sets it"
+        )
         with pytest.raises(ServiceBusyException, match=remedy):
             Sandbox.create(**server.e2b)
         headers = {"Authorization": f"Bearer {server.key}"}
         told = httpx.post(f"{server.url}/api/v1/desks", headers=headers, json={}, timeout=SECONDS)
         assert (told.status_code, told.json()["code"]) == (503, "host.wall")
         program.symlink_to(str(shutil.which(server.settings.gvisor_program)))
-        assert "available=container,gvisor" in reload(server, "this machine has other walls")
+        assert "available=container,gvisor" in reload(server, "the walls of this machine have changed")
         sandbox = Sandbox.create(**server.e2b)
         assert sandbox.commands.run("uname -r").stdout.strip() != os.uname().release
         sandbox.kill()
         program.unlink()
-        assert "available=container" in reload(server, "this machine has other walls")
+        assert "available=container" in reload(server, "the walls of this machine have changed")
         with pytest.raises(ServiceBusyException, match=remedy):
             Sandbox.create(**server.e2b)
 

@@ -145,7 +145,7 @@ def test_a_dialog_and_a_refusal_have_contrast(seen: Seen, server: Served) -> Non
     page.get_by_label("Name", exact=True).fill("test")
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
-    page.get_by_role("button", name="Make key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.get_by_role("status")).not_to_be_empty()
     assert page.evaluate(FAINT) == []
     page.get_by_role("button", name="Close").click()

@@ -88,7 +88,7 @@ def test_a_file_is_put_at_a_desk_and_removed(
     sent = tmp_path / "a b & c.txt"
     sent.write_bytes(b"brought")
     page = at(seen, server, f"desks/{desk}/files")
-    page.get_by_label("Put files here").set_input_files(sent)
+    page.get_by_label("Upload files").set_input_files(sent)
     row = page.get_by_role("listitem").filter(has_text=sent.name)
     row.wait_for()
     assert api.get(f"/desks/{desk}/file", params={"path": sent.name}).content == b"brought"
@@ -106,7 +106,7 @@ def test_a_file_is_kept_on_the_drive_and_removed(seen: Seen, server: Served, api
     sent = tmp_path / "offers.csv"
     sent.write_bytes(b"oak,1\n")
     page = at(seen, server, "drive")
-    page.get_by_label("Keep a file").set_input_files(sent)
+    page.get_by_label("Upload a file").set_input_files(sent)
     row = page.get_by_role("listitem").filter(has_text="offers.csv")
     expect(row).to_contain_text("unchecked")
     with page.expect_download() as taken:
@@ -166,14 +166,14 @@ def test_words_become_a_brief(seen: Seen, server: Served, tmp_path: Path) -> Non
     sent = tmp_path / "offers.csv"
     sent.write_bytes(b"oak,1\n")
     page = at(seen, server, "new?as=words")
-    page.get_by_label("What shall be done?").fill(GOAL)
+    page.get_by_label("What should be done?").fill(GOAL)
     page.get_by_label("Which file do you want back?").fill("Report.xlsx")
     page.get_by_label("Files it needs").set_input_files(sent)
-    page.get_by_label("Where may it go on the internet?").fill("\n".join(["", *RULES, "  "]))
+    page.get_by_label("Which hosts may it reach?").fill("\n".join(["", *RULES, "  "]))
     page.get_by_label("Model").fill("anthropic:claude-sonnet-5")
     page.get_by_text("Limits and approval").click()
-    page.get_by_label("At most, in dollars").fill("2.5")
-    page.get_by_label("At most, in minutes").fill("3")
+    page.get_by_label("Cost limit in dollars").fill("2.5")
+    page.get_by_label("Time limit in minutes").fill("3")
     with page.expect_request(lambda asked: asked.method == "POST" and asked.url.endswith("/jobs")) as posted:
         page.get_by_role("button", name="Start").click()
     told = posted.value.post_data_json or {}

@@ -52,7 +52,7 @@ def asked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
 def test_a_desk_is_watched_once_it_opens_taken_over_and_handed_back(seen: Seen, asked: Page) -> None:
     expect(asked.locator(".panel .chip")).to_have_text("live", timeout=LONG)
     asked.get_by_role("button", name="Take over").click()
-    expect(asked.get_by_text("You are driving.")).to_be_visible(timeout=LONG)
+    expect(asked.get_by_text("You have control.")).to_be_visible(timeout=LONG)
     asked.get_by_role("button", name="Hand back").click()
     expect(asked.get_by_role("button", name="Take over")).to_be_visible(timeout=LONG)
     seen.require_peace()

@@ -154,7 +154,7 @@ def test_a_refused_plan_ends_the_job(seen: Seen, api: httpx.Client, server: Serv
     seen.page.goto(f"{server.url}/#/approvals")
     card = seen.page.get_by_role("article").filter(has=seen.page.locator(f"a[href='#/jobs/{job}']"))
     card.get_by_role("button", name="Refuse").click()
-    seen.page.get_by_label("Why not? The worker is told.").fill("not today")
+    seen.page.get_by_label("Reason (passed on to the worker)").fill("not today")
     seen.page.get_by_role("button", name="Refuse").last.click()
     expect(card).to_be_hidden()
     assert job_when(api, job, "failed", "interrupted", "done", "paused")["pending"] == []
@@ -208,7 +208,7 @@ def test_a_page_that_a_desk_wrote_is_shown_as_text_at_another_origin(
     api.put("/drive/page.html", content=f"<script>parent.hit=1</script>{HOSTILE}".encode()).raise_for_status()
     seen.page.goto(f"{server.url}/#/drive")
     row = seen.page.get_by_role("listitem").filter(has_text="page.html")
-    row.get_by_role("button", name="Look").click()
+    row.get_by_role("button", name="Preview").click()
     shown = seen.page.frame_locator("iframe").locator("body")
     expect(shown).to_contain_text("<script>parent.hit=1</script>")
     seen.page.get_by_role("button", name="Close").click()
@@ -269,7 +269,7 @@ def test_a_key_is_shown_once_and_opens_the_page(seen: Seen, server: Served, brow
     seen.page.goto(f"{server.url}/#/keys")
     seen.page.get_by_role("button", name="New key").click()
     seen.page.get_by_label("Name", exact=True).fill("marie")
-    seen.page.get_by_role("button", name="Make key").click()
+    seen.page.get_by_role("button", name="Create key").click()
     key = seen.page.get_by_role("dialog", name="Your new key").get_by_label("Key").input_value()
     with opened(browser) as other:
         other.sign_in(server, key)

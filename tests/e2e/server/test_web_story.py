@@ -85,7 +85,7 @@ def test_a_plan_says_first_and_in_words_what_is_at_stake(seen: Seen, server: Ser
     )
     steps = card.get_by_role("region", name="Steps")
     expect(steps).to_contain_text("Sends data to shop.example")
-    expect(steps).to_contain_text("Makes out/Totals.xlsx, out/Letter.docx, out/Paper.pdf and out/rows.csv.")
+    expect(steps).to_contain_text("Writes out/Totals.xlsx, out/Letter.docx, out/Paper.pdf and out/rows.csv.")
     assert stakes.evaluate(LEFT) <= steps.evaluate(TOP)
     assert card.evaluate("(box) => [...box.querySelectorAll('pre')].some((each) => each.checkVisibility())") is False
     card.get_by_text("The exact rules").click()
@@ -116,7 +116,7 @@ def test_the_timeline_tells_of_an_act_what_the_report_tells(seen: Seen, server: 
     expect(page.locator("#act-2")).to_contain_text("“That did not work. Once more, without a printer.”")
     expect(page.locator("#act-3")).to_contain_text("made")
     expect(page.get_by_role("list", name="What happened")).to_contain_text(
-        f"The worker sums it up{files_template.FOUND}"
+        f"The worker's summary{files_template.FOUND}"
     )
     expect(page.get_by_role("list", name="Events")).to_be_hidden()
     seen.require_peace()
@@ -167,7 +167,7 @@ def test_a_file_is_looked_at_as_the_pages_a_check_drew(
     seen: Seen, server: Served, done: str, name: str, pages: int
 ) -> None:
     page = at(seen, server, f"jobs/{done}")
-    page.get_by_role("listitem").filter(has_text=name).get_by_role("button", name="Look").click()
+    page.get_by_role("listitem").filter(has_text=name).get_by_role("button", name="Preview").click()
     shown = page.get_by_role("dialog", name=name).get_by_role("img")
     expect(shown).to_have_count(pages)
     assert min(shown.last.evaluate(DRAWN)) > 100
@@ -178,7 +178,7 @@ def test_a_file_is_looked_at_as_the_pages_a_check_drew(
 def test_text_is_looked_at_as_text(seen: Seen, server: Served, done: str) -> None:
     page = at(seen, server, "drive")
     row = page.get_by_role("listitem").filter(has_text="rows.csv")
-    row.get_by_role("button", name="Look").click()
+    row.get_by_role("button", name="Preview").click()
     expect(page.frame_locator("iframe").locator("body")).to_contain_text("row,amount")
     page.get_by_role("button", name="Close").click()
     seen.require_peace()
@@ -187,8 +187,8 @@ def test_text_is_looked_at_as_text(seen: Seen, server: Served, done: str) -> Non
 def test_a_file_nobody_drew_is_said_to_have_no_picture(seen: Seen, server: Served, api: httpx.Client) -> None:
     api.put("/drive/folder/by-hand.xlsx", content=b"PK").raise_for_status()
     page = at(seen, server, "drive")
-    page.get_by_role("listitem").filter(has_text="by-hand.xlsx").get_by_role("button", name="Look").click()
-    expect(page.get_by_role("dialog", name="by-hand.xlsx")).to_contain_text("There is no picture of this file")
+    page.get_by_role("listitem").filter(has_text="by-hand.xlsx").get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("dialog", name="by-hand.xlsx")).to_contain_text("There is no preview of this file")
     page.get_by_role("button", name="Close").click()
     assert api.get("/drive/folder/by-hand.xlsx", params={"page": 1}).status_code == 404
 
@@ -217,7 +217,7 @@ def test_a_report_begins_with_what_was_found_and_names_the_files(seen: Seen, ser
 def test_what_does_not_exist_is_said_not_to(seen: Seen, server: Served, place: str) -> None:
     noun, name = place.split("/")
     page = at(seen, server, place)
-    expect(page.get_by_role("alert")).to_contain_text(f"There is no {noun.removesuffix('s')} {name}.")
+    expect(page.get_by_role("alert")).to_contain_text(f"{noun.removesuffix('s').title()} {name} was not found.")
     expect(page.get_by_role("link", name=f"All {noun}")).to_be_visible()
 
 

@@ -53,14 +53,14 @@ def canvas(page: Page) -> Locator:
 def take_over(page: Page) -> None:
     """Take over as soon as the button can be used."""
     page.get_by_role("button", name="Take over").click(timeout=LONG)
-    expect(page.get_by_text("You are driving.")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("You have control.")).to_be_visible(timeout=LONG)
     expect(page.get_by_role("button", name="Hand back")).to_be_enabled()
 
 
 def hand_back(page: Page) -> None:
     """Hand back."""
     page.get_by_role("button", name="Hand back").click()
-    expect(page.get_by_text("You are driving.")).to_be_hidden(timeout=LONG)
+    expect(page.get_by_text("You have control.")).to_be_hidden(timeout=LONG)
 
 
 def events(server: Served, *chains: str) -> list[Event]:
@@ -84,7 +84,7 @@ def test_a_job_is_taken_over_again_and_again_and_ends_verified(server: Served, s
         assert [each["outcome"] for each in api.get(f"/jobs/{job}").json()["steps"]] == [
             each["outcome"] for each in driven["steps"]
         ]
-        expect(page.get_by_text("You are driving.")).to_be_visible()
+        expect(page.get_by_text("You have control.")).to_be_visible()
         hand_back(page)
     told = job_when(api, job, "done")
     [file] = told["deliverables"]
@@ -128,7 +128,7 @@ def test_programs_of_ones_own_desk_run_while_one_drives_and_hear_what_is_typed(
     wait_for(lambda: "term" in windows(api, desk).lower())
     page.keyboard.type("echo typed > typed.txt\n", delay=20)
     wait_for(lambda: api.get(f"/desks/{desk}/file", params={"path": "typed.txt"}).text == "typed\n")
-    expect(page.get_by_text("You are driving.")).to_be_visible()
+    expect(page.get_by_text("You have control.")).to_be_visible()
     hand_back(page)
     api.delete(f"/desks/{desk}")
     seen.require_peace()

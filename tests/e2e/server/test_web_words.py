@@ -64,7 +64,7 @@ def paused(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     numbers.write_text("nuts,5\nbolts,7\n")
     page.get_by_role("link", name="New job").click()
     page.get_by_role("tab", name="In your words").click()
-    page.get_by_label("What shall be done?").fill("Put the numbers into a workbook.")
+    page.get_by_label("What should be done?").fill("Put the numbers into a workbook.")
     page.get_by_label("Which file do you want back?").fill("Report.xlsx")
     page.get_by_label("Files it needs").set_input_files(numbers)
     assert page.get_by_label("Model").input_value() == KEYLESS
@@ -90,7 +90,7 @@ def test_the_image_is_chosen_from_what_is_asked_for(seen: Seen, goal: str, names
 
 def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
     banner = paused.get_by_role("region", name="Paused")
-    expect(banner).to_contain_text(f"{KEYLESS} could not be asked: no key was found")
+    expect(banner).to_contain_text(f"{KEYLESS} could not be called: no key was found")
     expect(banner).to_contain_text("Choose another model, or enter a key for this one.")
     expect(banner.get_by_label("Model", exact=True)).to_be_visible()
     seen.require_peace()

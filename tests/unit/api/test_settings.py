@@ -31,18 +31,18 @@ def test_a_table_is_read_by_its_words() -> None:
     ("table", "why"),
     [
         ({"colour": 1}, "unknown setting 'colour'"),
-        ({"host": "everywhere"}, "takes an address"),
+        ({"host": "everywhere"}, "must be an IP address"),
         ({"port": 70000}, "from 0 to 65535"),
-        ({"names": "desk.example.test"}, "takes a list of names"),
-        ({"names": ["Desk.Example.Test"]}, "in lower case"),
+        ({"names": "desk.example.test"}, "must be a list of lower-case host names"),
+        ({"names": ["Desk.Example.Test"]}, "lower-case host names"),
         ({"domain": "box.example.test:8443"}, "without a port"),
         ({"egress": "some"}, "deny, packages, open"),
         ({"ready": {"base": -1}}, "from 0 to 1000"),
         ({"longest": 100000}, "from 1 to 86400"),
         ({"shutdown": "keep"}, "takes burn, leave"),
-        ({"models": "anthropic:x"}, "takes a list of models"),
+        ({"models": "anthropic:x"}, "must be a list of models"),
         ({"models": ["gpt-5"]}, "anthropic:MODEL, openai:MODEL"),
-        ({"models": ["chat:x@file:///etc/passwd"]}, "names no model"),
+        ({"models": ["chat:x@file:///etc/passwd"]}, "is not a model name"),
     ],
 )
 def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
@@ -53,11 +53,11 @@ def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
 @pytest.mark.parametrize(
     ("serving", "has_keys", "why"),
     [
-        (Serving(host="192.0.2.1"), True, "not loopback: keys would travel in the clear"),
+        (Serving(host="192.0.2.1"), True, "not loopback: keys would be sent unencrypted"),
         (Serving("0.0.0.0", 0, 443, Path("c"), Path("k")), False, "there is no key yet"),
         (Serving(tls_port=443), True, "TLS needs a certificate"),
-        (Serving(certificate=Path("c"), private_key=Path("k")), True, "say where with --tls-port"),
-        (Serving(names=("localhost",)), True, "the domain of sandboxes"),
+        (Serving(certificate=Path("c"), private_key=Path("k")), True, "add --tls-port"),
+        (Serving(names=("localhost",)), True, "the sandbox domain"),
         (Serving(names=("desk.box.test",), domain="box.test"), True, "below it"),
     ],
     ids=["no TLS", "no key", "no certificate", "no TLS port", "one name for both", "a name below"],

@@ -52,7 +52,7 @@ def test_a_ceiling_stands_above_what_is_said_of_tenants() -> None:
 
 
 def test_a_tenants_wall_that_is_not_there_is_refused() -> None:
-    with pytest.raises(HostError, match="`hotdesk setup --wall gvisor` sets it up; no weaker wall is used"):
+    with pytest.raises(HostError, match="`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back"):
         TenantWalls(PLAIN, own={"acme": "gvisor"}).of("acme")
 
 

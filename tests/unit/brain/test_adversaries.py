@@ -93,7 +93,7 @@ async def follow(
 
 def test_an_adversary_is_found_by_name() -> None:
     assert {find_adversary(name).name for name in ADVERSARIES} == {f"adversary {name}" for name in ADVERSARIES}
-    with pytest.raises(BriefError, match="there is no adversary 'nobody'; there are hijacked, liar"):
+    with pytest.raises(BriefError, match="unknown adversary 'nobody'; choose one of hijacked, liar"):
         find_adversary("nobody")
 
 

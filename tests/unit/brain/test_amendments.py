@@ -67,7 +67,7 @@ def test_the_difference_is_told_in_facts() -> None:
     )
     assert difference(PLAN, PLAN) == ()
     assert difference(PLAN, Plan(PLAN.steps[:2])) == ("- step third",)
-    assert "another order" in difference(PLAN, Plan(PLAN.steps[::-1]))[0]
+    assert "order of the steps changed" in difference(PLAN, Plan(PLAN.steps[::-1]))[0]
     edited = Plan((replace(PLAN.steps[0], desk="same", hosts=None, program="x\x1b"), *PLAN.steps[1:]))
     assert difference(PLAN, edited) == (
         "~ first: host: all the brief has",

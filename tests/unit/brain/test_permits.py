@@ -185,7 +185,10 @@ def test_tools_are_those_of_the_step_among_those_of_the_brief() -> None:
         (Step("one", "", hosts=("POST erp.test/x",), grants=()), "may write as nobody: POST erp.test/x"),
         (Step("one", "", hosts=("POST erp.test/x",), grants=("erp",)), "may write: POST erp.test/x"),
         (Step("one", "", hosts=(), grants=("erp",)), "uses the secret erp at erp.test"),
-        (Step("one", "", hosts=("tunnel t.test",), grants=()), "passes TLS unread: tunnel t.test"),
+        (
+            Step("one", "", hosts=("tunnel t.test",), grants=()),
+            "opens a TLS tunnel that the door cannot read: tunnel t.test",
+        ),
         (Step("one", "", hosts=(), grants=("erp",), desk="same"), "foreign content"),
         (Step("one", "", hosts=(), grants=("erp",), keeps=True), "processes of the step before"),
         (Step("one", "", hosts=(), grants=(), tools=("packages",)), "install packages"),

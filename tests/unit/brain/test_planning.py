@@ -124,7 +124,7 @@ async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) 
     assert len(model.asked[1].history) == 1
     assert model.asked[1].tools == (FINDINGS,)
     assert "you said" not in str(model.asked[1].history[0])
-    assert "Of an earlier version you said:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
+    assert "earlier version you wrote:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
 
 
 async def test_a_plan_that_the_audit_accepted_is_not_lost_by_a_worse_one_after_advice(job: Brief) -> None:
@@ -171,8 +171,8 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(text="I would rather not."), "no plan was given"),
-        (Reply(calls=(Call("c", "shell", {}),)), "no plan was given"),
+        (Reply(text="I would rather not."), "no plan was submitted"),
+        (Reply(calls=(Call("c", "shell", {}),)), "no plan was submitted"),
         (Reply(calls=(Call("c", "plan", {}),)), "plan is missing"),
         (Reply(calls=(Call("c", "plan", "x"),)), "must be a JSON object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),

@@ -145,7 +145,7 @@ async def test_what_is_wanted_together_is_one_reply_and_results_are_exact(model:
     ("code", "then"),
     [
         (0, ("finish", {"summary": "List."})),
-        (2, ("give_up", {"why": "it ended with 2: no such folder"})),
+        (2, ("give_up", {"why": "exit code 2: no such folder"})),
     ],
 )
 async def test_a_program_that_is_given_back_says_how_the_step_ended(
@@ -160,7 +160,7 @@ async def test_a_step_that_raises_gives_up_and_our_own_errors_pass(model: Script
     assert wanted(await ask(model, "careless")) == [("give_up", {"why": "KeyError: 'total'"})]
     with pytest.raises(DeskGone):
         await ask(model, "unlucky")
-    with pytest.raises(BriefError, match="step asleep of the script awaits something else"):
+    with pytest.raises(BriefError, match="step asleep of the script awaits something other"):
         await ask(model, "asleep")
     with pytest.raises(ModelError, match="has no step 'absent'"):
         await ask(model, "absent")
@@ -220,7 +220,7 @@ async def test_a_script_that_no_longer_does_what_it_did_is_told(
 ) -> None:
     calls = [change(call) for call in (await ask(model, "count")).calls]
     other = ScriptedModel(model.source, model.path)
-    with pytest.raises(ModelError, match="the script no longer does what it did"):
+    with pytest.raises(ModelError, match="the script does not repeat its earlier calls"):
         await ask(other, "count", *turn(calls))
 
 
@@ -241,15 +241,15 @@ async def test_a_finish_that_will_not_do_is_given_up(model: ScriptedModel) -> No
     [
         (None, "cannot be loaded"),
         ("def", "cannot be loaded"),
-        ("1/0", "broke: ZeroDivisionError"),
-        ("", "has no plan; write PLAN"),
-        ("PLAN = ()", "has no plan"),
-        ("PLAN = (print,)", "has no plan"),
-        ("PLAN = 5", "has no plan"),
-        ("async def a(hands): pass\nPLAN = (a, a)", "has no plan"),
+        ("1/0", "failed: ZeroDivisionError"),
+        ("", "has no valid plan; write PLAN"),
+        ("PLAN = ()", "has no valid plan"),
+        ("PLAN = (print,)", "has no valid plan"),
+        ("PLAN = 5", "has no valid plan"),
+        ("async def a(hands): pass\nPLAN = (a, a)", "has no valid plan"),
         (
             "from hotdesk.brain.models.scripted import step\nasync def a(hands): pass\nPLAN = (step(a, host=[]),)",
-            "a step has no 'host'; it has intent, tools, hosts",
+            "unknown step field 'host'; the fields are intent, tools, hosts",
         ),
     ],
 )

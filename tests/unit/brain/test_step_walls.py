@@ -80,12 +80,13 @@ def test_a_step_asks_for_no_wall_that_cannot_be_had() -> None:
     (found,) = audit(Plan((replace(QUIET, wall="gvisor"),)), replace(JOB, walls=PLAIN), ())
     assert "Step 'quiet': the wall gvisor is not available here" in found
     assert (
-        "`hotdesk setup --wall gvisor` sets it up; no weaker wall is used in its place. There are: container." in found
+        "`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back to a weaker wall. There are: container."
+        in found
     )
     (found,) = audit(Plan((replace(QUIET, wall="paper"),)), JOB, ())
-    assert "there is no wall 'paper'. There are: container, gvisor, microvm." in found
+    assert "unknown wall 'paper'. There are: container, gvisor, microvm." in found
     (found,) = audit(Plan((replace(QUIET, wall="local"),)), JOB, ())
-    assert "there is no wall 'local'" in found
+    assert "unknown wall 'local'" in found
 
 
 def test_without_walls_every_desk_has_none() -> None:

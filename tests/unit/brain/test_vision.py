@@ -104,7 +104,7 @@ async def test_an_answer_comes_with_what_it_cost(server: Upstream, maker: str) -
 async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, maker: str) -> None:
     answer(server, maker, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
     reply = await vision(f"{maker}:m-1").look(IMAGE, "image/png", "How high?")
-    assert (reply.stop, "could not be asked" in reply.text) == ("refused", True)
+    assert (reply.stop, "could not be called" in reply.text) == ("refused", True)
     assert reply.usage.up == len(server.seen[0].body)
 
 
@@ -116,7 +116,7 @@ async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, m
         (401, {"error": {"type": "authentication_error", "message": "no such key"}}, "AuthenticationError"),
         (400, {"error": {"type": "invalid_request_error", "message": "too \x1b large"}}, "BadRequestError"),
         (200, MESSAGE | RESPONSE | {"content": [], "output": []}, "answered nothing"),
-        (200, [], "could not be asked"),
+        (200, [], "could not be called"),
     ],
 )
 async def test_a_model_that_gives_no_answer_is_the_operators_matter(
@@ -132,7 +132,7 @@ async def test_a_model_that_gives_no_answer_is_the_operators_matter(
 async def test_without_a_key_nobody_is_asked(server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(f"{maker.upper()}_API_KEY")
     answer(server, maker)
-    with pytest.raises(HostError, match="could not be asked"):
+    with pytest.raises(HostError, match="could not be called"):
         await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
     assert server.seen == []
 

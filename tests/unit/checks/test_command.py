@@ -32,7 +32,7 @@ async def test_a_command_is_run_beside_the_file() -> None:
     assert found["poor"].faults[0].rule == "output"
     assert found["bad"].faults[0].rule == "exit"
     assert nothing.findings == (
-        "expected a file for the command to look at, found no file, or an empty one. Write the file.",
+        "expected a file for the command to examine, found the file is missing or empty. Write the file.",
     )
 
 
@@ -55,5 +55,5 @@ def test_how_it_ends_is_what_counts(run: Execution, passes: bool) -> None:
 
 @pytest.mark.parametrize("expect", [{}, {"run": []}, {"run": "true"}, {"run": [1]}, {"run": ["true"], "shell": True}])
 def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
-    with pytest.raises(BriefError, match=r"command .*write expect = "):
+    with pytest.raises(BriefError, match=r"command:? .*write expect = "):
         find("command", expect)

@@ -32,7 +32,7 @@ def test_a_quote_is_looked_up_on_its_own_page() -> None:
 
 def test_claims_are_where_the_brief_says() -> None:
     assert find_claims({"found": {"clauses": [1]}}, "found.clauses") == [1]
-    with pytest.raises(ValueError, match="no list of claims"):
+    with pytest.raises(ValueError, match="list of claims is missing"):
         find_claims({"found": 1}, "found.clauses")
     assert "unreadable" in look("/nonexistent", "/nonexistent", "clauses")
 

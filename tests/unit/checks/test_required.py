@@ -45,7 +45,7 @@ def test_a_workbook_without_expectations_must_still_be_calculated() -> None:
         ("a.pdf", "pdf", "JavaScript", "macros"),
         ("a.html", "custom", "scripts", "macros"),
         ("a.png", "png", "PNG", "code"),
-        ("a.csv", "csv", "begin with =", "macros"),
+        ("a.csv", "csv", "start with =", "macros"),
         ("a.txt", "custom", "bidirectional", "LibreOffice"),
     ],
 )

@@ -67,7 +67,7 @@ def judged(seen: object) -> tuple[bool, str]:
 def test_a_workbook_that_works_passes(seen: dict[str, Any]) -> None:
     assert judged(seen) == (
         True,
-        "6 columns, 3 rows; 4 formulas, calculated again; red where Difference is not 0, and only there",
+        "6 columns, 3 rows; 4 formulas, recalculated; red where Difference is not 0, and only there",
     )
     vendor = next(cell for cell in seen["sheets"][0]["cells"] if cell["at"] == "C2")
     assert vendor == {"at": "C2", "value": "A & B <c>", "formula": "", "fill": "", "error": False}
@@ -106,10 +106,13 @@ Change = Callable[[dict[str, dict[str, Any]]], object]
         (lambda at: at["F5"].update(formula="SUM(E2:F4)"), "fresh x!F5: a sum of one column|`=SUM(E2:F4)`"),
         (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with the formula|none"),
         (lambda at: at["C3"].update(error=True, value="#REF!"), "errors x!C3: a value|#REF!"),
-        (lambda at: at.update(twice=at["C3"]), "opens : a workbook|it has no first row, or two cells in one place"),
+        (
+            lambda at: at.update(twice=at["C3"]),
+            "opens : a workbook|it has no first row, or two cells at the same position",
+        ),
         (
             lambda at: at["F2"].update(value=float("nan"), formula=""),
-            "opens : a workbook|what was seen of it",
+            "opens : a workbook|the inspection report is not JSON",
         ),
         (lambda at: at["B3"].update(fill=""), "colours x!3:3: a red row, because Difference is 10.25|5 of 6"),
         (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a red row|5 of 6 cells red"),
@@ -135,7 +138,7 @@ def test_sums_that_would_keep_us_busy_are_refused() -> None:
     cells = [{"at": f"A{row}", "value": 0.0, "formula": f"SUM(A1:A{rows})"} for row in range(2, rows + 2)]
     check = SheetCheck.from_expect({"columns": ["A"], "rows": rows})
     verdict = check.judge(evidence([{**CELL, "value": "A"}, *({**CELL, **each} for each in cells)]))
-    assert verdict.faults[0].found == "its sums add up more than anybody can follow"
+    assert verdict.faults[0].found == "its sums read too many cells to check"
 
 
 def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, Any]) -> None:
@@ -231,9 +234,9 @@ def altered(report: Path, part: str, old: str, new: str, **more: str) -> dict[st
 
 def test_a_workbook_beside_the_one_an_office_opens_is_not_looked_at(report: Path) -> None:
     seen = altered(report, "_rels/.rels", "xl/workbook.xml", "xl/other.xml", xl__other="<workbook/>")
-    assert "not where workbooks have it: /xl/workbook.xml" in judged(seen)[1]
+    assert "not at its standard location: /xl/workbook.xml" in judged(seen)[1]
     seen = altered(report, "xl/_rels/workbook.xml.rels", "styles.xml", "other.xml", xl__other="<styleSheet/>")
-    assert "not where workbooks have it: /xl/styles.xml" in judged(seen)[1]
+    assert "not at its standard location: /xl/styles.xml" in judged(seen)[1]
 
 
 def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> None:
@@ -241,7 +244,7 @@ def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> No
     with zipfile.ZipFile(report) as source:
         first = re.findall(r'Id="(\w+)"', source.read("xl/_rels/workbook.xml.rels").decode())[0]
     seen = altered(report, "xl/_rels/workbook.xml.rels", "</Relationships>", twice.format(first))
-    assert "two of its relations have one name" in judged(seen)[1]
+    assert "two of its relationships have the same name" in judged(seen)[1]
 
 
 def test_cells_that_no_office_shows_are_none(report: Path) -> None:
@@ -274,12 +277,12 @@ def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
     ("change", "why"),
     [
         ({"colour": "red"}, "cannot expect 'colour'; write expect ="),
-        ({"columns": "Invoice"}, "a list of their heads"),
-        ({"columns": []}, "a list of their heads"),
-        ({"rows": True}, "rows, a number"),
-        ({"rows": -1}, "rows, a number"),
-        ({"red_where": "Colour"}, "red_where to be one of its columns"),
-        ({"total": 5}, "total to be one of its columns"),
+        ({"columns": "Invoice"}, "a list of headings"),
+        ({"columns": []}, "a list of headings"),
+        ({"rows": True}, "rows must be a number"),
+        ({"rows": -1}, "rows must be a number"),
+        ({"red_where": "Colour"}, "red_where must be one of the columns"),
+        ({"total": 5}, "total must be one of the columns"),
     ],
 )
 def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str) -> None:
@@ -288,7 +291,7 @@ def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str)
 
 
 def test_a_check_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(BriefError, match=r"there is no check 'dox'; there are .*sheet"):
+    with pytest.raises(BriefError, match=r"unknown check 'dox'; the checks are .*sheet"):
         find("dox", {})
 
 

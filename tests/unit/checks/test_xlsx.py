@@ -102,13 +102,13 @@ def judged(told: object, expect: Mapping[str, object] = EXPECT) -> Verdict:
 def test_a_workbook_that_works_passes_and_its_values_are_told() -> None:
     verdict = judged(workbook())
     assert verdict.findings == (
-        "10 formulas, calculated again, and no error",
+        "10 formulas, recalculated without an error",
         "4 columns",
         "5 rows",
         "red where Difference is not 0, and only there",
         "Summary!B1 agrees with Data!D7",
         "Summary!B1 agrees with erp.csv",
-        "Assumptions!B2 set to 0.5 moves what it should",
+        "Assumptions!B2 set to 0.5 changes the cells it should",
     )
     assert verdict.passed
     assert verdict.tools == {"LibreOffice": "25.2", "Python": "3.13"}
@@ -187,7 +187,7 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (summary(**(BY_SHEET | {"D9": ("Old!D2", 1.0)})), "wrong-sheet", "Summary!D9: expected a formula like"),
     (summary(**(BY_SHEET | {"D9": 7.0})), "families", "like that of C9 (`=Data!C2`), found the typed number 7"),
     (summary(**BLOCK | {"B23": 1.0, "C23": 1.0}), "families", "Summary!B23"),
-    (assumptions(A4="Growth", B4=0.03), "unused", "Assumptions!B4: expected an input that some formula"),
+    (assumptions(A4="Growth", B4=0.03), "unused", "Assumptions!B4: expected an input that a formula"),
     (data(B4="7"), "text-numbers", "Data!B4: expected a number, found the text '7'"),
     (summary(F6=1.0, F7=2.0, F8="3", F9=4.0), "text-numbers", "Summary!F8"),
     (summary(D7="1,200.50"), "text-numbers", "Summary!D7"),
@@ -218,7 +218,7 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (mutation(before=["", 10.0], after=["", 10.0]), "mutation", "Summary!B2: expected a value when"),
     (mutation(held="FORMULA", was="=1+1"), "mutation", "Assumptions!B2: expected a typed value, found a formula, '=1"),
     (mutation(held="EMPTY"), "mutation", "Assumptions!B2: expected a typed value, found nothing"),
-    (lambda told: told.update(mutations=[{"why": "there is no such sheet"}]), "mutation", "there is no such sheet"),
+    (lambda told: told.update(mutations=[{"why": "the sheet does not exist"}]), "mutation", "the sheet does not exist"),
     (lambda told: told.update(mutations=[]), "mutation", "it was not tried"),
     *(
         (like(**{name: 9}), "kept", f"Data: expected {words} as in model.xlsx: 9, found")
@@ -230,7 +230,7 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (like(name="Model"), "kept", "expected the sheet Model of model.xlsx, found no such sheet"),
     (lambda told: told["like"]["names"].append("Rate"), "kept", "the name Rate of model.xlsx"),
     (lambda told: told.update(like={"why": "BadZipFile"}), "kept", "model.xlsx: expected a workbook to compare with"),
-    (lambda told: told.update(like=None), "kept", "nothing was told of it"),
+    (lambda told: told.update(like=None), "kept", "it was not inspected"),
 ]  # fmt: skip
 
 
@@ -298,7 +298,7 @@ def test_what_is_required_names_every_cell_that_is_judged() -> None:
     }  # fmt: skip
     required = find("xlsx", expect).requirements
     for sentence in (
-        'Row 1 of the first sheet must hold exactly these headings, in this order: "File", "Invoiced", "Per ERP", '
+        'Row 1 of the first sheet must have exactly these headings, in this order: "File", "Invoiced", "Per ERP", '
         '"Difference".',
         "Column Difference must be a formula in every row.",
         "Sheet Summary: cells B9:B11 must be formulas.",
@@ -335,7 +335,7 @@ def test_what_is_meant_is_no_fault(change: Callable[[Told], object]) -> None:
     change(told)
     told["names"] += [["Growth", "Assumptions!$B$4"]]
     told["sheets"].append(sheet("Uses", {"A1": ("Growth*2", 0.06)}))
-    assert judged(told, {}).findings[0].endswith("calculated again, and no error")
+    assert judged(told, {}).findings[0].endswith("recalculated without an error")
 
 
 def test_an_input_cannot_be_called_unused_where_formulas_read_what_they_do_not_name() -> None:
@@ -409,26 +409,26 @@ def test_what_a_check_needs_beside_it_is_what_its_expectations_name() -> None:
     ("expect", "why"),
     [
         ({"colour": "red"}, "cannot expect 'colour'; it can expect sheet, sheets"),
-        ({"columns": []}, "columns: it is no list"),
+        ({"columns": []}, "columns: it must be a list"),
         ({"columns": [5]}, "write columns = "),
-        ({"rows": True}, r"that of rows: a number, or \{min"),
-        ({"rows": {"least": 1}}, r"that of rows: a number, or \{min"),
-        ({"rows": {"min": 5, "max": 1}}, r"that of rows: a number, or \{min"),
-        ({"columns": ["A"], "red_where": "B"}, "red_where to be one of its columns"),
-        ({"columns": ["A"], "total": "B"}, "total to be one of its columns"),
-        ({"columns": ["A"], "formulas": ["column B"]}, "formulas to be one of its columns"),
-        ({"formulas": ["B2"]}, "it names no sheet"),
+        ({"rows": True}, r"invalid rows: expected a number, or \{min"),
+        ({"rows": {"least": 1}}, r"invalid rows: expected a number, or \{min"),
+        ({"rows": {"min": 5, "max": 1}}, r"invalid rows: expected a number, or \{min"),
+        ({"columns": ["A"], "red_where": "B"}, "red_where must be one of the columns"),
+        ({"columns": ["A"], "total": "B"}, "total must be one of the columns"),
+        ({"columns": ["A"], "formulas": ["column B"]}, "formulas must be one of the columns"),
+        ({"formulas": ["B2"]}, "it must name a sheet"),
         ({"formulas": ["Data!B2:ZZ9999"]}, "more than 500 cells"),
-        ({"coloured": {"colour": "mauve", "rows": [2]}}, "there is no such colour; there are red"),
-        ({"coloured": {"colour": "red"}}, "it says no rows"),
-        ({"coloured": {"colour": "red", "rows": [1]}}, "rows are numbers from 2"),
-        ({"reconcile": [{"cell": "A!B2"}]}, "neither another cell nor a source"),
-        ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "more than one cell"),
-        ({"reconcile": [{"cell": "A!B2", "with": "A!B4", "within": "x"}]}, "within is no number"),
-        ({"mutate": [{"set": "A!B2", "to": True, "moves": ["A!B3"]}]}, "to is no number or text"),
-        ({"mutate": [{"set": "A!B2", "to": 1}]}, "nothing shall move or stay"),
-        ({"mutate": [{"set": "A!B2", "to": 1, "move": ["A!B3"]}]}, "other keys"),
-        ({"like": ""}, "it is no text; write like = "),
+        ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; write one of red"),
+        ({"coloured": {"colour": "red"}}, "it names no rows"),
+        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be numbers, 2 or more"),
+        ({"reconcile": [{"cell": "A!B2"}]}, "either `with` or a `source`"),
+        ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "it must be one cell"),
+        ({"reconcile": [{"cell": "A!B2", "with": "A!B4", "within": "x"}]}, "within must be a number"),
+        ({"mutate": [{"set": "A!B2", "to": True, "moves": ["A!B3"]}]}, "to must be a number or a text"),
+        ({"mutate": [{"set": "A!B2", "to": 1}]}, "moves and stays are empty"),
+        ({"mutate": [{"set": "A!B2", "to": 1, "move": ["A!B3"]}]}, "unknown or missing keys"),
+        ({"like": ""}, "it must be a text; write like = "),
     ],
 )
 def test_what_cannot_be_expected_is_refused_with_what_can(expect: dict[str, object], why: str) -> None:
@@ -501,7 +501,7 @@ def test_more_cells_or_references_than_are_looked_at_fail() -> None:
     cells = [[2, 1, "n", 1.0, formula, "", "n", 1.0]]
     cells += [[2, row, "n", 1.0, "@B1", "", "n", 1.0] for row in range(2, 1000)]
     told = broken(lambda told: told["sheets"][0].update(cells=cells))
-    assert "more than anybody can follow" in str(judged(json.loads(told), {}).faults[0])
+    assert "too many cells to check" in str(judged(json.loads(told), {}).faults[0])
 
 
 @pytest.mark.slow

@@ -404,7 +404,7 @@ def test_what_happened_before_is_recalled_and_not_said(papers: Papers) -> None:
     board.show(Resumed(JOB, "uid 0 pid 1", "read", ("17 shell",)))
     board.tick()
     lines = shown(board).splitlines()
-    assert lines[0] == "resumed  by uid 0 pid 1 of step read; what came of 17 shell nobody knows"
+    assert lines[0] == "resumed  by uid 0 pid 1 of step read; the outcome of 17 shell is unknown"
     assert lines[2].endswith("0:10 of 15:00")
 
 
@@ -414,10 +414,10 @@ def test_a_job_that_was_broken_off_says_which_desks_are_left() -> None:
     board.report_interruption()
     board.show(StepEnded(JOB, "desk", "done", "burnt", DESK))
     board.report_interruption()
-    said = [line for line in board.stream.getvalue().splitlines() if "broken off" in line]  # type: ignore[attr-defined]
+    said = [line for line in board.stream.getvalue().splitlines() if "was interrupted" in line]  # type: ignore[attr-defined]
     assert said == [
-        "hotdesk: the job was broken off; desks are left: `hotdesk burn i2`",
-        "hotdesk: the job was broken off; its desks are burnt",
+        "hotdesk: the job was interrupted; open desks: `hotdesk burn i2`",
+        "hotdesk: the job was interrupted; its desks are burnt",
     ]
 
 

@@ -81,7 +81,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  cost     acting, anthropic:small: unknown price; 10 tokens read, 3 written;"
         " 1 reply, 100 bytes sent to its provider",
         "  step     ask: done at attempt 2, rolled back 1 time, 5.0 s, 1 act",
-        "  step     write: broken off, 7.0 s, 1 act",
+        "  step     write: interrupted, 7.0 s, 1 act",
         "  step     send: not taken",
         "  time     18.0 s, 2 acts",
         "  unknown  act 2 browser_open: it was started, and its outcome was not recorded",
@@ -103,7 +103,7 @@ def test_many_refused_hosts_do_not_bury_the_rest() -> None:
     many = tuple(Requests(n, "deny", "GET", f"h{n}.test", ()) for n in range(1, 1001))
     lines = [line for line in receipt_lines(replace(receipt(), requests=many)) if "refused" in line]
     assert lines[0] == "  refused  1000 x deny GET h1000.test"
-    assert lines[20:] == ["  refused  and 980 kinds more: hotdesk show i1 --door"]
+    assert lines[20:] == ["  refused  and 980 more kinds: hotdesk show i1 --door"]
 
 
 def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
@@ -115,4 +115,4 @@ def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
 
 def test_a_receipt_says_what_has_no_certificate() -> None:
     lines = receipt_lines(replace(receipt(), certified=(Certified(JOB, "a.xlsx", "ff" * 32, "cd" * 32),)))
-    assert "  proof    a.xlsx has no certificate: its brief asks for no check" in lines
+    assert "  proof    a.xlsx has no certificate: its brief requires no check" in lines

@@ -52,7 +52,7 @@ def test_options_before_the_program_are_ours() -> None:
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon", "31536001"])
 def test_a_time_that_cannot_be_is_refused(seconds: str) -> None:
-    with pytest.raises(BriefError, match="takes seconds, more than 0 and at most 31536000"):
+    with pytest.raises(BriefError, match="must be a number of seconds above 0 and at most 31536000"):
         parsed("run", "--timeout", seconds, "--", "true")
 
 
@@ -67,13 +67,13 @@ def test_a_command_that_is_none_is_told_which_is_close(typed: str, meant: str) -
 @pytest.mark.parametrize(
     ("asked", "bounds"),
     [
-        ({"memory": 10}, "cannot be 10 bytes: it takes 16M to 1024T"),
-        ({"cpus": 0.0}, "cannot be 0: it takes 0.01 to 1024"),
-        ({"disk": 5}, "it takes 1M to 1024T"),
-        ({"pids": 1}, "cannot be 1: it takes 4 to 4194304"),
-        ({"deadline": -1.0}, "cannot be -1 seconds: it takes 0.001 seconds to 31536000 seconds"),
-        ({"idle": float("nan")}, "it takes 0.001 seconds"),
-        ({"disk_in": "cloud"}, "it takes 'disk' or 'memory'"),
+        ({"memory": 10}, "cannot be 10 bytes: use 16M to 1024T"),
+        ({"cpus": 0.0}, "cannot be 0: use 0.01 to 1024"),
+        ({"disk": 5}, "use 1M to 1024T"),
+        ({"pids": 1}, "cannot be 1: use 4 to 4194304"),
+        ({"deadline": -1.0}, "cannot be -1 seconds: use 0.001 seconds to 31536000 seconds"),
+        ({"idle": float("nan")}, "use 0.001 seconds"),
+        ({"disk_in": "cloud"}, "use 'disk' or 'memory'"),
     ],
 )
 def test_a_desk_that_cannot_be_is_told_the_least_and_the_most(asked: dict[str, object], bounds: str) -> None:
@@ -85,9 +85,9 @@ def test_a_desk_that_cannot_be_is_told_the_least_and_the_most(asked: dict[str, o
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--cpus", "400"], f"--cpus 400 is more than this machine has; it takes 0.01 to {os.cpu_count()}"),
-        (["--memory", "1000T"], "--memory 1000T is more than this machine has; it takes 16M to "),
-        (["--memory", "10"], "it takes 16M to"),
+        (["--cpus", "400"], f"--cpus 400 is more than this machine has; use 0.01 to {os.cpu_count()}"),
+        (["--memory", "1000T"], "--memory 1000T is more than this machine has; use 16M to "),
+        (["--memory", "10"], "use 16M to"),
     ],
 )
 def test_a_desk_larger_than_the_machine_is_refused(options: list[str], why: str, tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_a_desk_larger_than_the_machine_is_refused(options: list[str], why: str,
 
 
 def test_network_options_are_not_for_an_open_desk() -> None:
-    with pytest.raises(HotdeskError, match="--allow is for a fresh desk"):
+    with pytest.raises(HotdeskError, match="--allow applies to a new desk only"):
         carry_out(["shell", "--allow", "pypi", ID])

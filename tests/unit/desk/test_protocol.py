@@ -375,7 +375,7 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
         await anyio.sleep(0.02)
         assert channel.credit == WINDOW
         guest.sendall(frame(CREDIT, 1, (1).to_bytes(4, "big")))
-        with pytest.raises(LinkError, match="more credit than there is"):
+        with pytest.raises(LinkError, match="more flow-control credit than allowed"):
             await channel.receive()
 
 

@@ -125,7 +125,7 @@ async def test_what_is_no_rule_allows_nothing(owner: RemoteRuntime, scripted: Sc
     [("POST", "/questions"), ("GET", "/questions/1a2b3c4d"), ("GET", "/unlock"), ("GET", "/q")],
 )
 async def test_there_is_nothing_else(owner: RemoteRuntime, method: str, target: str) -> None:
-    with pytest.raises(BriefError, match="no such thing"):
+    with pytest.raises(BriefError, match="this path does not exist"):
         await owner.call(method, target)
 
 

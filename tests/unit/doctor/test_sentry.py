@@ -87,7 +87,7 @@ def test_a_sandbox_as_it_should_be_is_held() -> None:
 @pytest.mark.parametrize(
     ("judge", "view", "why"),
     [
-        (sentry.judge_ids, replace(VIEW, claimed=False), "not noted as this desk's"),
+        (sentry.judge_ids, replace(VIEW, claimed=False), "not registered for this desk"),
         (sentry.judge_ids, with_status(1, Uid="0\t0\t0\t0"), "has uid"),
         (sentry.judge_ids, with_status(0, Uid=f"{BASE}\t{BASE}\t{BASE}\t{BASE}"), "has uid"),
         (sentry.judge_ids, with_status(2, Groups="4 27"), "has groups"),

@@ -26,8 +26,8 @@ def test_the_table_says_what_there_is_and_how_another_is_set_up() -> None:
     assert text.splitlines()[1] == "Walls, from the weakest"
     assert "✔ container  the host's kernel; crun 1.8.1, made " in text
     assert "3.0 years ago" in text
-    assert "an idle desk takes 0.01 % of a core and 14 MiB" in " ".join(text.split())
-    assert "note: before 1.24 it gives the files behind descriptors" in text
+    assert "an idle desk uses 0.01 % of a core and 14 MiB" in " ".join(text.split())
+    assert "note: before 1.24 it changes the owner of the files behind descriptors" in text
     assert "? gvisor     not available: there is no runsc; `hotdesk setup --wall gvisor` sets it up" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -36,7 +36,7 @@ def test_a_wall_that_is_set_up_and_opens_no_desk_is_a_failure() -> None:
     failing = ExaminedWall(OLD, failure="the runtime does not start")
     text = "\n".join(render_walls([failing], Paper(100, False, MARKS)))
     assert "✘ container" in text
-    assert "NO DESK OPENS: the runtime does not start" in " ".join(text.split())
+    assert "DESKS CANNOT BE OPENED: the runtime does not start" in " ".join(text.split())
     assert exit_code(Examination(FACTS, [], walls=[failing])) == 1
     assert exit_code(Examination(FACTS, [], walls=[ExaminedWall(MISSING)])) == 0
 

@@ -75,7 +75,7 @@ async def test_it_is_reached_in_memory_answers_in_turn_and_hangs_up_on_nonsense(
     ids=["a rule", "a tunnel above it", "a grant", "a name"],
 )
 def test_no_scope_may_have_its_name(scope: Scope) -> None:
-    with pytest.raises(BriefError, match="the door's own"):
+    with pytest.raises(BriefError, match="reserved for the door's self-test"):
         canary.check_free(scope)
 
 

@@ -55,7 +55,7 @@ NO_NAMES = {
 
 @pytest.mark.parametrize("name", NO_NAMES.values(), ids=NO_NAMES.keys())
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(BriefError, match=r"no name to keep a file under: .*; write it like 'reports/june\.xlsx'"):
+    with pytest.raises(BriefError, match=r"not a valid drive name: .*; write it like 'reports/june\.xlsx'"):
         check_name(name)
 
 
@@ -105,7 +105,7 @@ def test_a_catalog_is_the_owners_alone_and_keeps_what_it_has_committed(tmp_path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("PRAGMA user_version=2", "format 2, this hotdesk knows 1"),
+        ("PRAGMA user_version=2", "format 2, but this hotdesk only supports 1"),
         ("CREATE TRIGGER t AFTER INSERT ON versions BEGIN DELETE FROM versions; END", "another shape"),
         ("DROP INDEX blobs", "another shape"),
     ],
@@ -122,14 +122,14 @@ def test_a_catalog_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     drive = Drive(tmp_path / "drive")
     (drive.folder / FILE).rename(tmp_path / "elsewhere")
     (drive.folder / FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(HostError, match="not a plain file"):
+    with pytest.raises(HostError, match="not a regular file"):
         Drive(drive.folder)
 
 
 def test_a_catalog_that_is_damaged_is_said(tmp_path: Path) -> None:
     drive = Drive(tmp_path / "drive")
     (drive.folder / FILE).write_bytes(b"no database, but as long as a header of one would be" * 20)
-    with pytest.raises(HostError, match="the drive's catalog could not be used"):
+    with pytest.raises(HostError, match="the drive's catalog cannot be used"):
         Drive(drive.folder)
 
 

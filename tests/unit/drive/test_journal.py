@@ -301,7 +301,7 @@ def test_nobody_gets_a_forged_past_signed_by_what_comes_after(path: Path, journa
     rechain(path, lambda row: None)
     writer = Journal(path, SIGNER) if reopened else journal
     writer.add("i1", "door", exchange("i1"))
-    with pytest.raises(HostError, match=r"did not sign|gone or changed"):
+    with pytest.raises(HostError, match=r"without a valid signature|removed or changed"):
         writer.commit()
     assert len(list(read(path))) == 11
     if reopened:
@@ -312,7 +312,7 @@ def test_a_writer_notices_that_the_end_was_cut_behind_its_back(path: Path, journ
     fill(journal)
     tamper(path, "DELETE FROM events WHERE id > 7")
     journal.add("i1", "door", exchange("i1"))
-    with pytest.raises(HostError, match="gone or changed"):
+    with pytest.raises(HostError, match="removed or changed"):
         journal.commit()
     assert len(list(read(path))) == 7
 
@@ -321,7 +321,7 @@ def test_a_writer_that_refused_a_chain_goes_on_with_others_and_holds_nobody_up(p
     fill(journal)
     tamper(path, "DELETE FROM events WHERE id > 7")
     journal.add("i1", "door", exchange("i1"))
-    with pytest.raises(HostError, match="gone or changed"):
+    with pytest.raises(HostError, match="removed or changed"):
         journal.commit()
     other = Journal(path, SIGNER)
     other.add("i8", "door", exchange("i8"))
@@ -390,7 +390,7 @@ def test_a_head_is_one_line_and_only_a_whole_one_is_read(path: Path, journal: Jo
         line.replace(" 6 ", " 06 "),
         line.upper(),
     ):
-        with pytest.raises(BriefError, match="no head"):
+        with pytest.raises(BriefError, match="not a head"):
             parse_head(wrong)
     with pytest.raises(BriefError, match="no chain"):
         export_head(path, "i77")
@@ -440,7 +440,7 @@ def test_a_name_that_is_none_is_refused(journal: Journal, chain: str, actor: str
 
 
 def test_an_event_too_large_is_refused(journal: Journal) -> None:
-    with pytest.raises(BriefError, match="nothing so large"):
+    with pytest.raises(BriefError, match="the limit of an event"):
         journal.add("i1", "door", Burnt("i1", "x" * (1 << 20)))
     assert journal.waiting == 0
 
@@ -522,7 +522,7 @@ def test_a_writer_notices_a_cut_of_a_chain_it_went_back_to(path: Path, journal: 
     journal.add("i2", "door", exchange("i2"))
     journal.commit()
     journal.add("i1", "door", exchange("i1"))
-    with pytest.raises(HostError, match="gone or changed"):
+    with pytest.raises(HostError, match="removed or changed"):
         journal.commit()
 
 
@@ -530,7 +530,7 @@ def test_a_writer_with_another_key_does_not_go_on_with_our_chain(path: Path, jou
     fill(journal)
     other = Journal(path, STRANGER)
     other.add("i1", "door", exchange("i1"))
-    with pytest.raises(HostError, match="did not sign"):
+    with pytest.raises(HostError, match="without a valid signature"):
         other.commit()
     other.close()
     assert look(path) == set()
@@ -539,7 +539,7 @@ def test_a_writer_with_another_key_does_not_go_on_with_our_chain(path: Path, jou
 def test_a_writer_refuses_a_file_of_another_shape(path: Path, journal: Journal) -> None:
     fill(journal)
     tamper(path, "CREATE TRIGGER t BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END")
-    with pytest.raises(HostError, match="another shape"):
+    with pytest.raises(HostError, match="schema"):
         Journal(path, SIGNER)
 
 
@@ -589,9 +589,9 @@ def test_a_journal_that_is_no_plain_file_is_refused(path: Path, tmp_path: Path, 
             path.mkdir()
         case "fifo":
             os.mkfifo(path)
-    with pytest.raises(HostError, match="not a plain file"):
+    with pytest.raises(HostError, match="not a regular file"):
         Journal(path, SIGNER)
-    with pytest.raises(HostError, match="not a plain file"):
+    with pytest.raises(HostError, match="not a regular file"):
         verify(path, SIGNER.public)
 
 
@@ -602,7 +602,7 @@ def test_no_link_beside_the_journal_is_followed(path: Path, tmp_path: Path, besi
     victim.write_bytes(b"")
     path.with_name(path.name + beside).symlink_to(victim)
     for act in (lambda: list(read(path)), lambda: Journal(path, SIGNER)):
-        with pytest.raises(HostError, match="could not be used"):
+        with pytest.raises(HostError, match="cannot be used"):
             act()
     assert victim.read_bytes() == b""
 
@@ -610,7 +610,7 @@ def test_no_link_beside_the_journal_is_followed(path: Path, tmp_path: Path, besi
 def test_a_file_that_is_no_journal_is_named(path: Path) -> None:
     path.write_bytes(b"not SQLite at all, by any means" * 100)
     for act in (lambda: verify(path, SIGNER.public), lambda: list(read(path)), lambda: Journal(path, SIGNER)):
-        with pytest.raises(HostError, match="could not be used"):
+        with pytest.raises(HostError, match="cannot be used"):
             act()
     path.unlink()
     with pytest.raises(BriefError, match="no journal"):
@@ -628,7 +628,7 @@ def test_the_first_to_ask_makes_the_signing_key_and_others_get_the_same(path: Pa
     modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
     assert modes == {"signing.key": 0o600, "signing.pub": 0o644}
     (folder / "signing.key").chmod(0o640)
-    with pytest.raises(HostError, match="others may reach"):
+    with pytest.raises(HostError, match="other users can access"):
         load_signer(folder)
 
 
@@ -639,9 +639,9 @@ def test_a_signing_key_that_is_none_and_a_public_half_of_another_are_named(path:
     with pytest.raises(HostError, match="not the public half"):
         load_signer(folder)
     (folder / "signing.key").write_text("no key")
-    with pytest.raises(HostError, match="no Ed25519 key"):
+    with pytest.raises(HostError, match="not an Ed25519 key"):
         load_signer(folder)
-    with pytest.raises(BriefError, match="no Ed25519 public key"):
+    with pytest.raises(BriefError, match="not an Ed25519 public key"):
         load_public(folder / "signing.key")
     with pytest.raises(BriefError, match="cannot be read"):
         load_public(folder / "missing")

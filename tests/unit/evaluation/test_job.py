@@ -51,11 +51,11 @@ def test_the_command_line_says_who_works(tmp_path: Path) -> None:
 
 def test_people_are_told_who_answered(tmp_path: Path) -> None:
     by_hand = "by hand through a loopback provider"
-    assert EvalWorker(is_reference=True).describe([LABEL]).endswith("no model is asked")
+    assert EvalWorker(is_reference=True).describe([LABEL]).endswith("no model is called")
     assert EvalWorker((HAND,), record=tmp_path).describe([LABEL]) == HAND
     assert EvalWorker((HAND,), answered_by=by_hand).describe([LABEL]) == f"{HAND}; answered {by_hand}"
     write_header(tmp_path / f"{LABEL}.jsonl", RecordingHeader((HAND,), by_hand))
     told = EvalWorker(replay=tmp_path).describe([LABEL])
-    assert told == f"replay of recordings; no model is asked. Recorded with {HAND}, answered {by_hand}."
+    assert told == f"replay of recordings; no model is called. Recorded with {HAND}, answered {by_hand}."
     (tmp_path / "old.jsonl").write_text("")
     assert EvalWorker(replay=tmp_path).describe(["old"]).endswith("The recording does not say how it was made.")

@@ -57,7 +57,7 @@ def test_a_task_needs_its_programs_and_a_plain_name(tmp_path: Path) -> None:
     (folder / "grade.py").unlink()
     with pytest.raises(BriefError, match=r"has no grade\.py"):
         read_task(folder)
-    with pytest.raises(BriefError, match="cannot be the name of a task"):
+    with pytest.raises(BriefError, match="not a valid task name"):
         read_task(write_task(tmp_path / "a b"))
 
 

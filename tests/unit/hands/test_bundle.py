@@ -88,14 +88,14 @@ def test_a_thing_that_is_made_is_exported() -> None:
         ("  import b from './b.js';\nexport default b;", "`import` is not understood"),
         ("const b = import('./b.js');\nexport default b;", r"`import\(` is not understood"),
         ("const b = import.meta.url;\nexport default b;", r"`import\.` is not understood"),
-        ("import b from './gone.js';\nexport default b;", "core/gone.js.*core/a.js needs it, and it is not there"),
-        ("import b from './a.js';\nexport default b;", "core/a.js.*it needs itself"),
+        ("import b from './gone.js';\nexport default b;", "core/gone.js.*core/a.js imports it, but it does not exist"),
+        ("import b from './a.js';\nexport default b;", "core/a.js.*it imports itself"),
         ("import { nothing } from './b.js';\nexport default nothing;", "core/b.js does not export nothing"),
         (
             "import { t } from './b.js';\nclass A { t() {} }\nexport default A;",
-            "`t`, which it imports, is something else",
+            "`t`, which it imports, is also defined",
         ),
-        ("const a = 1;", "it exports nothing by default"),
+        ("const a = 1;", "it has no default export"),
     ],
 )
 def test_what_is_not_understood_is_refused(text: str, why: str) -> None:

@@ -242,13 +242,13 @@ OTHERS = {
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: bytes) -> None:
     async with browser(saying(data)) as dial:
-        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not answer"):
+        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not respond"):
             await ask(dial, SOON)
 
 
 async def test_a_browser_that_accepts_and_says_nothing_is_strange() -> None:
     async with browser(silent) as dial:
-        with anyio.fail_after(SOON + 15), pytest.raises(ProtocolError, match="does not answer within"):
+        with anyio.fail_after(SOON + 15), pytest.raises(ProtocolError, match="does not respond within"):
             await ask(dial, SOON)
 
 
@@ -281,7 +281,7 @@ async def test_endless_empty_parts_of_a_message_take_no_room() -> None:
 
     async with browser(play) as dial:
         cdp = await open_cdp(dial, nothing, SOON)
-        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not answer"):
+        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not respond"):
             await cdp.call("Target.getTargets", "", SOON)
         assert len(cdp.web.part) == 0
         cdp.close()
@@ -304,7 +304,7 @@ async def test_who_does_not_read_is_given_up_and_never_sent_half_a_message_more(
 
     async with browser(play) as dial:
         cdp: Cdp = await open_cdp(dial, nothing, SOON)
-        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not answer"):
+        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not respond"):
             await cdp.call("Input.insertText", "", SOON, text="x" * (30 << 20))
         assert not cdp.web.is_open
 
@@ -423,7 +423,7 @@ async def test_a_wrong_answer_to_any_verb_is_strange(
 async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
     async with browser(answering({}, delay=0.01)) as dial:
         chrome = Chrome(dial, act_seconds=SOON)
-        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not let it be done within"):
+        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="blocked this action"):
             await chrome.press(["a"] * 200)
         chrome.drop()
 

@@ -158,6 +158,6 @@ async def test_what_a_desk_answers_is_read_strictly(done: Done) -> None:
 
 async def test_a_desks_reason_is_shown_printable_and_its_html_is_no_picture() -> None:
     seen = await page_view.show_page(Liar(answer({"error": "\x1b[2J bad"})), "/a", "pdf", 1, "It.")  # type: ignore[arg-type]
-    assert seen.text == "It. It cannot be shown: \\x1b[2J bad. Open it with a program."
+    assert seen.text == "It. It cannot be shown: \\x1b[2J bad. Open it with a program in the shell."
     seen = await page_view.show_page(Liar(answer({}, b"<html>")), "/a", "pdf", 1, "It.")  # type: ignore[arg-type]
     assert (seen.ok, seen.media) == (False, "")

@@ -52,7 +52,7 @@ def test_a_picture_that_is_empty_or_too_large_is_refused(side: int) -> None:
 
 
 def test_a_file_with_too_many_bytes_is_refused() -> None:
-    with pytest.raises(PictureError, match="at most 3,500,000"):
+    with pytest.raises(PictureError, match="the limit is 3,500,000"):
         check_picture(encode("PNG") + bytes(MAX_BYTES))
 
 

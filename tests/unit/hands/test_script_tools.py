@@ -61,7 +61,7 @@ async def test_what_cannot_be_read_fails_in_the_script(desk: Desk) -> None:
     [
         ("exact_run", {"argv": []}, "argv is empty"),
         ("exact_run", {"argv": "ls"}, "not a list of texts"),
-        ("exact_write", {"path": "a", "data": "~"}, "data is no base64"),
+        ("exact_write", {"path": "a", "data": "~"}, "data is not base64"),
         ("exact_read", {}, "path is missing"),
     ],
 )

@@ -128,7 +128,7 @@ async def test_a_desk_that_is_gone_is_an_error_and_the_use_is_written_down() -> 
     toolbox, notes = box()
     with pytest.raises(DeskGone):
         await toolbox.use("double", {"number": 0})
-    assert [(note.outcome, note.note) for note in notes] == [("failed", "it was broken off")]
+    assert [(note.outcome, note.note) for note in notes] == [("failed", "it was interrupted")]
 
 
 async def test_every_tool_is_refused_while_a_person_holds_the_wheel_and_none_is_queued() -> None:
@@ -208,7 +208,7 @@ def test_tools_are_described_as_models_are_told_of_them() -> None:
 
 
 def test_two_tools_of_one_name_cannot_be() -> None:
-    with pytest.raises(BriefError, match="one name"):
+    with pytest.raises(BriefError, match="the same name"):
         Toolbox([Doubling(), Doubling()], print, Free(), DESK)
 
 

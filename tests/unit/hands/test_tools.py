@@ -47,7 +47,7 @@ def toolbox(desk: Desk) -> Toolbox:
 def wrong_uses(tool: Tool) -> list[tuple[dict[str, object], str]]:
     """Give arguments that are wrong in one thing each, and what is said of it."""
     right = dict(tool.example)
-    uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "there is no parameter 'other'")]
+    uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "unknown parameter 'other'")]
     for parameter in tool.parameters:
         uses += [
             ({**right, parameter.name: value}, f"{parameter.name} {why}") for value, why in wrong_values(parameter)

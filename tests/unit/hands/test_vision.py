@@ -40,7 +40,7 @@ async def test_what_is_no_picture_is_not_passed_on(desk: Desk) -> None:
     look = VisionTool(desk, Seer())
     await desk.write("text", b"just text")
     seen = await look.use("look", LOOK.check({"path": "text", "question": "what?"}))
-    assert (seen.ok, seen.text) == (False, f"{desk.home}/text is no PNG, JPEG, WebP or GIF; convert it first.")
+    assert (seen.ok, seen.text) == (False, f"{desk.home}/text is not a PNG, JPEG, WebP or GIF; convert it first.")
     await desk.write("large", PICTURES["image/png"] + b"x" * MAX_PICTURE_BYTES)
     with pytest.raises(FileError, match="more than"):
         await look.use("look", LOOK.check({"path": "large", "question": "what?"}))

@@ -172,7 +172,7 @@ async def test_a_peer_that_is_gone_fails_the_calls_that_wait_and_those_that_come
 
 async def test_a_silent_peer_is_waited_for_no_longer_than_allowed(peer: tuple[socket.socket, Peer]) -> None:
     async with running(peer[0]) as client:
-        with pytest.raises(KeeperError, match="the test did not answer within 0 s"):
+        with pytest.raises(KeeperError, match="the test did not respond within 0 s"):
             await client.ask(0.05)
 
 

@@ -122,11 +122,11 @@ async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_
         ({"tools": ["look"]}, "there is no such tool. There are: file_create, "),
         ({"tools": ["screen_click"]}, "'screen_click' cannot be used"),
         ({"makes": ["c.csv"]}, "No step makes the deliverable 'a.csv'"),
-        ({"makes": ["/etc/passwd"]}, "is no path below the home folder"),
+        ({"makes": ["/etc/passwd"]}, "is not a path in the home folder"),
         ({"steps": "[]"}, "No step makes the deliverable 'b.csv'"),
         ({"steps": '[{"name": "one", "intent": "x"}]'}, "the plan has a step 'one' already"),
         ({"steps": '[{"name": "new"}]'}, "steps[0].intent cannot be read"),
-        ({}, "nothing is asked for; name hosts, grants, tools, check, makes or steps"),
+        ({}, "the amendment is empty; name hosts, grants, tools, check, makes or steps"),
     ],
 )
 async def test_an_amendment_is_audited_like_a_plan(

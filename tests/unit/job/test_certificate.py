@@ -76,7 +76,7 @@ def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
 
 
 def test_more_than_a_certificate_holds_is_not_said(tmp_path: Path) -> None:
-    with pytest.raises(BriefError, match="more than a certificate holds"):
+    with pytest.raises(BriefError, match="too large for a certificate"):
         claim_of(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
 
 
@@ -148,7 +148,7 @@ def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_ve
     words = "\n".join(page(told, NAME, "ab", "as --signer says"))
     assert f"made by      {name}, asked at {place}, a model; replies came from {name}, openai:gpt-5.4" in words
     told["brain"]["name"] = name
-    assert f"; {name}, asked at {place}, not at its vendor's address" in "\n".join(page(told, NAME, "ab", "x"))
+    assert f"; {name}, asked at {place}, not at the vendor's own address" in "\n".join(page(told, NAME, "ab", "x"))
 
 
 def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
         told, _ = read(certify(journal, claim()))
         assert told["journal"]["job"]["seq"] == len(BEGUN) + 1
         journal.add(JOB, "owner", replace(passed(), outcome="failed"))
-        with pytest.raises(BriefError, match="does not have"):
+        with pytest.raises(BriefError, match="does not show"):
             certify(journal, claim())
 
 
 def test_what_would_be_too_large_is_not_signed(tmp_path: Path) -> None:
     large = {**claim()["checks"][0], "values": {"x": "x" * (1 << 20)}}
     with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
-        with pytest.raises(BriefError, match="over 1048576 bytes"):
+        with pytest.raises(BriefError, match="more than 1048576 bytes"):
             certify(journal, claim(checks=[large]))
         assert journal.waiting == 0
 
@@ -179,7 +179,7 @@ def test_a_certificate_names_the_wall_that_was_proven(tmp_path: Path) -> None:
         "version": "crun 1.14.1", "wall": "container",
     }  # fmt: skip
     words = " ".join("\n".join(page(told, NAME, "ab", "as --signer says")).split())
-    assert "wall container (crun 1.14.1; the host's kernel), as proven" in words
+    assert "wall container (crun 1.14.1; the host's kernel), as verified" in words
 
 
 def test_what_the_keeper_tells_keys_counts_before_the_journal_has_it(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_neither_format_has_the_fields_of_the_other() -> None:
         told, _ = read(golden.read_bytes())
         body = encode_canonical({**told, "format": other})
         signature = SIGNER.sign(DOMAIN + body).hex().encode()
-        with pytest.raises(BriefError, match="a field is missing, too much"):
+        with pytest.raises(BriefError, match="a field is missing, unknown"):
             read(body[:-1] + b',"signature":"' + signature + b'"}\n')
 
 
@@ -282,11 +282,11 @@ def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
     said = list(short(told, "other.xlsx", "ab", "as --signer says"))
     assert [line[15:] for line in said if line.startswith("  NOT CHECKED")] == [
         *unseen,
-        "anything that is not listed as looked for",
+        "anything not listed under looked for",
     ]
     assert "much of it; much of it" in said[4]
     assert said[6].endswith(" …: see --all")
-    assert "it was certified as Stock.xlsx, and is called other.xlsx here" in said[1]
+    assert "it was certified under the name Stock.xlsx; this file is called other.xlsx" in said[1]
     assert "a SCRIPT" in said[3]
     assert all(line.startswith("  ") and len(line) < 130 and "\n" not in line for line in said)
     assert len(said) == 70

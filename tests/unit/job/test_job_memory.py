@@ -258,7 +258,7 @@ async def test_what_is_too_long_too_large_or_too_much_is_refused_and_said(tmp_pa
 
     receipt, _, events = await carry_out(tmp_path, overdo)
     assert (receipt.outcome, receipt.why) == ("done", "")
-    assert all(each.startswith("Not kept for later jobs: ") and each.isprintable() for each in told)
+    assert all(each.startswith("Not stored for later jobs: ") and each.isprintable() for each in told)
     assert len(of_kind(events, MemoryKept)) == MAX_FACTS
 
 

@@ -60,7 +60,7 @@ async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
     assert held == (
         "host a.wide.test",
         "host erp.test",
-        "host inner.test leads to 127.0.0.1:8443",
+        "host inner.test maps to 127.0.0.1:8443",
         "input in, 2 files, 15 bytes",
         "input in/a.txt, 1 file, 10 bytes",
         "secret erp for erp.test",
@@ -71,7 +71,7 @@ async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
         "host gone.test: it has no address: Name or service not known",
         "input absent: absent cannot be read: No such file or directory",
         "secret gold for erp.test: there is no secret gold",
-        "tool fly: this desk has none of that name",
+        "tool fly: this desk has no such tool",
     )
 
 
@@ -81,7 +81,7 @@ async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Brief) ->
     held, failed = await preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
     assert time.monotonic() - began < 1.8
     assert held == ("host erp.test",)
-    assert failed == ("host slow.test: no answer within 0.2 s",)
+    assert failed == ("host slow.test: no reply within 0.2 s",)
 
 
 async def test_keys_that_cannot_be_asked_are_a_finding(job: Brief) -> None:

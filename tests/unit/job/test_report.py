@@ -70,11 +70,11 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
         "at the door: POSTplain erp.testplain/orders plain ✓ approved uid 0 plain",
         "Step read ✕ failed, rolled back",
         "Act 1 failed: shell python3 parse.py plain Traceback: line 42 plain",
-        "It went on with act 2: browser_screenshot",
+        "It continued with act 2: browser_screenshot",
         "Why it failed it gave up plain: ValueError plain",
         "Step read , attempt 2 ✓ done",
         "Report plain.xlsx failed its check and went back to step write",
-        "What is wrong Sheet1!C42 plain: expected 1,204.00 plain, found 1,240.00 plain",
+        "Faults Sheet1!C42 plain: expected 1,204.00 plain, found 1,240.00 plain",
         "unknown",
         "~$0.0123",
         "erp.testplain 1 1 GET 1.2 KiB 46.9 KiB erp-token in header plain",
@@ -90,9 +90,9 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
 
 def test_who_decided_is_said_plainly() -> None:
     for name in ("written script 1a2b", "recorded script 1a2b"):
-        assert "came from a written script, not from a model" in brain(name).html
-    assert "written adversary, not from a model" in brain("adversary hijacked").html
-    assert "no model was asked" in brain("replay of job x").html
+        assert "came from a script, not from a model" in brain(name).html
+    assert "scripted adversary, not from a model" in brain("adversary hijacked").html
+    assert "no model was called" in brain("replay of job x").html
     assert "written" not in brain("anthropic:claude").html
     assert "not recorded" in brain("").html
 
@@ -123,7 +123,7 @@ def heading(ledger: Ledger) -> str:
 def test_a_report_begins_with_what_was_found_and_then_names_the_task(ledger: Ledger) -> None:
     finished(ledger, "3 of 500 invoices differ,\nby 32,624.36 EUR")
     assert heading(ledger) == "3 of 500 invoices differ, by 32,624.36 EUR"
-    assert "This is how the worker sums it up. The task: Find what differs" in told(ledger)
+    assert "The worker's summary. The task: Find what differs" in told(ledger)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_a_job_that_stopped_says_how_it_goes_on(ledger: Ledger) -> None:
     paused_job(ledger, JOB, "its acts were used up")
     text = told(ledger)
     assert "• paused It stopped after" in text
-    assert f"its acts were used up . It can go on: hotdesk resume {JOB}" in text
-    assert "Nothing was made that could be checked." in text
-    assert "No receipt was written" in text
+    assert f"its acts were used up . Resume it with hotdesk resume {JOB}" in text
+    assert "The job delivered no file." in text
+    assert "The receipt was not recorded" in text
 
 
 @pytest.mark.parametrize(
     ("outcome", "sentence"),
-    [("done", "Nothing was kept."), ("broken", "hotdesk itself failed: why"), ("interrupted", "It was interrupted")],
+    [("done", "No file was stored."), ("broken", "hotdesk itself failed: why"), ("interrupted", "It was interrupted")],
 )
 def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence: str) -> None:
     ledger.begin()
@@ -178,11 +178,11 @@ def test_papers_that_were_destroyed_are_said_to_be(ledger: Ledger) -> None:
     for file in (ledger.jobs / JOB).iterdir():
         if file.name == "key":
             file.unlink()
-    assert "papers could not be read: what they said is missing here" in told(ledger)
+    assert "papers could not be read; their content is missing here" in told(ledger)
     ledger.note(Forgotten(JOB, "uid 0", "retention"))
     text = told(ledger)
-    assert "The job's papers were destroyed by uid 0" in text
-    assert "The whole verdict is gone with the job's papers" in text
+    assert "The job's papers were deleted by uid 0" in text
+    assert "The full verdict was deleted with the job's papers" in text
     assert "Report plain.xlsx" in text
 
 
@@ -337,7 +337,7 @@ def test_a_program_that_failed_says_its_last_words() -> None:
 def test_text_is_escaped_cut_and_laid_out_by_line() -> None:
     assert tag("p", "<b>", class_='"').html == '<p class="&quot;">&lt;b&gt;</p>'
     assert block("a\n\u202eb").html == '<div class="words"><bdi>a</bdi><br><bdi>\\u202eb</bdi></div>'
-    assert cut("abcdef", 3) == "abc… (3 characters more)"
+    assert cut("abcdef", 3) == "abc… (3 more characters)"
 
 
 @pytest.mark.parametrize(
@@ -390,5 +390,5 @@ def test_a_report_takes_no_results_name() -> None:
 def test_a_job_that_still_runs_says_so(ledger: Ledger) -> None:
     ledger.begin()
     report = gather(ledger.path, ledger.jobs, JOB)
-    assert "It is still being worked at" in text_of(page(replace(report, state=("running", ""))))
+    assert "The job is still running" in text_of(page(replace(report, state=("running", ""))))
     assert "hotdesk approve 1a2b" in text_of(page(replace(report, state=("waiting", "1a2b"))))

@@ -73,7 +73,7 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     assert told[0] == ""
     assert told[-1].splitlines() == [
         "list.csv failed its checks: correct exactly what is listed here, then finish again.",
-        "- expected 2 rows, found 1. Write one line for each row, and no other.",
+        "- expected 2 rows, found 1. Write one line for each row, and no other lines.",
     ]
     (sent,) = [event for event in events if isinstance(event, SentBack)]
     assert (sent.step, sent.path) == ("count", "list.csv")
@@ -104,7 +104,7 @@ async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_pat
 
     receipt, events, drive = await carried_out(tmp_path, note, count)
     assert receipt.outcome == "failed"
-    assert ("the same file was made again" in receipt.why) != anew
+    assert ("the same file was delivered again" in receipt.why) != anew
     assert "list.csv failed its checks: " in receipt.why
     assert len(taken(events)) == 1 + 1 + (ROUNDS if anew else 1)
     assert drive.ls(f"{receipt.job}/", who=me()) == []

@@ -71,7 +71,7 @@ async def test_a_module_that_the_worker_brings_passes_no_check(place: str, desk:
 
 async def test_a_check_is_tried_before_anybody_works_towards_it(desk: Desk) -> None:
     assert "Python has no module named nosuchmodule." in await probe_check(desk, IMPORTS)
-    assert "there is no program `no-such-program`" in await probe_check(desk, "no-such-program a.csv")
+    assert "the program `no-such-program` does not exist" in await probe_check(desk, "no-such-program a.csv")
     assert "syntax error" in await probe_check(desk, "if true; then")
     for right in ("test -s a.csv", "[ -s a.csv ]", "X=1 python3 -c 'import csv, json as j'", "./made.sh", "cd a && b"):
         assert await probe_check(desk, right) == ""

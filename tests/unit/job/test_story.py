@@ -71,7 +71,7 @@ def test_a_story_is_read_on_and_says_what_changed(ledger: Ledger) -> None:
     told.read_on(ledger.path)
     assert (act.output, act.outcome) == ("built in 3 s", "done")
     assert before < act.changed < attempt.changed <= told.last
-    assert [getattr(each, "title", "") for each in told.story.timeline] == ["", "A person took the wheel"]
+    assert [getattr(each, "title", "") for each in told.story.timeline] == ["", "A person took control"]
 
 
 def test_a_story_and_a_report_tell_the_same(ledger: Ledger) -> None:

@@ -50,7 +50,9 @@ def test_the_signs_of_the_listed_rules_are_explained_and_no_others() -> None:
     assert signs("GET https://erp.example.test/*") == "`*` stands for anything but `/`, `**` for anything."
     for rule in ("GET https://erp.example.test/login?", "GET https://erp.example.test/login? up=4K"):
         assert signs(rule) == "`?` with nothing after it means that no query may be sent."
-    assert signs("GET https://erp.example.test/list?page=1") == "after `?` stand the only parameters that may be sent."
+    assert (
+        signs("GET https://erp.example.test/list?page=1") == "`?` is followed by the only parameters that may be sent."
+    )
 
 
 def test_many_rules_are_counted() -> None:

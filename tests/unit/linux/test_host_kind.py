@@ -31,12 +31,12 @@ LIMA = replace(
 @pytest.mark.parametrize(
     ("facts", "kind", "text"),
     [
-        (BARE, "bare", "a machine of its own"),
+        (BARE, "bare", "a physical machine"),
         (QEMU, "vm", "a virtual machine (QEMU)"),
         (replace(BARE, has_hypervisor=True), "vm", "a virtual machine (unknown hypervisor)"),
-        (replace(BARE, firmware="Amazon EC2 c7g.metal"), "bare", "a machine of its own"),
+        (replace(BARE, firmware="Amazon EC2 c7g.metal"), "bare", "a physical machine"),
         (replace(BARE, firmware="Amazon EC2 c7g.large", has_hypervisor=True), "vm", "a virtual machine (Amazon EC2)"),
-        (replace(BARE, firmware="Dell Inc. PowerEdge R640"), "bare", "a machine of its own"),
+        (replace(BARE, firmware="Dell Inc. PowerEdge R640"), "bare", "a physical machine"),
         (PODMAN, "podman", "a Podman container (restricted)"),
         (
             replace(PODMAN, firmware="QEMU", has_hypervisor=True),

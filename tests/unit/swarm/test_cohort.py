@@ -69,7 +69,7 @@ async def test_one_answer_holds_for_all_and_for_nothing_else() -> None:
             cohorts.tasks = tasks
             cohorts.hear(ask("c-late"))
     assert len(cards) == 2
-    assert "6 ask so far" in cards[0].facts["items"]
+    assert "6 so far" in cards[0].facts["items"]
     assert doors.answers.pop("q-c-9") == (False, "digest of c-9")
     assert doors.answers == {
         f"q-{item}": (True, f"digest of {item}") for item in ("c-0", "c-1", "c-2", "c-3", "c-4", "c-late")

@@ -35,5 +35,5 @@ def test_steps_and_deliverables_have_it_too() -> None:
 
 def test_a_host_is_never_an_items_name() -> None:
     rule = replace(parse_rule("GET https://erp.example.test/"), host="{item}.example.test")
-    with pytest.raises(BriefError, match="cannot stand in a host"):
+    with pytest.raises(BriefError, match="cannot be part of a host"):
         require_fillable(replace(BRIEF, scope=Scope((rule,))))

@@ -75,7 +75,7 @@ async def test_an_item_that_breaks_its_clean_desk_fails_alone(tmp_path: Path) ->
         batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
         await verifier.look_at(batch, stack)
         assert [each.candidates[0].passed for each in batch] == [True, False, True]
-        assert batch[1].candidates[0].lacks == "the clean desk that looked at it broke"
+        assert batch[1].candidates[0].lacks == "the clean desk that checked it failed"
 
 
 async def test_no_clean_desk_is_for_more_items_than_it_may_be(tmp_path: Path) -> None:

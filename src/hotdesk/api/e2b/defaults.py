@@ -37,6 +37,6 @@ def defaults_of(serving: Serving) -> Defaults:
     """Work out what a server's sandboxes get."""
     ready = {(image_of(name), wall_of(name)): count for name, count in serving.ready.items()}
     for reason in package_rules()[1] if serving.egress == "packages" else ():
-        LOG.write("start", f"sandboxes reach no packages of {reason}")
+        LOG.write("start", f"sandboxes cannot reach the package index of {reason}")
     env = {} if serving.egress == "deny" else preset_environment(PRESETS)
     return Defaults(scope_for(serving), env, ready)

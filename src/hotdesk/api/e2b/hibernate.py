@@ -250,7 +250,7 @@ class SavedSandboxes:
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
-        say(f"leaving {len(here)} sandboxes; asked to stop again, they burn")
+        say(f"hibernating {len(here)} sandboxes; a second stop signal burns them instead")
         for sandbox in here:
             self.stop(sandbox)
         saved: list[Sandbox] = []
@@ -260,8 +260,8 @@ class SavedSandboxes:
                 for _, group in groupby(sorted(here, key=name_of), name_of):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
-            say(f"{burning} sandboxes are not left: they burn")
-        say(f"left {len(saved)} sandboxes")
+            say(f"{burning} sandboxes cannot hibernate and are burnt")
+        say(f"{len(saved)} sandboxes hibernate")
 
     async def burn_paused(self) -> None:
         """Burn what this server hibernated, where nothing is to be left: the rest burns with its keepers."""
@@ -355,7 +355,7 @@ def read(place: Path) -> Iterator[SavedSandbox]:
                 continue
         except (HotdeskError, ValidationError):
             pass
-        log(HostError(f"{place / name} is no record of a sandbox, or a damaged one; it is removed"))
+        log(HostError(f"{place / name} is not a sandbox record, or is damaged; it was removed"))
         with suppress(HotdeskError):
             private_files.remove(place, name)
 

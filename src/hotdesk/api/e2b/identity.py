@@ -40,7 +40,7 @@ async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[
     tenant = path[0] if path else ""
     keys.look()
     if tenant not in {key.tenant for key in keys.by_id.values()}:
-        raise E2bError(404, "there is no such issuer here")
+        raise E2bError(404, "unknown issuer")
     issuer = find_issuer(serving, tenant)
     match path[1:]:
         case [".well-known", "openid-configuration"]:
@@ -55,4 +55,4 @@ async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[
         case ["jwks.json"]:
             folder = for_tenant(settings, tenant).lib / "keys"
             return answer(await anyio.to_thread.run_sync(read_key_set, folder), headers=_CACHE)
-    raise E2bError(404, "there is no such thing here")
+    raise E2bError(404, "this path does not exist")

@@ -89,5 +89,5 @@ def second(query: Mapping[str, str], name: str, default: int) -> int:
     """Read a moment in seconds."""
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdecimal() or len(text) > 13:
-        raise E2bError(400, f"{name} takes seconds since 1970")
+        raise E2bError(400, f"{name} must be a Unix time in seconds")
     return int(text)

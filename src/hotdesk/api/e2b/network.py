@@ -70,16 +70,16 @@ def scope_for(
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(_network_of(each) is None for each in allowed):
-        raise E2bError(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
+        raise E2bError(400, "allowOut with domains needs 0.0.0.0/0 in denyOut, which denies everything else")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
-        raise E2bError(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
+        raise E2bError(400, "this server does not allow the whole internet; name the hosts in allowOut")
     try:
         rules = (NOWHERE, *allowing(allowed), *_denying(denied, allowed))
         attached = attach(config.rules or {}, tokens)
         proxy, password = build_proxy(config.egressProxy) if config.egressProxy is not None else (None, {})
     except BriefError as e:
-        raise E2bError(400, f"this network cannot be had: {e}") from None
+        raise E2bError(400, f"these network settings are not possible: {e}") from None
     if not shut and serving.egress == "packages":
         rules = (*rules, *package_rules()[0])
     opened = whole or (not shut and serving.egress == "open")
@@ -137,7 +137,7 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"][:2])
-        raise E2bError(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
+        raise E2bError(400, f"invalid network settings at {place[:100]!r}: {first['msg']}") from None
 
 
 def list_secrets(network: Mapping[str, object]) -> set[str]:
@@ -182,7 +182,7 @@ def check_public(entry: str) -> str:
         return entry
     near = [special for special, _ in SPECIAL if special.version == found.version and special.overlaps(found)]
     if near or any(address in found for address in METADATA if address.version == found.version):
-        raise BriefError(f"{found} is not of the internet; only this server's operator lets desks go there")
+        raise BriefError(f"{found} is not a public internet address; only this server's operator can allow it")
     return str(found)
 
 
@@ -194,7 +194,7 @@ def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
         if each in EVERYTHING:
             continue
         if (found := _network_of(each)) is None:
-            raise BriefError(f"denyOut takes addresses and networks, and {each[:80]!r} is none")
+            raise BriefError(f"denyOut takes IP addresses and networks; {each[:80]!r} is neither")
         if not any(covers(wide, found) for wide in wins):
             rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in split_network(found)]
     return rules

@@ -56,12 +56,12 @@ def refusal_of(error: Exception) -> E2bError:
         case BriefError():
             return E2bError(400, printable(str(error)[:500]))
         case DeskGone():
-            return E2bError(404, "the sandbox ended meanwhile; make another")
+            return E2bError(404, "the sandbox ended in the meantime; create another one")
         case ClientDisconnect():
-            return E2bError(400, "the caller hung up before the request was read")
+            return E2bError(400, "the client disconnected before the request was read")
     log(error)
     if isinstance(error, WallError):
-        return E2bError(503, f"no sandbox can be opened for this key: {printable(str(error)[:500])}")
+        return E2bError(503, f"the sandbox could not be created for this key: {printable(str(error)[:500])}")
     if isinstance(error, HostError):
         return E2bError(503, "this server has no capacity for that now; try later, or ask its operator")
     kind = error.code if isinstance(error, HotdeskError) else "internal"

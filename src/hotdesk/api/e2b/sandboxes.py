@@ -302,7 +302,7 @@ class Sandboxes:
                 raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await _is_healthy(sandbox):
                 raise E2bError(
-                    500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
+                    500, "the sandbox does not respond", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
             ends, mode = sandbox.ends, sandbox.pause_mode
             sandbox.state, sandbox.ends = "paused", time.time()

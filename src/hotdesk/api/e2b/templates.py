@@ -44,7 +44,7 @@ def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
     """Give the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
     wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
     if wall and wall not in NAMES[1:]:
-        raise E2bError(400, f"there is no wall '{printable(wall[:64])}'; there are {', '.join(NAMES[1:])}")
+        raise E2bError(400, f"unknown wall '{printable(wall[:64])}'; the walls are {', '.join(NAMES[1:])}")
     return wall
 
 
@@ -69,7 +69,7 @@ async def start(desk: Desk, image: str) -> None:
         if image == _INTERPRETER:
             raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines() or [f"status {done.exit_code}"]
-        raise E2bError(500, f"what this template starts did not become ready: {printable(lines[-1][:300])}")
+        raise E2bError(500, f"the start command of this template did not become ready: {printable(lines[-1][:300])}")
 
 
 async def _introduce(desk: Desk) -> bool:

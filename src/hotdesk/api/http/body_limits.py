@@ -1,4 +1,4 @@
-"""Bodies that are read whole before anybody answers: small, soon there, and smaller still from whom nobody knows."""
+"""Read request bodies completely before a handler runs: limited in size and time, stricter without a valid key."""
 
 from __future__ import annotations
 
@@ -44,18 +44,22 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise BodyError(400, "request.left", "the caller hung up before the body was read")
+                raise BodyError(400, "request.left", "the client disconnected before the body was read")
             data += message.get("body", b"")
             if len(data) > most:
                 raise _too_large(most)
             if not message.get("more_body"):
                 return again({**message, "body": bytes(data)}, receive)
-    raise BodyError(408, "request.slow", f"the body was not there within {TIMEOUT_S:g} s; send it again, and faster")
+    raise BodyError(408, "request.slow", f"the body was not received within {TIMEOUT_S:g} s; send it again")
 
 
 def _too_large(most: int) -> BodyError:
     """Say that a body is too large."""
-    return BodyError(413, "request.too-large", f"the body has more than {most >> 10} KiB; send less, with a known key")
+    return BodyError(
+        413,
+        "request.too-large",
+        f"the body has more than {most >> 10} KiB, the limit without a valid key; send a key or less data",
+    )
 
 
 def again(first: Message, receive: Receive) -> Receive:

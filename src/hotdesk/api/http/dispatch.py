@@ -77,7 +77,9 @@ class Front:
             await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
-            await build_refusal(scope, 421, "request.host", "this server has another name")(scope, receive, send)
+            await build_refusal(scope, 421, "request.host", "this server does not serve that host name")(
+                scope, receive, send
+            )
             return
         if origin := cors.find_origin(headers, self.serving.origins):
             is_open = self.is_for_scripts(scope, part)
@@ -154,14 +156,14 @@ def odd(scope: Scope, headers: Headers) -> str | None:
     aimed = "aim" in scope
     for name in FRAMING if aimed else (*FRAMING, *SHOWN):
         if len(headers.getlist(name)) > 1:
-            return f"the header {name} is there more than once"
+            return f"the header {name} is present more than once"
     if aimed:
         return None
     if b"%" in (scope.get("raw_path") or b"/").split(b"/", 2)[1]:
-        return "a path's first part says who answers: it has nothing encoded in it"
+        return "the first part of a path must not be percent-encoded"
     segments = scope["path"].split("/")
     if DOTTED & set(segments) or "\\" in scope["path"] or not scope["path"].isprintable():
-        return "a path has no `.` or `..`, no backslash and nothing invisible in it"
+        return "a path must not contain `.` or `..` parts, backslashes or invisible characters"
     return None
 
 

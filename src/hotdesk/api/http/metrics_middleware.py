@@ -1,4 +1,4 @@
-"""Every request counted by who answers it and by its route: what stands in a number is ours, never a caller's."""
+"""Count requests by part and route. Labels are a closed set, never text of a caller."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to count anew; a target is a path, so that there is one host, the header's."""
         if not self.url.startswith(b"/"):
-            raise ValueError("a request's target is a path")  # answered with 400
+            raise ValueError("the request target must be a path")  # answered with 400
         self.size = 0
         self.unread = True
         super().on_headers_complete()

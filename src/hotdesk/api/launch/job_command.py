@@ -65,7 +65,7 @@ def command(
     """
     allowed = {"requester", "approve", "wall", *NUMBERS} | _OWN_OPTIONS[act]
     if unknown := sorted(set(options) - allowed):
-        raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
+        raise BriefError(f"unknown job option {unknown[0][:40]!r}")
     limits = [word for name in ("approve", "wall", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
@@ -92,7 +92,7 @@ def errand(message: Mapping[str, object]) -> list[str]:
             return ["image", "rm", "--yes", name]
         case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "import", "/dev/stdin", "--name", name]
-    raise BriefError("the starter does no such thing, or not for such a name")
+    raise BriefError("the launcher does not accept this request, or not with this name")
 
 
 def limit(name: str, value: object) -> list[str]:
@@ -130,10 +130,10 @@ def choose_quarantine(value: object) -> list[str]:
 def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     """Write which models are used."""
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
-        raise BriefError(f"{name} takes up to {_MAX_MODELS} names")
+        raise BriefError(f"{name} has at most {_MAX_MODELS} names")
     for each in value:
         if not isinstance(each, str):
-            raise BriefError(f"{name} takes names like anthropic:MODEL")
+            raise BriefError(f"{name} must be names such as anthropic:MODEL")
         if why := refusal(each, listed):
             raise BriefError(why)
     flag = "--model" if name == "models" else "--planner"
@@ -145,7 +145,7 @@ def build_script_args(template: object, templates: tuple[Path, ...]) -> list[str
     if template is None:
         return []
     if not isinstance(template, str) or not NAME_SHAPE.fullmatch(template):
-        raise BriefError("that is not a template's name")
+        raise BriefError("invalid template name")
     for folder in templates:
         if (script := folder / template / SCRIPT).is_file():
             return ["--script", str(script)]
@@ -156,13 +156,13 @@ def requester(options: Mapping[str, object]) -> str:
     """Give who asked for a job."""
     name = options.get("requester", "")
     if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):
-        raise BriefError("the requester is a key's name")
+        raise BriefError("the requester must be the name of a key")
     return name
 
 
 @contextmanager
 def outputs(folder: Path) -> Iterator[tuple[int, int]]:
-    """Open what a job's output goes to; a link, or what is no plain file, is refused."""
+    """Open what a job's output goes to; a link, or what is not a regular file, is refused."""
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as e:
@@ -173,7 +173,7 @@ def outputs(folder: Path) -> Iterator[tuple[int, int]]:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fds.append(os.open(name, flags, 0o600, dir_fd=place))
             if not stat.S_ISREG(os.fstat(fds[-1]).st_mode):
-                raise BriefError(f"{name} of job {folder.name} is no plain file")
+                raise BriefError(f"{name} of job {folder.name} is not a regular file")
         yield fds[0], fds[1]
     finally:
         for fd in (place, *fds):

@@ -128,7 +128,7 @@ class Starting:
         except HotdeskError as e:
             self.reply(number, e)
         except OSError as e:
-            self.reply(number, HostError(f"it could not be started: {e.strerror}"))
+            self.reply(number, HostError(f"the process could not be started: {e.strerror}"))
         else:
             if message.get("verb") not in _ERRANDS:  # the end of an errand is its answer
                 self.reply(number, pid)
@@ -156,7 +156,7 @@ class Starting:
                 return self.signal(tenant, job, number)
             case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in _ERRANDS:
                 return self.run_errand(tenant, number, message, fds)
-        raise BriefError("the starter knows no such request")
+        raise BriefError("unknown request to the launcher")
 
     def start_keeper(self, tenant: str, fd: int) -> int:
         """Start a keeper for a tenant, with the server at the other end of a line it made."""
@@ -171,7 +171,7 @@ class Starting:
     def start_job(self, act: str, tenant: str, job: str, options: Mapping[str, object], fds: list[int]) -> int:
         """Start a job of a tenant, or go on with one; it reads a model's key where one came with the request."""
         if (tenant, job) in self.jobs:
-            raise BriefError(f"job {job[:40]} runs already")
+            raise BriefError(f"job {job[:40]} is already running")
         settings = for_tenant(self.settings, tenant)
         folder = job_command.folder_of(settings, job)
         argv = job_command.command(act, folder, job, options, self.templates, self.models)
@@ -186,7 +186,7 @@ class Starting:
         argv = job_command.errand(message)
         for_tenant(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
-            raise BriefError(f"{MAX_ERRANDS} errands are under way; wait until some are over")
+            raise BriefError(f"{MAX_ERRANDS} short tasks are running, which is the limit; wait until some end")
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         with open(os.devnull, "rb") as nothing:
             pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), output, output)
@@ -197,9 +197,9 @@ class Starting:
         """Ask a job to stop; a second time burns its desks."""
         pid = self.jobs.get((tenant, job))
         if pid is None:
-            raise BriefError(f"job {job[:40]} does not run")
+            raise BriefError(f"job {job[:40]} is not running")
         if number not in SIGNALS:
-            raise BriefError("a job is asked to stop by SIGINT or SIGTERM, and by nothing else")
+            raise BriefError("a job can only be stopped with SIGINT or SIGTERM")
         os.kill(pid, number)  # not reaped yet, so nobody else's
         return pid
 
@@ -225,7 +225,7 @@ class Starting:
         number, output = self.errands.pop(pid)
         words = os.pread(output, MAX_OUTPUT_BYTES, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
         os.close(output)
-        self.reply(number, BriefError(words or f"it ended with {code}") if code else pid)
+        self.reply(number, BriefError(words or f"the process ended with exit status {code}") if code else pid)
 
     def tell(self, message: Mapping[str, object]) -> None:
         """Say something to the server; one that is gone needs none."""

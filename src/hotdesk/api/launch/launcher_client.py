@@ -36,8 +36,8 @@ Take = Callable[[], QuotaShare]
 class LauncherClient(PacketCalls):
     """Has keepers and jobs started, and knows which jobs run."""
 
-    peer = "the starter of this server"
-    gone = "the starter of this server does not answer; restart the server"
+    peer = "this server's launcher process"
+    gone = "this server's launcher process does not respond; restart the server"
 
     def __init__(self, sock: socket.socket, pid: int) -> None:
         super().__init__(sock, pid)
@@ -81,7 +81,7 @@ class LauncherClient(PacketCalls):
     ) -> int:
         """Start a job's process, however impatient the asker: what was started is known to run."""
         if self.is_running(tenant, job):
-            raise BriefError(f"job {job[:40]} runs already")
+            raise BriefError(f"job {job[:40]} is already running")
         if take is not None:
             self.counted[tenant, job] = take()
         self.running.add((tenant, job))

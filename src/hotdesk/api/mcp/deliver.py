@@ -1,4 +1,4 @@
-"""`deliver`: a file of the desk, looked at where nothing else is, and kept in the drive."""
+"""The tool `deliver`: check a file of the desk in a clean desk, and store it in the drive."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _CHECK_TIMEOUT_S = 600.0
 """Seconds a desk for looking may last."""
 DELIVER = Tool(
     "deliver",
-    "Hand a finished file over to the people this work is for. It is looked at in a clean desk (does it open, does it "
-    "do something beside being read) and kept in the drive, where it outlives this desk. Says under which name, its "
-    "SHA-256, and what was checked; a file that fails is not kept, and what is wrong with it is told.",
+    "Deliver a finished file to the people this work is for. It is opened and checked in a separate clean desk (does "
+    "it open, does it have active content) and stored in the drive, where it outlives this desk. Returns its name, its "
+    "SHA-256 and what was checked. A file that fails a check is not stored; the result lists its faults.",
     (
-        Parameter("path", "text", "the file in the desk; from the home folder", required=True, longest=4096),
-        Parameter("name", "text", "what to call it; the file's own name unless told", longest=200),
+        Parameter("path", "text", "the file in the desk, relative to the home folder", required=True, longest=4096),
+        Parameter("name", "text", "the name in the drive; default: the file's own name", longest=200),
     ),
     {"path": "report.xlsx"},
 )
@@ -65,10 +65,12 @@ class Delivering:
         if not all(each.passed for each in verdicts):
             failing = [each for each in verdicts if not each.passed]
             faults = "\n".join(f"{each.check}: {line}" for each in failing for line in each.findings)
-            failed = "It was not kept: it failed its checks. Correct what is listed here and deliver it again."
+            failed = (
+                "The file was not stored because it failed its checks. Correct the faults below and deliver it again."
+            )
             return ToolAnswer(failed, Observation(faults, ok=False), ok=False)
         version = await self.keep(name, data, tuple(each.check for each in verdicts))
-        lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
+        lines = [f"Stored as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
         lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in verdicts]
         lines += [f"Not checked by {each}." for each in skipped]
         return ToolAnswer("\n".join(lines))
@@ -118,7 +120,7 @@ class Delivering:
         try:
             return await anyio.to_thread.run_sync(partial(drive.keep, name, data, owner=self.owner, intent=intent))
         except OSError as e:
-            raise HostError(f"the drive cannot be written: {e.strerror}") from e
+            raise HostError(f"cannot write to the drive: {e.strerror}") from e
 
 
 def _item_of(name: str) -> Deliverable:

@@ -34,7 +34,7 @@ MAX_SESSIONS_PER_TENANT = 32
 """Sessions of one tenant at once, whatever keys it makes."""
 MAX_SESSIONS_PER_KEY = 16
 """Sessions of one key at once."""
-_WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
+_WHOSE = "unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Mcp:
             return
         live = self.live.get(number)
         if live is None or live.key != caller.key:
-            await fault(404, "there is no such session, or no longer; begin another")(scope, receive, send)
+            await fault(404, "this session does not exist or has ended; start a new one")(scope, receive, send)
             return
         await self.go_on(live, request, receive, send)
 
@@ -117,7 +117,7 @@ class Mcp:
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
         if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
-            await fault(429, "too many sessions are open; end one, or wait until one is over")(scope, receive, send)
+            await fault(429, "too many sessions are open; end one, or wait until one ends")(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
         live = LiveSession(transport, caller.key, caller.tenant)
@@ -132,7 +132,7 @@ class Mcp:
             await self.tasks.start(self.run, live, caller)
             await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
-            await fault(503, f"no session can begin: {printable(str(e))}")(scope, receive, send)
+            await fault(503, f"the session could not be started: {printable(str(e))}")(scope, receive, send)
         finally:
             if status >= 400:
                 with anyio.CancelScope(shield=True):
@@ -169,11 +169,13 @@ def refusal(request: Request, caller: Caller | None) -> Response | None:
     if caller is None:
         return fault(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
-        return fault(403, "this key is not for desks; `hotdesk key new` makes one that is")
+        return fault(403, "this key has no right to desks; create one with `hotdesk key new --power desks`")
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
-        why = "a desk belongs to a session, and this version has none over HTTP; begin with `initialize`"
+        why = (
+            "a desk belongs to a session, and this protocol version has no sessions over HTTP; start with `initialize`"
+        )
         return error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 

@@ -1,4 +1,4 @@
-"""What a session's desk may be, and reach: the operator's word, never a client's."""
+"""Limits of a session's desk: set by the operator, never by a client."""
 
 from __future__ import annotations
 

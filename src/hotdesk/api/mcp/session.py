@@ -27,8 +27,8 @@ GONE = (
 )
 
 _UNDELIVERED = (
-    "nothing was delivered: this desk is another process's, and so is the drive. Use `/mcp` of that server with a key, "
-    "or have a person copy the file out: `hotdesk cp`."
+    "nothing was delivered: another process owns this desk and its drive. Use `/mcp` of that server with a key, "
+    "or ask a person to copy the file out with `hotdesk cp`."
 )
 
 
@@ -89,7 +89,7 @@ class McpSession:
                 await self.forget(desk)
                 return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
-                return ToolAnswer("it could not be done:", Observation(printable(str(e)), ok=False), ok=False)
+                return ToolAnswer("the tool call failed:", Observation(printable(str(e)), ok=False), ok=False)
             return ToolAnswer(observation=observation, ok=observation.ok)
 
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:

@@ -33,7 +33,7 @@ async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
     async for piece in request.stream():
         size += len(piece)
         if size > most:
-            raise ProblemError(413, "request.too-large", f"it has over {most} bytes; send less")
+            raise ProblemError(413, "request.too-large", f"the body has more than {most} bytes; send less")
         if piece:
             yield piece
 

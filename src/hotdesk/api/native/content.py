@@ -1,4 +1,4 @@
-"""Links to what a desk wrote, at the second origin: for a minute, to look at in a sandboxed frame."""
+"""Create links to content of desks at the second origin: valid for a minute, for a sandboxed frame."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class ContentAddress(Model):
     """Where it is, for a minute."""
 
     url: str
-    inline: bool = Field(description="Whether a browser shows it there; else it is only saved.")
+    inline: bool = Field(description="Whether a browser displays it; otherwise it is downloaded.")
 
 
 NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", "frame": "jobs"}
 
 
-@router.post("", status_code=201, summary="A link to look at something")
+@router.post("", status_code=201, summary="Create a preview link")
 async def link(context: Anybody, order: ContentOrder, request: Request) -> ContentAddress:
     """Make a link to one thing, at an origin where no cookie and no script is."""
     offer = context.native.offer
     if offer is None:
-        raise ProblemError(409, "content.none", "this server has no second origin to look at things at")
+        raise ProblemError(409, "content.none", "previews are off: this server has no separate origin for them")
     if not context.caller.may(NEEDS[order.kind]):
-        raise ProblemError(403, "key.power", f"this key is not for {NEEDS[order.kind]}")
+        raise ProblemError(403, "key.power", f"this key lacks the power {NEEDS[order.kind]}")
     data, name = await reading(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
@@ -70,7 +70,9 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(context, path)
             if version.size > _MAX_PREVIEW_BYTES:
-                raise ProblemError(409, "content.large", f"{version.size} bytes are too many to look at; download it")
+                raise ProblemError(
+                    409, "content.large", f"a file of {version.size} bytes is too large for a preview; download it"
+                )
             data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
@@ -85,4 +87,4 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(context, job)
             return await anyio.to_thread.run_sync(frame, context.tenant.settings, job, number), "screen.jpg"
-    raise ProblemError(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")
+    raise ProblemError(400, "content.what", "name what to preview: path, desk and path, job, or job and frame")

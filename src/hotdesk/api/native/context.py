@@ -27,7 +27,7 @@ Offer = Callable[[str, bytes, str, bool], str]
 
 
 def _key_reused() -> ProblemError:
-    return ProblemError(409, "idempotency.reused", "this Idempotency-Key came with another request; take a new one")
+    return ProblemError(409, "idempotency.reused", "this Idempotency-Key was used for another request; use a new one")
 
 
 @dataclass(slots=True)

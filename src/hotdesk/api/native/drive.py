@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 4 * GIB
 T = TypeVar("T")
 READ: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The bytes; or its certificate, or which pages it has, as JSON; or a page, as a picture.",
+        "description": "The bytes; or its certificate or list of pages as JSON; or one page as a picture.",
         "content": {
             **BYTES_RESPONSE[200]["content"],
             "application/json": {"schema": {"type": "object"}},
@@ -49,15 +49,13 @@ class VersionShown(Model):
     version: int
     sha256: str
     size: int
-    at: float = Field(description="When it was kept: seconds since 1970.")
+    at: float = Field(description="When it was stored: seconds since 1970.")
     job: str
-    certificate: str = Field(description="SHA-256 of its certificate; empty: it has none.")
-    checks: list[str] = Field(
-        description="Checks it passed when a client's worker delivered it. No certificate says so."
-    )
+    certificate: str = Field(description="SHA-256 of its certificate; empty: no certificate.")
+    checks: list[str] = Field(description="Checks it passed when an MCP client delivered it. These are not certified.")
 
 
-@router.get("", summary="What is kept")
+@router.get("", summary="List files")
 async def list_names(
     context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
@@ -74,9 +72,9 @@ async def list_names(
 async def read(
     context: ForDrive,
     path: FileName,
-    certificate: Annotated[bool, Query(description="Give its certificate instead.")] = False,
-    pages: Annotated[bool, Query(description="Say which pages of it were drawn instead.")] = False,
-    page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Give this page as a picture instead.")] = None,
+    certificate: Annotated[bool, Query(description="Return its certificate instead.")] = False,
+    pages: Annotated[bool, Query(description="Return the list of its rendered pages instead.")] = False,
+    page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Return this page as a picture instead.")] = None,
 ) -> Response:
     """Give a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
     drive, version = await find(context, path)
@@ -96,7 +94,7 @@ async def read(
     return StreamingResponse(pieces, 200, headers, MEDIA)
 
 
-@router.put("/{path:path}", status_code=201, summary="Keep a file", openapi_extra=BYTES)
+@router.put("/{path:path}", status_code=201, summary="Store a file", openapi_extra=BYTES)
 async def put(context: ForDrive, path: FileName, request: Request) -> VersionShown:
     """Keep a file as the next version of a name."""
     name = check_name(path)

@@ -53,20 +53,20 @@ DATA = {"type": "string", "contentMediaType": "application/json", "contentSchema
 _ITEM = {"type": "object", "required": ["id", "data"], "properties": {"id": {"type": "string"}, "data": DATA}}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events, each with its number as `id` and an object of JSON as `data`.",
+        "description": "Events, each with its number as `id` and a JSON object as `data`.",
         "content": {"text/event-stream": {"itemSchema": _ITEM}},
     }
 }
-From = Annotated[int, Query(ge=0, le=1 << 53, description="Only what came after this number.")]
+From = Annotated[int, Query(ge=0, le=1 << 53, description="Only events after this number.")]
 _FromOrNow = Annotated[
     Annotated[int, Field(ge=0, le=1 << 53)] | Literal["now"],
-    Query(description="Only what came after this number; `now`: only what comes."),
+    Query(description="Only events after this number; `now`: only new events."),
 ]
-Last = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20, description="The same, as browsers say it.")]
-Follow = Annotated[bool, Query(description="Whether to go on with what happens; false: only what did.")]
+Last = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20, description="The same, as browsers send it.")]
+Follow = Annotated[bool, Query(description="Whether to follow new events; false: only past ones.")]
 
 
-@router.get("/jobs/{job}/events", summary="What happens in a job", response_class=StreamingResponse, responses=STREAM)
+@router.get("/jobs/{job}/events", summary="Events of a job", response_class=StreamingResponse, responses=STREAM)
 async def job_events(
     context: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
@@ -76,7 +76,7 @@ async def job_events(
     return answer(context, begin(after, last), follow, chains)
 
 
-@router.get("/events", summary="What happens", response_class=StreamingResponse, responses=STREAM)
+@router.get("/events", summary="All events", response_class=StreamingResponse, responses=STREAM)
 async def all_events(
     context: ForJobs, after: _FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:

@@ -49,7 +49,7 @@ class TenantShare(Model):
 
     tenant: str
     desks: int
-    jobs: int = Field(description="Those that run, or wait for a person.")
+    jobs: int = Field(description="Jobs that are running or wait for a person.")
     spend: Spend
 
 
@@ -57,12 +57,12 @@ class Fleet(Model):
     """Everything that runs."""
 
     desks: int
-    jobs: int = Field(description="Those that run, or wait for a person.")
+    jobs: int = Field(description="Jobs that are running or wait for a person.")
     waiting: int
     spend: Spend
     outliers: list[Outlier]
     tenants: list[TenantShare] = Field(
-        description="Every tenant's part, for an admin key of the default tenant, which is the operator's; else one."
+        description="All tenants for an admin key of the default tenant (the operator's); otherwise only the caller's."
     )
 
 
@@ -73,7 +73,7 @@ class Stopped(Model):
     desks: list[str]
 
 
-@router.get("", summary="Everything that runs")
+@router.get("", summary="All running desks and jobs")
 async def show(context: ForJobs) -> Fleet:
     """Say what runs, what it costs, and what stands out."""
     jobs = [line(context, tale) for tale in (await context.ledger.summaries()).values()]
@@ -124,7 +124,7 @@ def _outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
         usual_time = median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
             found += _stands_out(each, usual_cost, usual_time)
-    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts") for each in jobs
+    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, unusually many") for each in jobs
               if each.state in LIVE and each.acts > MANY]  # fmt: skip
     return found
 
@@ -136,7 +136,7 @@ def _stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outl
     if usual_cost and (job.cost or 0) > DEAR * usual_cost:
         why.append(f"it cost ${job.cost:.2f}, usual is ${usual_cost:.2f}")
     if took > LONG * usual_time and took > 60:
-        why.append(f"it takes {took / 60:.0f} min, usual is {usual_time / 60:.1f}")
+        why.append(f"it has taken {took / 60:.0f} min, usual is {usual_time / 60:.1f}")
     return [Outlier(job=job.id, desk=None, why=each) for each in why]
 
 

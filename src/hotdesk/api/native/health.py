@@ -24,18 +24,21 @@ from hotdesk.walls import read_proof
 
 router = APIRouter(tags=["server"])
 TEXT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus' text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    200: {
+        "description": "Metrics in Prometheus text format.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
 }
 
 
 _LACKS = {
-    "image": "the image `base` is not there, or damaged",
-    "disk": "the disk is full, or nearly",
-    "memory": "there is too little memory",
+    "image": "the image `base` is missing or damaged",
+    "disk": "the disk is full or nearly full",
+    "memory": "there is not enough free memory",
     "processes": "there are too many processes",
     "keeper": "the keeper of a tenant cannot start",
     "nodes": "no node takes desks",
-    "pool": "the last that was to be kept ready could not be",
+    "pool": "the last desk for the pool could not be opened",
 }
 
 
@@ -45,13 +48,13 @@ class Health(Model):
     status: str
 
 
-@router.get("/health", summary="Whether it lives")
+@router.get("/health", summary="Liveness")
 async def health() -> Health:
     """Say that the server lives."""
     return Health(status="ok")
 
 
-@router.get("/ready", summary="Whether it can open desks", responses={503: {"model": ProblemBody}})
+@router.get("/ready", summary="Readiness: whether desks can be opened", responses={503: {"model": ProblemBody}})
 async def ready(request: Request) -> Health:
     """Say whether desks can be opened: the image is there, the machine is not full, every tenant's keeper starts.
 
@@ -59,7 +62,7 @@ async def ready(request: Request) -> Health:
     """
     tenants = native_of(request).tenants
     for lacks in find_faults(tenants):
-        raise ProblemError(503, f"ready.{lacks}", f"no desk can be opened here: {_LACKS[lacks]}")
+        raise ProblemError(503, f"ready.{lacks}", f"this server cannot open desks: {_LACKS[lacks]}")
     return Health(status="ready")
 
 
@@ -115,7 +118,7 @@ async def numbers(context: RequestContext) -> list[str]:
     return [
         *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
         *values_of("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
-        *values_of("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper proved.", walls),
+        *values_of("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper verified.", walls),
         *values_of("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
         *values_of("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
         *values_of("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),

@@ -26,7 +26,7 @@ router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
 _MAX_CHAINS = 500
 """Chains that are read by name; more are picked from all that happened at doors."""
-Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
+Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only entries after this number.")]
 
 
 class EventShown(Happened):
@@ -44,15 +44,15 @@ class DoorShown(Model):
     name: str
     verdict: str
     method: str
-    domain: str = Field(description="What somebody registered of the host: what stands before it is theirs to choose.")
+    domain: str = Field(description="The registered domain of the host; its owner controls every name below it.")
     host: str
     path: str
     status: int
     up: int
     down: int
-    reason: str = Field(description="The rule that decided, or why none did.")
+    reason: str = Field(description="The rule that decided, or why no rule applied.")
     step: str
-    rule_to_allow: str = Field(description="Of what was refused: the rule that would let it pass; empty: none would.")
+    rule_to_allow: str = Field(description="For a refused request: the rule that would admit it; empty: no rule would.")
 
 
 @router.get("/journal", summary="Events")
@@ -69,7 +69,7 @@ async def events(
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
 
 
-@router.get("/jobs/{job}/door", summary="What went through a job's door")
+@router.get("/jobs/{job}/door", summary="Requests at a job's door")
 async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
     """List requests of a job's desks, and what became of each."""
     tale = await find(context, job)

@@ -1,4 +1,4 @@
-"""What an error looks like: a status, a stable code, and words that say what, why, remedy."""
+"""The format of errors: a status, a stable code, and a message with what, why and remedy."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WORDS = {404: "missing", 405: "method", 413: "too-large"}
 class ProblemBody(BaseModel):
     """Why something was not done."""
 
-    code: str = Field(description="A stable word, with dots: what programs decide by.", examples=["desk.gone"])
-    message: str = Field(description="What was wanted, why it was not done, and what helps.")
+    code: str = Field(description="A stable error code for programs.", examples=["desk.gone"])
+    message: str = Field(description="What failed, why, and what to do.")
 
 
 class ProblemError(Exception):
@@ -69,17 +69,17 @@ def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 _MEANINGS = {
-    400: "It cannot be meant so.",
-    401: "No key, or none that is known here.",
-    403: "This key is not for that.",
-    404: "There is no such thing.",
-    409: "Not as things stand now.",
-    413: "It is too large.",
-    422: "It has not the shape that is described here.",
-    429: "Too much at once.",
-    502: "The desk broke.",
-    503: "This machine lacks something.",
-    507: "A disk is full.",
+    400: "Invalid request.",
+    401: "Missing or unknown key.",
+    403: "The key lacks the required power.",
+    404: "Not found.",
+    409: "Conflict with the current state.",
+    413: "Too large.",
+    422: "The request does not match this schema.",
+    429: "Too many requests, or a quota is reached.",
+    502: "The desk failed.",
+    503: "The server lacks a resource.",
+    507: "The disk is full.",
 }
 
 
@@ -118,7 +118,7 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 def fault(error: dict[str, Any]) -> str:
     """Say where something is wrong, and why."""
     place: Sequence[object] = error.get("loc", ())
-    return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'it is wrong')}"
+    return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'invalid')}"
 
 
 async def _answer_http(request: Request, error: Exception) -> JSONResponse:
@@ -144,4 +144,4 @@ async def _answer_disconnected(request: Request, error: Exception) -> JSONRespon
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
     """Answer for what nobody foresaw; what it was is in the server's log, without what was sent."""
     LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
-    return problem(500, "internal", "the server failed at this; its log says why")
+    return problem(500, "internal", "internal error; the server's log has the reason")

@@ -27,11 +27,15 @@ class Page(Model, Generic[T]):
 
 DeskName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A desk's id.")]
 JobName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A job's id.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-After = Annotated[str, Query(max_length=1100, description="What `next` of the page before said.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The maximum number of items.")]
+After = Annotated[str, Query(max_length=1100, description="The `next` value of the previous page.")]
 IdempotencyKey = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", pattern="^[!-~]{1,200}$", description="The same again: the same answer."),
+    Header(
+        alias="Idempotency-Key",
+        pattern="^[!-~]{1,200}$",
+        description="A repeated request with the same key returns the same response.",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Files that are sent before the job they are for: kept for an hour, then gone."""
+"""Files uploaded for a later job: stored for an hour."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ async def upload(
     folder = folder_of(context.tenant.settings)
     await anyio.to_thread.run_sync(sweep, folder)
     if len(os.listdir(folder)) >= MAX_UPLOADS:
-        raise ProblemError(429, "upload.many", f"{MAX_UPLOADS} files wait for a job already; start it, or wait an hour")
+        raise ProblemError(
+            429, "upload.many", f"{MAX_UPLOADS} uploaded files already wait for a job; start it, or wait an hour"
+        )
     number = secrets.token_hex(16)
     size = await save_body(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
     return Uploaded(id=number, name=name, size=size)
@@ -75,12 +77,14 @@ def place(context: RequestContext, number: str, target: Path) -> None:
     """Copy an upload to where a job finds it; it stays, for the same again."""
     source = folder_of(context.tenant.settings) / number
     if not source.is_file():
-        raise ProblemError(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
+        raise ProblemError(
+            404, "upload.missing", f"upload {number} not found or expired; send it to POST /uploads again"
+        )
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with source.open("rb") as data, target.open("xb") as placed:
             shutil.copyfileobj(data, placed)
     except (FileExistsError, NotADirectoryError):
         raise ProblemError(
-            400, "brief.file", f"{target.name} is there already; send each file under its own name"
+            400, "brief.file", f"a file {target.name} exists already; give each file its own name"
         ) from None

@@ -1,4 +1,4 @@
-"""The vault: secrets are put in, replaced and forgotten by name; a value that is in is never told again."""
+"""Routes of the vault: secrets are stored, replaced and deleted by name; a value is never returned."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ class SecretOrder(Model):
     """A secret to keep: nothing that this machine would run, or ask somebody else for."""
 
     kind: Annotated[
-        Literal["token", "basic", "totp"], Field(description="What it is; of `basic` the value is USER:PASSWORD.")
+        Literal["token", "basic", "totp"],
+        Field(description="The kind of secret; the value of `basic` is USER:PASSWORD."),
     ] = "token"
-    value: Annotated[str, Field(min_length=1, max_length=MAX_VALUE_BYTES, description="Never told again.", repr=False)]
+    value: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=MAX_VALUE_BYTES, description="The secret value; it is never returned.", repr=False
+        ),
+    ]
 
 
 @router.get("", summary="Secrets, by name")
@@ -46,7 +52,7 @@ async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "")
     return Page(items=some, next=more)
 
 
-@router.put("/{name}", summary="Keep a secret")
+@router.put("/{name}", summary="Store a secret")
 async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> SecretShown:
     """Put a secret in; one of that name is replaced, one version up."""
     value = order.value.encode("utf-8", "surrogatepass")
@@ -55,7 +61,7 @@ async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> Secr
     return await one(context, name)
 
 
-@router.delete("/{name}", status_code=204, summary="Forget a secret")
+@router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def forget(context: ForVault, name: _SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
     await one(context, name)
@@ -78,4 +84,4 @@ async def one(context: RequestContext, name: str) -> SecretShown:
     for each in await secrets_of(context):
         if each.name == name:
             return each
-    raise ProblemError(404, "secret.missing", f"there is no secret {name}; GET /vault lists those there are")
+    raise ProblemError(404, "secret.missing", f"secret {name} not found; GET /vault lists the secrets")

@@ -1,4 +1,4 @@
-"""What a desk wrote, at an origin of its own: by a link that lasts a minute, without cookies, without script.
+"""Serve content of desks at a separate origin: by links that last a minute, without cookies and scripts.
 
 A link is all there is: whoever has it sees one thing, for a moment. Only pictures, plain text and our own report are
 shown; anything else is a download.
@@ -81,7 +81,9 @@ class Content:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request at the second origin."""
         link = self.find(scope["path"]) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
-        answer = Response("This link is over. Open it again.", 404, RULES, "text/plain; charset=utf-8")
+        answer = Response(
+            "This link has expired. Open it again from the page.", 404, RULES, "text/plain; charset=utf-8"
+        )
         await (answer if link is None else link_to_response(link))(scope, receive, send)
 
 

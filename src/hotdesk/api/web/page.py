@@ -1,4 +1,4 @@
-"""The files of the page, read once, so that no request chooses a path; and what a browser may do with them."""
+"""Serve the page's files, read once so that no request chooses a path, with their security headers."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class WebPage:
         """Give the file that is asked for."""
         rules = self.rules(scope, host)
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
-            return JSONResponse({"code": "page.method", "message": "the page is only read"}, 405, rules)
+            return JSONResponse({"code": "page.method", "message": "the page only supports GET and HEAD"}, 405, rules)
         path: str = scope["path"]
         file = await self.find(INDEX if path == "/" else path.removeprefix("/web/"))
         if file is None:
-            message = _NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "there is no such file"
+            message = _NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "file not found"
             return JSONResponse({"code": "page.none", "message": message}, 404, rules)
         headers = Headers(scope=scope)
         rules["etag"] = file.tag

@@ -1,1 +1,1 @@
-"""Models that mean no good or can do no better: shipped, so that anybody can try what a desk withstands."""
+"""Hostile and incompetent brains: shipped, so that everyone can test what a desk withstands."""

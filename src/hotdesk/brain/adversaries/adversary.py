@@ -1,4 +1,4 @@
-"""What adversaries have in common: they hide behind a script's plan, or ask for everything the brief has."""
+"""The common part of adversaries: they use a script's plan, or request everything the brief has."""
 
 from __future__ import annotations
 

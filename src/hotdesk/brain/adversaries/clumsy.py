@@ -7,7 +7,7 @@ from hotdesk.brain.models.script_play import FREE
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.tool import Call
 
-TALK = "I would now run the program and look at the result. Shall I?"
+TALK = "I would now run the program and look at the result. Should I?"
 """Said where a tool should have been used."""
 Use = tuple[str, object]
 MISTAKES: tuple[tuple[Use, ...], ...] = (

@@ -1,4 +1,4 @@
-"""Who may be asked: everybody, or where the switch is set nobody but this machine, so that no test can cost money."""
+"""Restrict models to this machine if a switch is set, so that no test can cost money."""
 
 from __future__ import annotations
 

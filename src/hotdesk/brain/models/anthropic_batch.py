@@ -56,7 +56,7 @@ class BatchStream:
             found = await self.client.messages.batches.retrieve(self.batch)
         self.ended = True
         if urlsplit(str(found.results_url)).netloc != urlsplit(str(self.client.base_url)).netloc:
-            raise ProviderError("the batch's results are at another address")
+            raise ProviderError("the batch's results are at an unexpected address")
         async for result in await self.client.messages.batches.results(self.batch):
             yield result
 

@@ -1,4 +1,4 @@
-"""Models of anybody who speaks OpenAI's chat completions: `chat:MODEL@URL`, `ollama:MODEL`."""
+"""Models behind OpenAI's chat completions API: `chat:MODEL@URL`, `ollama:MODEL`."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
 def picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
     """Write a picture, and where it is from."""
     return [
-        {"type": "text", "text": f"The picture that {call.tool} gave:"},
+        {"type": "text", "text": f"The picture that {call.tool} returned:"},
         {"type": "image_url", "image_url": {"url": data_url(observation)}},
     ]
 
@@ -117,7 +117,7 @@ async def gather(events: Events) -> dict[str, Any]:
             extend(message, choice.get("delta") or {})
             message["stop"] = choice.get("finish_reason") or message["stop"]
     if message["stop"] is None:
-        raise ReplyCutError("its answer broke off")
+        raise ReplyCutError("its reply was cut off")
     return message
 
 

@@ -1,4 +1,4 @@
-"""A line to a provider: its own library's client, asked with patience, with what goes up counted."""
+"""A client for a provider: its own library, with retries, time limits and a count of bytes sent."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error",
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 """Where no proxy is asked, whatever the environment says."""
 _REMEDIES = {
-    400: "the provider does not take this request: another model may",
-    401: "the key is wrong: set {variable}",
+    400: "the provider rejected this request: try another model",
+    401: "the provider rejected the key: set {variable}",
     403: "the key may not use this model: set {variable}, or name another model",
-    404: "the provider knows no such model: name another",
+    404: "the provider does not know this model: name another",
     413: "the request is too large: make steps smaller",
-    422: "the provider does not take this request: another model may",
-    429: "too much is asked of this account for now: resume later, or name another model",
+    422: "the provider rejected this request: try another model",
+    429: "the provider's rate limit is reached: resume later, or name another model",
 }
 
 
@@ -46,8 +46,8 @@ LATER = "resume later, or name another model"
 TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
 """How providers and servers say that a request does not fit."""
 _FEWER = (
-    "the request does not fit its window: list fewer tools in the step or name another model; HOTDESK_CHAT_WINDOW says "
-    "how large the window of a server of your own is"
+    "the request does not fit the model's window: list fewer tools in the step or name another model; set "
+    "HOTDESK_CHAT_WINDOW to the window size of your own model server"
 )
 
 
@@ -119,7 +119,7 @@ class ProviderClient:
             self.http: Any = import_module("httpx2")
         except ImportError as e:
             missing = f"the library `{package}` is not installed: pip install 'hotdesk[models]'"
-            raise ModelError(f"{name} cannot be asked: {missing}") from e
+            raise ModelError(f"{name} cannot be used: {missing}") from e
         self.make = getattr(self.sdk, client)
         self.error: type[Exception] = getattr(self.sdk, "AnthropicError", None) or self.sdk.OpenAIError
         self.client: Any = None
@@ -134,7 +134,7 @@ class ProviderClient:
             with anyio.fail_after(self.patience.longest):
                 return await self.tries(begin, gather), sum(record.sent), tuple(record.notes)
         except TimeoutError as e:
-            raise self.build_error(f"no whole answer in {self.patience.longest:g} seconds", "resume later") from e
+            raise self.build_error(f"no complete reply in {self.patience.longest:g} seconds", "resume later") from e
         finally:
             UNDER_WAY.reset(token)
 
@@ -174,12 +174,12 @@ class ProviderClient:
         except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
             raise self.build_error(
-                f"{where} does not answer: {self.describe(e)}", "is it up, and reachable from here?"
+                f"{where} does not respond: {self.describe(e)}", "check that it is running and reachable"
             ) from e
         except self.error as e:
             raise self.build_error(self.describe(e), LATER) from e
         except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise self.build_error(f"it answered what cannot be read: {self.describe(e)}", "name another model") from e
+            raise self.build_error(f"its reply is malformed: {self.describe(e)}", "name another model") from e
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; what may pass is waited for, as long as the provider asks and there is time."""
@@ -202,17 +202,17 @@ class ProviderClient:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
-            raise self.build_error("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
+            raise self.build_error("no key was found" if keyless else self.describe(e), "set {variable}") from e
 
     async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
         """Wait before the next try; `ModelError` where the provider asks for more time than there is."""
         seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         if seconds >= remaining:
-            times = f"the next request may come in {seconds:,.0f} seconds, and {max(remaining, 0):,.0f} are left"
+            times = f"the next request is allowed in {seconds:,.0f} seconds, but only {max(remaining, 0):,.0f} are left"
             raise self.build_error(f"{why}: {times}", LATER)
         if retry_after is not None:
-            note = f"{why}: waits {seconds:.3g} seconds, as the provider asks (try {tried + 2} follows)"
+            note = f"{why}: waiting {seconds:.3g} seconds as the provider requests, then attempt {tried + 2}"
             UNDER_WAY.get().notes.append(note)
             self.tell(note)
         await anyio.sleep(seconds)
@@ -225,13 +225,13 @@ class ProviderClient:
                 data = event.to_dict(mode="json", warnings=False)
                 remaining -= len(json.dumps(data))
                 if remaining < 0:
-                    raise self.build_error(f"it said more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
+                    raise self.build_error(f"its reply has more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
                 yield data
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
-            raise ReplyCutError(f"its answer broke off ({type(e).__name__})") from e
+            raise ReplyCutError(f"its reply was cut off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
             if kind(e) in PASSING:
-                raise ReplyCutError(f"it stopped amid its answer: {self.describe(e)}") from e
+                raise ReplyCutError(f"it stopped in the middle of its reply: {self.describe(e)}") from e
             raise
 
     def open_client(self) -> Any:
@@ -264,7 +264,7 @@ class ProviderClient:
 
     def build_error(self, why: str, remedy: str) -> ModelError:
         """Say that this model could not be asked, why, and what to do."""
-        return ModelError(f"{self.name} could not be asked: {why}; {remedy.format(variable=self.variable)}")
+        return ModelError(f"{self.name} could not be called: {why}; {remedy.format(variable=self.variable)}")
 
     def build_refusal(self, error: Any) -> ModelError:
         """Say that a request was refused; one that may be taken without some feature says so by its class."""
@@ -325,5 +325,5 @@ def show_address(url: str) -> str:
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
         place = f"{host}:{parts.port}" if parts.port else host
     except ValueError:
-        return "an address that cannot be read"
+        return "an invalid address"
     return printable(f"{parts.scheme}://{place}{parts.path.rstrip('/')}")[:200]

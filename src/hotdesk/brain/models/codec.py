@@ -1,4 +1,4 @@
-"""Replies, observations and histories as JSON, and back: read strictly, what is missing as it is by default."""
+"""Replies, observations and histories as JSON, and back: read strictly, with defaults for missing fields."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def item_from_json(data: object) -> Item:
         case {"results": list(results), **rest} if not rest:
             records = [read_record(RecordedResult, each, "a result") for each in results]
             return Results(tuple((each.call, each.seen) for each in records))
-    raise build_error("an item", "it is none of told, reply and results, or more than one")
+    raise build_error("an item", "it must have exactly one of told, reply and results")
 
 
 def read_record(kind: type[T], data: object, what: str) -> T:
@@ -94,4 +94,4 @@ def read_record(kind: type[T], data: object, what: str) -> T:
 
 def build_error(what: str, why: str) -> ModelError:
     """Say that something written cannot be read."""
-    return ModelError(f"{what} cannot be read: {why}; it was written by something else, or changed since")
+    return ModelError(f"{what} cannot be read: {why}; it was written by another program, or changed since")

@@ -1,4 +1,4 @@
-"""What the providers' drivers have in common: a form, a line, a price, and what the model can do."""
+"""The common part of the providers' drivers: wire format, client, price, and features of a model."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Driver:
         longer = self.find_longer_limit(request)
         if reply.stop != "length" or reply.calls or longer <= self.find_limit(request):
             return reply
-        note = f"its reply was cut at {self.find_limit(request):,} tokens; it is asked again, with {longer:,}"
+        note = f"its reply was cut at {self.find_limit(request):,} tokens; retrying with {longer:,}"
         self.tell(note)
         again = await self.ask_adapted(replace(request, tokens=longer))
         usage = add_usage(reply.usage, again.usage)

@@ -50,7 +50,7 @@ def parts(name: str) -> tuple[str, str, str]:
         or not model.isprintable()
         or (maker == "chat" and not _is_http(url))
     ):
-        raise BriefError(f"{printable(name[:80])!r} names no model; write {FORMS}")
+        raise BriefError(f"{printable(name[:80])!r} is not a model name; write {FORMS}")
     return maker, model, url
 
 

@@ -122,7 +122,7 @@ def results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[s
         if call.tool == COMPUTER:
             written.append(screenshot(call, observation, shown))
             notes += [
-                text(f"The computer answered: {each}") for each in words(observation, flagged=False) if each != NOTHING
+                text(f"The computer's result: {each}") for each in words(observation, flagged=False) if each != NOTHING
             ]
         else:
             written.append(output(observation, names[call.id]))
@@ -189,13 +189,17 @@ async def gather(events: Events) -> dict[str, Any]:
                 raise failure(event["response"].get("error") or {})
             case "response.completed" | "response.incomplete":
                 return {**event["response"], "output": [done[index] for index in sorted(done)]}
-    raise ReplyCutError("its answer broke off")
+    raise ReplyCutError("its reply was cut off")
 
 
 def failure(error: dict[str, Any]) -> Exception:
     """Say that there will be no answer; one that may come the next time is cut."""
     why = f"{error.get('code')}: {error.get('message')}"
-    return ReplyCutError(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else ProviderError(why)
+    return (
+        ReplyCutError(f"it stopped in the middle of its reply: {why}")
+        if error.get("code") in PASSING
+        else ProviderError(why)
+    )
 
 
 def reply(response: dict[str, Any], name: str) -> Reply:

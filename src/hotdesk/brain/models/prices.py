@@ -1,4 +1,4 @@
-"""What a reply costs: an operator's own table, else the public one where it is installed; unknown is unknown."""
+"""The price of a reply: the operator's table, or the public one if installed; otherwise unknown."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _translate_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as e:
-        raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
+        raise ModelError(f"the recording {file} cannot be read: {printable(str(e))[:200]}; record it again") from e
 
 
 def _is_header(line: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a provider's refusal says of a model: which of its features to leave out the next time. Pure."""
+"""Learn from a provider's refusal which features of a model to leave out next time. Pure."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def describe_change(change: Change) -> str:
     """Say in words what is done differently from now on."""
     words = {
         "output": "its replies are limited to {:,} tokens",
-        "thinking": "thinking is asked for as `{}`",
-        "summary": "no summary of its thinking is asked for",
-        "efforts": "no effort is asked for",
+        "thinking": "thinking is requested as `{}`",
+        "summary": "no summary of its thinking is requested",
+        "efforts": "no effort level is requested",
         "computer": "it uses the screen's tools, not its native one",
         "images": "it is sent no pictures",
         "completion_limit": "its limit is sent as max_completion_tokens",

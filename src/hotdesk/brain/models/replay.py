@@ -1,4 +1,4 @@
-"""A replay: a model that says what was said before, in order. Nobody is asked."""
+"""A replay: a model that repeats recorded replies in order, without calling a provider."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Replay:
         """Say that nothing more was said."""
         where = f"for the step {printable(step)[:60]!r} " if self.steps is not None and step else ""
         return ModelError(
-            f"the {self.name} is at its end: {where}it has {count} replies, and one more is wanted; "
-            "what happens now is not what happened then, so run the job anew"
+            f"the {self.name} has no more replies: {where}it has {count}, and the job needs another; "
+            "the job took another course than when it was recorded, so start it again without the replay"
         )
 
     async def close(self) -> None:

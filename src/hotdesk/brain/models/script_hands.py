@@ -1,4 +1,4 @@
-"""What a script works with. Whatever it awaits is a use of tools: it is left there until the use has been made."""
+"""The hands of a script: whatever it awaits is a tool call, and it is suspended until the call was made."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Hands:
 def check(observation: Observation) -> None:
     """Refuse what is no success."""
     if not observation.ok:
-        raise Failed(observation.text or observation.note or "the tool failed and said nothing")
+        raise Failed(observation.text or observation.note or "the tool failed without a message")
 
 
 def text(observation: Observation) -> str:
@@ -130,7 +130,7 @@ def as_table(observation: Observation) -> dict[str, Any]:
     except ValueError:
         data = None
     if not isinstance(data, dict):
-        raise Failed(observation.text or observation.note or "the tool failed and said nothing")
+        raise Failed(observation.text or observation.note or "the tool failed without a message")
     return data
 
 

@@ -76,7 +76,9 @@ class Play:
             return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:_MAX_REASON_CHARS]})])
         if not isinstance(asks, tuple):
             self.close()
-            raise BriefError(f"step {self.step} of the script awaits something else than its hands; use only those")
+            raise BriefError(
+                f"step {self.step} of the script awaits something other than its hands; await only methods of `hands`"
+            )
         return self.reply(asks)
 
     def reply(self, asks: Sequence[Ask]) -> Reply:
@@ -160,15 +162,15 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
     """Say where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
-        f"the script no longer does what it did: in step {step} its use {place} was {printable(before)[:200]} and is "
-        f"now {printable(now)[:200]}, or with other arguments; begin the job anew"
+        f"the script does not repeat its earlier calls: call {place} of step {step} was {printable(before)[:200]}, "
+        f"and is now {printable(now)[:200]}, or has other arguments; start the job again"
     )
 
 
 def ending(act: ScriptFunction, value: object) -> Ask:
     """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
-        return "give_up", {"why": f"it ended with {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
+        return "give_up", {"why": f"exit code {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {
         "summary": value[:_MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
     }
@@ -182,4 +184,4 @@ def headline(act: ScriptFunction) -> str:
 def extract_last_line(done: Done) -> str:
     """Give the last line a program said, made safe to show."""
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-    return printable(lines[-1][:500]) if lines else done.reason or "it said nothing"
+    return printable(lines[-1][:500]) if lines else done.reason or "no output"

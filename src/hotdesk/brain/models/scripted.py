@@ -46,7 +46,7 @@ class Scene:
 def step(act: ScriptFunction, **options: object) -> Scene:
     """Say what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
     if unknown := sorted(set(options) - set(FIELDS)):
-        raise BriefError(f"a step has no {unknown[0]!r}; it has {', '.join(FIELDS)}")
+        raise BriefError(f"unknown step field {unknown[0]!r}; the fields are {', '.join(FIELDS)}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return Scene(act, Step(act.__name__, **{"intent": headline(act), **values}))  # type: ignore[arg-type]
 
@@ -132,7 +132,7 @@ def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
     if not named or len(named) != len(parts):
-        raise BriefError(f"{printable(str(path))} has no plan; write {EXAMPLE}, and each once")
+        raise BriefError(f"{printable(str(path))} has no valid plan; write {EXAMPLE}, each step once")
     return named
 
 
@@ -144,7 +144,7 @@ def _is_scene(part: object) -> bool:
 def _unloadable(path: Path, error: Exception) -> BriefError:
     """Say why a script cannot be loaded."""
     shown = printable(str(path))
-    return BriefError(f"the script {shown} cannot be loaded: {error}; it is Python that ends in {EXAMPLE}")
+    return BriefError(f"the script {shown} cannot be loaded: {error}; it must be a Python file that ends in {EXAMPLE}")
 
 
 @contextmanager
@@ -155,4 +155,4 @@ def wrap_errors(path: Path) -> Iterator[None]:
     except HotdeskError:
         raise
     except Exception as e:
-        raise BriefError(f"the script {printable(str(path))} broke: {type(e).__name__}: {e}; mend it") from e
+        raise BriefError(f"the script {printable(str(path))} failed: {type(e).__name__}: {e}; correct it") from e

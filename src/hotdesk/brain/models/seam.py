@@ -1,4 +1,4 @@
-"""What a model is: a request in, a reply out."""
+"""The seam of models: a request in, a reply out."""
 
 from __future__ import annotations
 

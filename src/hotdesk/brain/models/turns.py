@@ -1,4 +1,4 @@
-"""A history in turns: every call has its result, and what another provider said is told in plain words."""
+"""A history as turns: every call has its result; turns of another provider are rewritten as plain text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 
-_UNUSED = Observation("This was not used: the work was stopped before it.", ok=False)
-_GO_ON = "Go on."
+_UNUSED = Observation("Not executed: the work was stopped before this call.", ok=False)
+_GO_ON = "Continue."
 NOTHING = "(nothing)"
 COMPUTER = "computer"
 """The name of every provider's native computer tool."""
@@ -72,7 +72,7 @@ def words(observation: Observation, flagged: bool = True) -> list[str]:
     texts = [] if observation.ok or flagged else ["(this failed)"]
     texts += [observation.text] if observation.text else []
     if observation.fallback:
-        texts.append(f"(done by way of: {observation.fallback})")
+        texts.append(f"(done with a fallback: {observation.fallback})")
     if observation.note:
         texts.append(f"(note: {observation.note})")
     return texts if texts or observation.image else [NOTHING]
@@ -103,7 +103,7 @@ def native_uses(turn: HistoryTurn) -> Iterator[str]:
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
             yield f"I used the computer: {json.dumps(arguments(call), ensure_ascii=False)}"
-            yield from (f"It answered: {text}" for text in words(observation))
+            yield from (f"Result: {text}" for text in words(observation))
 
 
 def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:

@@ -69,7 +69,7 @@ class FileInspection:
     def content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
         """Look at a file by what it is; say what that was."""
         if depth > DEEPEST:
-            self.found.add("unreadable", where, "a file inside so many others")
+            self.found.add("unreadable", where, "a file nested too deeply")
             return "unknown"
         if data.startswith(b"PK") or (zipfile.is_zipfile(io.BytesIO(data)) and not data.startswith(b"%PDF-")):
             return self.archive(data, where, depth)
@@ -99,7 +99,7 @@ class FileInspection:
     def flat(self, data: bytes, where: str) -> None:
         """Look at a document that is one text of markup, whatever it is called."""
         if b"tc:opendocument" not in data[:4096].replace(b"\0", b""):
-            self.found.add("legacy-format", where, "an old document of one text, in which macros cannot be ruled out")
+            self.found.add("legacy-format", where, "a legacy single-file document, in which macros cannot be ruled out")
         package = active_office.OfficeParts()
         self.part("", data, where, package)
         package.judge(self.found, where)
@@ -118,7 +118,7 @@ class FileInspection:
         if data.startswith(PNG):
             after = after_png(data)
             if after is None:
-                self.found.add("unreadable", where, "a picture that breaks off")
+                self.found.add("unreadable", where, "a truncated picture")
             elif after:
                 self.found.add("polyglot", where, f"{after} bytes after the picture")
             return True
@@ -130,10 +130,10 @@ class FileInspection:
 
     def legacy(self, data: bytes, where: str) -> None:
         """Find what the names in an old document give away; nobody here looks into it wholly."""
-        self.found.add("legacy-format", where, "an old document, in which macros cannot be ruled out")
+        self.found.add("legacy-format", where, "a legacy document, in which macros cannot be ruled out")
         for family, name in STREAMS:
             if name.encode("utf-16-le") in data or (family == "xlm" and name.encode() in data):
-                self.found.add(family, where, f"an old document that holds {name}")
+                self.found.add(family, where, f"a legacy document that contains {name}")
 
     def archive(self, data: bytes, where: str, depth: int) -> str:
         """Look at an archive: as a whole, at its names, at each member."""
@@ -157,9 +157,9 @@ class FileInspection:
         """Look at one member of an archive; `package` when that is an office document."""
         office = package is not None
         if STARTED.search(name) and not self.code:
-            self.found.add("programs", where, "a name that programs have")
+            self.found.add("programs", where, "a file name of a program")
         if active_text.BIDI.search(name):
-            self.found.add("bidi", where, "letters that turn the name around")
+            self.found.add("bidi", where, "bidirectional control characters in the name")
         if office:
             active_office.name(name, self.found, where)
         if package is not None and is_part(name, data):
@@ -174,7 +174,7 @@ class FileInspection:
         text = active_text.decode_text(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
             family = "unreadable" if text is None else "entities"
-            self.found.add(family, where, "a part that defines its own letters, or has none")
+            self.found.add(family, where, "a part with an unusual or missing text encoding")
             return
         active_office.xml(name, data, self.found, where, package)
 
@@ -208,10 +208,10 @@ def look(path: str, code: bool = False) -> dict[str, object]:
         if not data or len(data) > MAX_FILE_BYTES:
             return {"unreadable": "it is empty, or too large"}
         if STARTED.search(path) and not code:
-            looking.found.add("programs", "", "a name that programs have")
+            looking.found.add("programs", "", "a file name of a program")
         kind = looking.file(data, path)
     except TooMuchError:
-        looking.found.add("archive-bomb", "", "more than is unpacked of one file")
+        looking.found.add("archive-bomb", "", "more unpacked data than the limit for one file")
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
     found = looking.found

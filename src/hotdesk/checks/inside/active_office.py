@@ -16,9 +16,9 @@ COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 XLINK = "{http://www.w3.org/1999/xlink}href"
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("macros", r"vbaProject|vbaData|customUI/|(^|/)Basic/|(^|/)Scripts/", "macros"),
-    ("xlm", r"xl/(intl)?macrosheets/", "a sheet of macros"),
+    ("xlm", r"xl/(intl)?macrosheets/", "a macro sheet"),
     ("external-links", r"xl/externalLinks/", "a link to another workbook"),
-    ("external-links", r"webextension", "an add-in from elsewhere"),
+    ("external-links", r"webextension", "an external add-in"),
     ("queries", r"xl/(connections|queryTables/|queries/|model/)", "a query"),
     ("activex", r"/activeX/|/ctrlProps/", "a control"),
 )
@@ -26,27 +26,27 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 NAMED = tuple((family, re.compile(shape, re.I), what) for family, shape, what in PARTS)
 TYPES: tuple[tuple[str, str, str], ...] = (
     ("macros", "vbaproject", "macros"),
-    ("macros", "macroenabled", "a kind of document that has macros"),
-    ("xlm", "macrosheet", "a sheet of macros"),
+    ("macros", "macroenabled", "a macro-enabled document type"),
+    ("xlm", "macrosheet", "a macro sheet"),
     ("activex", "activex", "a control"),
     ("external-links", "externallink", "a link to another workbook"),
-    ("external-links", "webextension", "an add-in from elsewhere"),
+    ("external-links", "webextension", "an external add-in"),
     ("queries", "querytable", "a query"),
-    ("queries", "spreadsheetml.connections", "a connection to data elsewhere"),
-    ("unknown-format", "sheet.binary", "a workbook that is not looked into"),
+    ("queries", "spreadsheetml.connections", "a connection to external data"),
+    ("unknown-format", "sheet.binary", "a binary workbook, which is not inspected"),
 )
 """What a part's content type gives away."""
 RELATIONS: tuple[tuple[str, str, str], ...] = (
-    ("remote-template", "attachedtemplate", "a template from elsewhere"),
-    ("embedded", "afchunk", "a document inside"),
+    ("remote-template", "attachedtemplate", "a linked template"),
+    ("embedded", "afchunk", "an embedded document"),
     ("activex", "/control", "a control"),
     ("macros", "vbaproject", "macros"),
     ("macros", "/ui/extensibility", "buttons that start macros"),
-    ("xlm", "macrosheet", "a sheet of macros"),
+    ("xlm", "macrosheet", "a macro sheet"),
     ("external-links", "/externallink", "a link to another workbook"),
-    ("external-links", "webextension", "an add-in from elsewhere"),
+    ("external-links", "webextension", "an external add-in"),
     ("queries", "/querytable", "a query"),
-    ("queries", "/connections", "a connection to data elsewhere"),
+    ("queries", "/connections", "a connection to external data"),
 )
 CLICKED = frozenset({("hyperlink", "id"), ("hlinkClick", "id")})
 """What may use a relation to a page: elements that follow it on a click. Nothing else may, whatever its type is."""
@@ -58,22 +58,22 @@ ELEMENTS = {
     "ddeLink": ("dde", "a DDE link"),
     "dde-source": ("dde", "a DDE link"),
     "dde-connection-decl": ("dde", "a DDE link"),
-    "oleLink": ("external-links", "a link to an object elsewhere"),
-    "macrosheet": ("xlm", "a sheet of macros"),
+    "oleLink": ("external-links", "a link to an external object"),
+    "macrosheet": ("xlm", "a macro sheet"),
     "DataMashup": ("queries", "a query"),
-    "connection": ("queries", "a connection to data elsewhere"),
+    "connection": ("queries", "a connection to external data"),
     "event-listener": ("macros", "a macro that starts by itself"),
     "control": ("activex", "a control"),
     "customUI": ("macros", "buttons that start macros"),
     "script": ("macros", "a script"),
-    "auto-reload": ("external-links", "a document that goes elsewhere by itself"),
+    "auto-reload": ("external-links", "a document that loads another one by itself"),
     "externalBook": ("external-links", "a link to another workbook"),
     "queryTable": ("queries", "a query"),
     "database-source-query": ("queries", "a query"),
     "database-source-sql": ("queries", "a query"),
     "database-source-table": ("queries", "a query"),
-    "volType": ("dde", "values that another program gives"),
-    "mailMerge": ("queries", "a connection to data elsewhere"),
+    "volType": ("dde", "values supplied by another program"),
+    "mailMerge": ("queries", "a connection to external data"),
 }
 FIELD = re.compile(r"\bDDE(AUTO)?\b|\bQUOTE(\s+\d{2,3}){3}", re.I)
 FIELDS = frozenset(
@@ -89,9 +89,9 @@ FIELDS = frozenset(
 FIELD_NAME = re.compile(r"\s*(=|[A-Za-z]\w*)")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 PIPED = re.compile(r"[\w.$]+\s*\|\s*'?[^!|]*!", re.S)
-READS = "a formula that reads elsewhere"
+READS = "a formula that reads external data"
 CALL_SHAPES = (
-    ("dde", r"\b(RTD|DDE)\s*\(", "a formula that has another program give values"),
+    ("dde", r"\b(RTD|DDE)\s*\(", "a formula that gets values from another program"),
     (
         "external-links",
         r"\b(WEBSERVICE|IMAGE|IMPORT\w+|SQL\.REQUEST|STOCKHISTORY|TRANSLATE|DETECTLANGUAGE|COPILOT)\s*\(",
@@ -99,8 +99,8 @@ CALL_SHAPES = (
     ),
     ("external-links", r"\[\d+\]|[a-z][a-z0-9+.-]*:[/\\]|\\\\|'\s*#|\[[^\[\]]*\.(?:xl\w+|csv|od\w|txt|html?)\]", READS),
     ("queries", r"\bCUBE[A-Z]+\s*\(", "a formula that reads a connection"),
-    ("scripts", r"\bPY\s*\(", "a formula that runs a program elsewhere"),
-    ("xlm", r"\b(CALL|EXEC|REGISTER|REGISTER\.ID|RUN|FOPEN|SHELL)\s*\(", "a formula that runs something"),
+    ("scripts", r"\bPY\s*\(", "a formula that runs a remote program"),
+    ("xlm", r"\b(CALL|EXEC|REGISTER|REGISTER\.ID|RUN|FOPEN|SHELL)\s*\(", "a formula that runs a program"),
 )
 CALLS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in CALL_SHAPES)
 ELSEWHERE = r"\s*(?!https?:|mailto:|tel:|#)(?:[a-z][a-z0-9+.-]*:|[/\\]{2})"
@@ -156,7 +156,7 @@ def xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) 
     try:
         root = ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody, declarations refused before
     except (ElementTree.ParseError, ValueError, LookupError):
-        found.add("unreadable", where, "a part that is no XML")
+        found.add("unreadable", where, "a part that is not XML")
         return
     if part.lower().endswith(".rels"):
         relations(root, found, where, source_of(part), package)
@@ -216,7 +216,7 @@ def elements(root: Element, found: Found, where: str, part: str, package: Office
         if tag == "definedName" and "auto_" in each.get("name", "").lower():
             found.add("xlm", where, f"a macro that starts by itself: {each.get('name', '')}")
         if tag.startswith("hlink") and not JUMPS.fullmatch(each.get("action", "")):
-            found.add("external-links", where, f"a click that does something: {each.get('action')}")
+            found.add("external-links", where, f"a click action: {each.get('action')}")
         for key, value in each.attrib.items():
             attribute(tag, key, value, found, where)
             if key == XLINK and tag != "a" and not value.startswith("#"):
@@ -240,7 +240,7 @@ def formula(text: str, found: Found, where: str) -> None:
     if PIPED.search(bare):
         found.add("dde", where, f"a DDE formula: {text}")
     if LINKED.search(JOINED.sub("", text)):
-        found.add("external-links", where, f"a link that is none to a page: {text}")
+        found.add("external-links", where, f"a link that does not lead to a web page: {text}")
     if MEANT_ELSEWHERE.search(JOINED.sub("", text)):
         found.add("external-links", where, f"{READS}: {text}")
     for family, shape, what in CALLS:
@@ -257,7 +257,7 @@ def fields(root: Element, found: Found, where: str) -> None:
         if FIELD.search(instruction):
             found.add("dde", where, f"a DDE field: {instruction.strip()}")
         elif not is_shown(instruction) or FIELD_LINKED.search(instruction):
-            found.add("external-links", where, f"a field that reads elsewhere: {instruction.strip()}")
+            found.add("external-links", where, f"a field that reads external data: {instruction.strip()}")
 
 
 def is_shown(instruction: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a PDF does when it is opened, clicked or searched. Run inside a clean desk."""
+"""Find active content of a PDF: actions on open, click or search. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ KEYS: tuple[tuple[str, bytes, str], ...] = (
     ("scripts", rb"/JavaScript" + END, "JavaScript"),
     ("scripts", rb"/JS" + GAP + rb"(?:\(|<|" + REF + rb")", "JavaScript"),
     ("actions", rb"/Launch" + END, "an action that starts a program"),
-    ("actions", rb"/AA" + GAP + rb"(?:<<|" + REF + rb")", "actions of their own accord"),
+    ("actions", rb"/AA" + GAP + rb"(?:<<|" + REF + rb")", "actions that run by themselves"),
     ("actions", rb"/ImportData" + END, "an action that reads a file"),
-    ("actions", rb"/SubmitForm" + END, "a form that sends what is in it"),
-    ("actions", rb"/(?:Rendition|Movie|Sound)" + GAP + rb"(?:<<|" + REF + rb")", "something that plays"),
-    ("actions", rb"/S" + GAP + rb"/(?:Rendition|Movie|Sound)" + END, "something that plays"),
-    ("external-links", rb"/FS" + GAP + rb"/URL" + END, "a file elsewhere"),
-    ("external-links", rb"/(?:FFilter|FDecodeParms)" + END, "a stream that lies in another file"),
-    ("external-links", rb"/OPI" + GAP + rb"(?:<<|" + REF + rb")", "a picture that lies in another file"),
+    ("actions", rb"/SubmitForm" + END, "a form that sends its data"),
+    ("actions", rb"/(?:Rendition|Movie|Sound)" + GAP + rb"(?:<<|" + REF + rb")", "embedded sound or video"),
+    ("actions", rb"/S" + GAP + rb"/(?:Rendition|Movie|Sound)" + END, "embedded sound or video"),
+    ("external-links", rb"/FS" + GAP + rb"/URL" + END, "an external file"),
+    ("external-links", rb"/(?:FFilter|FDecodeParms)" + END, "a stream in another file"),
+    ("external-links", rb"/OPI" + GAP + rb"(?:<<|" + REF + rb")", "a picture in another file"),
     ("embedded", rb"/Subtype" + GAP + rb"/(?:3D|Screen)" + END, "embedded media"),
-    ("external-links", rb"/GoTo[RE]" + END, "a way into another file"),
+    ("external-links", rb"/GoTo[RE]" + END, "a link into another file"),
     ("external-links", rb"/Ref" + GAP + rb"(?:<<|" + REF + rb")", "a page of another file"),
     ("embedded", rb"/EmbeddedFiles?" + END, "an embedded file"),
     ("embedded", rb"/EF" + GAP + rb"(?:<<|" + REF + rb")", "an embedded file"),
@@ -79,13 +79,13 @@ def look(data: bytes, found: Found, where: str) -> None:
         for match in LINK.finditer(text):
             if (target := find_link_target(match, text)) is None or FOREIGN.match(target):
                 destination = "somewhere" if target is None else target[:60].decode("latin-1")
-                found.add("external-links", where, f"a link that is none to a page: {destination}")
+                found.add("external-links", where, f"a link that does not lead to a web page: {destination}")
         for match in FILE.finditer(text):
             if AWAY.match(target := spelt(match)):
-                found.add("external-links", where, f"a file elsewhere: {target[:60].decode('latin-1')}")
+                found.add("external-links", where, f"an external file: {target[:60].decode('latin-1')}")
         for match in OPEN_ACTION.finditer(text):
             if acts(text, match.end(), (plain, *packed)):
-                found.add("actions", where, "an action as soon as it is opened")
+                found.add("actions", where, "an action that runs when the file is opened")
 
 
 def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
@@ -153,18 +153,18 @@ def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
     named_streams = 0
     for number, match in enumerate(STREAM.finditer(data)):
         if number >= MOST_STREAMS:
-            found.add("unreadable", where, "more streams than are looked at")
+            found.add("unreadable", where, "too many streams to inspect")
             break
         head = unescape_names(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
         named = PACKED.search(head) is not None
         named_streams += named
         whole, ended = unpack_stream(data, match.end(), found)
         if named and (OTHERWISE.search(head) or not ended or not NUMBERS.match(whole[:HEAD])):
-            found.add("unreadable", where, "objects that are packed in a way that is not looked into")
+            found.add("unreadable", where, "objects compressed in a way that cannot be inspected")
         if NUMBERS.match(whole[:HEAD]):
             streams.append(unescape_names(whole))
     if named_streams < len(PACKED.findall(unescape_names(data))):
-        found.add("unreadable", where, "objects packed where a reader does not find them")
+        found.add("unreadable", where, "compressed objects that the index does not list")
     return streams
 
 

@@ -41,29 +41,29 @@ AWAY = r"\s*=\s*[\"']?\s*(?:https?:|ftp:|file:|//|\\\\)"
 FETCHING = r"(?:src|srcset|poster|background|action|formaction|data|(?:xlink:)?href)"
 SHAPES = (
     ("scripts", r"<\s*(?:[\w-]+:)?script\b", "a script"),
-    ("scripts", r"<[^>]*?[\s/\"']on[a-z]{3,}\s*=", "a script that something sets off"),
-    ("scripts", r"(?:java|vb)\s*script\s*:", "a link that is a script"),
-    ("scripts", r"<\s*(?:[\w-]+:)?(?:foreignObject|handler|i?frame|object|embed|applet)\b", "a document inside"),
-    ("scripts", r"data:\s*(?:text/html|image/svg|application/x?html|text/xml)", "a document in a link"),
-    ("scripts", r"<\s*meta[^>]*http-equiv\s*=\s*[\"']?\s*refresh", "a page that goes elsewhere by itself"),
-    ("external-references", r"<(?!\s*a\b)[^>]*\b" + FETCHING + AWAY, "something from elsewhere"),
+    ("scripts", r"<[^>]*?[\s/\"']on[a-z]{3,}\s*=", "an event handler"),
+    ("scripts", r"(?:java|vb)\s*script\s*:", "a script link"),
+    ("scripts", r"<\s*(?:[\w-]+:)?(?:foreignObject|handler|i?frame|object|embed|applet)\b", "an embedded document"),
+    ("scripts", r"data:\s*(?:text/html|image/svg|application/x?html|text/xml)", "a document inside a data link"),
+    ("scripts", r"<\s*meta[^>]*http-equiv\s*=\s*[\"']?\s*refresh", "a page that redirects by itself"),
+    ("external-references", r"<(?!\s*a\b)[^>]*\b" + FETCHING + AWAY, "an external resource"),
     (
         "external-references",
         r"(?:url\(|@import)\s*[\"'(]*\s*(?:https?:|ftp:|file:|//|\\\\)",
-        "something from elsewhere",
+        "an external resource",
     ),
     ("external-references", r"<\?xml-stylesheet\b", "a style sheet"),
     ("entities", r"<!ENTITY|<!DOCTYPE[^>\[]*\[", "an entity"),
-    ("entities", r"<!DOCTYPE[^>]*\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "a definition from elsewhere"),
+    ("entities", r"<!DOCTYPE[^>]*\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "an external definition"),
 )
 TAGS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in SHAPES)
 ENCODED = re.compile(r"&#(x?)([0-9a-fA-F]{1,7});?|&(Tab|NewLine|colon);")
 SPELT = {"Tab": "\t", "NewLine": "\n", "colon": ":"}
 RICH_SHAPES = (
     ("embedded", r"\\obj(data|ect|emb|ocx|html|update|class)", "an object"),
-    ("remote-template", r"\\\*\s*\\template\s+[^}]*(://|\\\\)", "a template from elsewhere"),
+    ("remote-template", r"\\\*\s*\\template\s+[^}]*(://|\\\\)", "a linked template"),
     ("dde", r"\bDDE(AUTO)?\b", "a DDE field"),
-    ("external-links", r"\b(INCLUDEPICTURE|INCLUDETEXT|LINK)\s+\"?\S*(://|\\\\)", "a field that reads elsewhere"),
+    ("external-links", r"\b(INCLUDEPICTURE|INCLUDETEXT|LINK)\s+\"?\S*(://|\\\\)", "a field that reads external data"),
     ("embedded", r"\\(bin|blob)\d", "raw bytes"),
 )
 RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in RICH_SHAPES)
@@ -88,16 +88,16 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
     """Find what a text does beyond being read."""
     if match := BIDI.search(text):
         found.add(
-            "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "letters that turn the line around"
+            "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "bidirectional control characters"
         )
     if text.lstrip("\ufeff \t\r\n").startswith("{\\rt"):
         rich(text, found, where)
     elif SYLK.match(text) and not code:
-        found.add("legacy-format", where, "an old table, whatever it is called, which can run something")
+        found.add("legacy-format", where, "a legacy table format that can run programs")
     elif text.startswith("#!") and not code:
-        found.add("programs", where, "a script to be run")
+        found.add("programs", where, "an executable script")
     elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
-        found.add("programs", where, "a shortcut that starts something")
+        found.add("programs", where, "a shortcut that starts a program")
     if is_markup(text, suffix, code):
         markup(text, found, where)
     elif suffix in TABLES or (not code and suffix not in CODE):
@@ -147,12 +147,14 @@ def table(text: str, named: bool, found: Found, where: str) -> None:
     for number, row in enumerate(rows(text, first) if first else (), 1):
         for cell in row:
             if calculates(cell, named):
-                found.add("formulas", f"{where}line {number}", f"a cell that is calculated: {cell}")
+                found.add("formulas", f"{where}line {number}", f"a cell that a spreadsheet would calculate: {cell}")
     for mark in others:
         for number, row in enumerate(rows(text, mark), 1):
             for cell in row:
                 if len(cell) > 1 and normalize_first_char(visible(cell)) == "=":
-                    found.add("formulas", f"{where}line {number}", f"a cell that is calculated somewhere: {cell}")
+                    found.add(
+                        "formulas", f"{where}line {number}", f"a cell that some spreadsheets would calculate: {cell}"
+                    )
 
 
 def delimiters(text: str, named: bool) -> list[str]:

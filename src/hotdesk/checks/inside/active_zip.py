@@ -56,8 +56,8 @@ def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     by_folded_name: dict[str, str] = {}
     for name in file.namelist():
         if name.casefold() in by_folded_name:
-            same = "twice" if by_folded_name[name.casefold()] == name else "twice, but for its case"
-            found.add("ambiguous-archive", where + name, f"a name that is there {same}")
+            same = "twice" if by_folded_name[name.casefold()] == name else "twice, with different case"
+            found.add("ambiguous-archive", where + name, f"a name that appears {same}")
         by_folded_name[name.casefold()] = name
         if leads_out(name):
             found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or has odd characters")
@@ -77,10 +77,10 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
     """Find bytes that belong to no member: before, between, over each other, and after."""
     end = data.rfind(END)
     if end < 0:
-        raise zipfile.BadZipFile("it has no end")
+        raise zipfile.BadZipFile("its end record is missing")
     *_, comment = ENDED.unpack_from(data, end)
     if end + ENDED.size != len(data):
-        trailer = "a remark" if comment and end + ENDED.size + comment == len(data) else "more"
+        trailer = "a comment" if comment and end + ENDED.size + comment == len(data) else "data"
         found.add("ambiguous-archive", where, f"{trailer} after its end")
     if data.count(END) > 1 and data.find(END) != end and is_directory(data, data.find(END)):
         found.add("ambiguous-archive", where, "a second archive in the same bytes")
@@ -95,11 +95,15 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
             if what := strange_field(fields, name):
                 found.add("ambiguous-archive", where + info.filename, what)
         if not at <= info.header_offset <= at + loose:
-            found.add("ambiguous-archive", where + info.filename, "bytes before it that belong to no member, or to two")
+            found.add(
+                "ambiguous-archive",
+                where + info.filename,
+                "bytes before it that belong to no member, or to two members",
+            )
         at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
         loose = 24 if info.flag_bits & 8 else 0  # sizes that are told behind the member
     if file.infolist() and not at <= file.start_dir <= at + loose:
-        found.add("ambiguous-archive", where, "bytes between its members and its list of them")
+        found.add("ambiguous-archive", where, "bytes between its members and its directory")
 
 
 def strange_field(extra: bytes, name: bytes) -> str:
@@ -109,10 +113,10 @@ def strange_field(extra: bytes, name: bytes) -> str:
         kind, size = EXTRA.unpack_from(extra, at)
         value, at = extra[at + EXTRA.size : at + EXTRA.size + size], at + EXTRA.size + size
         if kind == OTHER_NAME and value[5:] != name:
-            return f"another name for some programs: {value[5:105].decode('utf-8', 'replace')}"
+            return f"a different name for some programs: {value[5:105].decode('utf-8', 'replace')}"
         if kind not in (*PLAIN_EXTRA, OTHER_NAME):
-            return f"a field that is not looked into: {kind:#06x}"
-    return "" if not extra[at:].strip(b"\0") and at <= len(extra) else "fields that break off"
+            return f"an extra field that cannot be inspected: {kind:#06x}"
+    return "" if not extra[at:].strip(b"\0") and at <= len(extra) else "truncated extra fields"
 
 
 def is_directory(data: bytes, at: int) -> bool:
@@ -162,5 +166,5 @@ def member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) 
     except BROKEN as e:
         found.add("unreadable", at, f"a member that cannot be unpacked: {e}")
         return None
-    found.add("archive-bomb", at, "more than it says it holds")
+    found.add("archive-bomb", at, "more data than its declared size")
     return None

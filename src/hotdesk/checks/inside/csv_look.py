@@ -19,7 +19,7 @@ def rows(path: str, delimiter: str) -> list[list[str]]:
         raise ValueError("it is too large")
     text = data.decode("utf-8-sig")
     if any(ord(letter) < 32 and letter not in "\t\r\n" for letter in set(text)):
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     csv.field_size_limit(MAX_FILE_BYTES)
     lines = io.StringIO(text, newline="")  # ends lines where spreadsheets do, and not at every mark that Unicode has
     return [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]

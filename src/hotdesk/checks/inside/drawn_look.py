@@ -1,4 +1,4 @@
-"""What stands where on the pages of a PDF, and how they look: read inside a clean desk by PDFium.
+"""Inspect the pages of a PDF, text positions and pixels, with PDFium. Runs inside a clean desk.
 
 Places are in points from the upper left corner of the page as it is shown: cropped and turned.
 """
@@ -246,7 +246,7 @@ def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
 def why(error: Exception) -> str:
     """Say why a file cannot be opened."""
     message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return "it has no page that can be found" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
+    return "it has no readable page" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
 
 
 def tools() -> dict[str, str]:

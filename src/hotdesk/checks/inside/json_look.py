@@ -1,4 +1,4 @@
-"""What a JSON document holds: run inside a clean desk by its own Python, standard library only. Prints JSON."""
+"""Inspect a JSON document: runs inside a clean desk with its Python, standard library only. Prints JSON."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError("a name is there twice: " + next(name for name in names if names.count(name) > 1))
+        raise ValueError("a key appears twice: " + next(name for name in names if names.count(name) > 1))
     return table
 
 
 def reject_constant(text: str) -> float:
     """Refuse what JSON has no word for."""
-    raise ValueError(text + " is no number of JSON's")
+    raise ValueError(text + " is not a JSON number")
 
 
 def finite(text: str) -> float:
     """Read a number that can be."""
     if not math.isfinite(number := float(text)):
-        raise ValueError(text + " is too large a number")
+        raise ValueError(text + " is too large for a number")
     return number
 
 

@@ -115,9 +115,9 @@ def start() -> Any:
         if running.poll() == AGAIN:
             running = launch()
         elif running.poll() is not None:
-            raise RuntimeError(f"LibreOffice ended with {running.returncode} when it was started")
+            raise RuntimeError(f"LibreOffice ended with exit code {running.returncode} at its start")
         time.sleep(0.01)
-    raise TimeoutError("LibreOffice did not answer")
+    raise TimeoutError("LibreOffice did not respond")
 
 
 def launch() -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""The one that stays in a clean desk with an office: everything imported, it answers for all who look at workbooks."""
+"""The resident inspector of a clean desk with an office: imports everything once, and serves workbook inspections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the package of a document or of slides, beside its text: read inside a clean desk."""
+"""Inspect the package of a document or slides, apart from its text. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class OoxmlPackage:
     def __init__(self, path: str, main: str) -> None:
         with Path(path).open("rb") as file:
             if file.read(4) == OLD:
-                raise ValueError("it is encrypted, or of an office before 2007")
+                raise ValueError("it is encrypted, or in a format from before Office 2007")
         self.file = zipfile.ZipFile(path)
         self.names = set(self.file.namelist())
         if sum(each.file_size for each in self.file.infolist()) > MAX_UNPACKED_BYTES:
-            raise ValueError("it is too large when it is unpacked")
+            raise ValueError("its unpacked size is too large")
         if broken := self.file.testzip():
             raise ValueError(f"{broken} is damaged")
         opened = [target for kind, target, _ in self.leads("").values() if kind == "officeDocument"]
         if len(opened) != 1 or self.types().get(opened[0]) != main:
-            raise ValueError("what it holds is something else than its name says")
+            raise ValueError("its content does not match its suffix")
         self.main = opened[0]
         """The part an office opens."""
 

@@ -1,4 +1,4 @@
-"""Opens a file as a trusting person does, every link updated, so that whatever it starts happens here and is seen.
+"""Open a file as a trusting person would, with every link updated, and record what it starts or requests.
 
 Runs inside a clean desk with an office. What it sends over the network is counted by the kernel and read by the host;
 what programs were asked to do otherwise is told from here: where PDF actions lead, and which other files are linked.

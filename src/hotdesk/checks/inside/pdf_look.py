@@ -1,4 +1,4 @@
-"""What is in a PDF: run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+"""Inspect a PDF: runs inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def require_complete(path: str) -> None:
     """Refuse what PDFium would put up with."""
     data = Path(path).read_bytes()
     if BEGINNING not in data[:1024]:
-        raise ValueError("it does not begin as a PDF does")
+        raise ValueError("it does not start with a PDF header")
     if ENDING not in data[-2048:]:
-        raise ValueError("its end is missing: it is cut off")
+        raise ValueError("it is truncated: its end is missing")
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:

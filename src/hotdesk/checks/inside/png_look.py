@@ -1,4 +1,4 @@
-"""What a picture is: run inside a clean desk of the office image, by its own Python. Prints JSON, then pixels."""
+"""Inspect a picture: runs inside a clean desk of the office image, with its Python. Prints JSON, then pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a deck of slides: run inside a clean desk. Prints a line of JSON, then the pixels of its slides."""
+"""Inspect slides: runs inside a clean desk. Prints a line of JSON, then the pixels of the slides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an office makes of a document or of slides when it prints them: read inside a clean desk."""
+"""Inspect a document or slides as an office prints them. Runs inside a clean desk."""
 
 from __future__ import annotations
 

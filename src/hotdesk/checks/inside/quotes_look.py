@@ -25,7 +25,7 @@ def find_claims(document: object, place: str) -> list[object]:
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
     if not isinstance(document, list) or len(document) > MAX_CLAIMS:
-        raise ValueError("there is no list of claims, or it is too long")
+        raise ValueError("the list of claims is missing or too long")
     return document
 
 

@@ -83,7 +83,7 @@ def reap() -> None:
         pass
 
 
-NOTHING = b'{"unreadable": "what looked at it said nothing, or too much"}'
+NOTHING = b'{"unreadable": "the inspection report is empty or too large"}'
 
 
 def look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:

@@ -56,12 +56,12 @@ class OpenedSheet:
         for name, kinds in ways.items():
             relations = list(self.part(name))
             if len({each.get("Id") for each in relations}) != len(relations):
-                raise ValueError("two of its relations have one name")
+                raise ValueError("two of its relationships have the same name")
             for each in relations:
                 kind, target = each.get("Type", "").rpartition("/")[2], each.get("Target", "")
                 folder = "/xl" if name.startswith("xl/") else "/"
                 if kind in kinds and posixpath.normpath(posixpath.join(folder, target)) != PLACES[kind]:
-                    raise ValueError("what an office opens is not where workbooks have it: " + PLACES[kind])
+                    raise ValueError("a main part is not at its standard location: " + PLACES[kind])
 
     def texts(self) -> list[str]:
         """Give the texts that cells share."""

@@ -101,7 +101,7 @@ def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
     """Set an input, tell outputs before and after, and set it back."""
     cell = cell_of(document, request["set"])
     if cell is None:
-        return {"why": "there is no such sheet"}
+        return {"why": "the sheet does not exist"}
     outputs = [cell_of(document, each) for each in request["outputs"]]
     before, formula, kind = [read(each) for each in outputs], cell.Formula, cell.Type.value
     document.calculateAll()

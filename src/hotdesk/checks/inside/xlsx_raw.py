@@ -1,4 +1,4 @@
-"""What is written in a workbook, whatever an office makes of it. Runs inside a clean desk; standard library only.
+"""Read the raw content of a workbook, independent of an office. Runs inside a clean desk; standard library only.
 
 Cells are told as lists: column, row, kind, value, formula, fill. A kind is `n` for a number, `t` a text, `b` a truth,
 `e` an error, empty for nothing. A formula is its text; `@B2` is that of B2, moved along; `{B2}` is part of B2's array.
@@ -183,7 +183,7 @@ def place(at: str) -> tuple[int, int]:
     """Read where a cell is: column and row, from 1."""
     found = PLACE.fullmatch(at)
     if found is None:
-        raise ValueError("a cell is nowhere")
+        raise ValueError("a cell has no valid position")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64

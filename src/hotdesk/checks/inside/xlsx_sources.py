@@ -1,4 +1,4 @@
-"""The sum of a column of a file beside a workbook: CSV, JSON or another workbook. Runs inside a clean desk."""
+"""Sum a column of a file next to a workbook: CSV, JSON or another workbook. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def values(path: str, column: str) -> list[object]:
             return [each[column] for each in (data.values() if isinstance(data, dict) else data)]
         case ".xlsx":
             return of_workbook(path, column)
-    raise ValueError("it is no CSV, JSON or xlsx file")
+    raise ValueError("it is not a CSV, JSON or xlsx file")
 
 
 def of_csv(path: str, column: str) -> list[object]:
@@ -59,8 +59,8 @@ def of_workbook(path: str, column: str) -> list[object]:
 def number(value: object) -> float:
     """Read a number as people write them."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     found = float(value.replace(",", "").strip() if isinstance(value, str) else value)
     if not math.isfinite(found):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return found

@@ -1,4 +1,4 @@
-"""What an archive holds: run inside a clean desk by its own Python, standard library only. Prints JSON."""
+"""Inspect an archive: runs inside a clean desk with its Python, standard library only. Prints JSON."""
 
 from __future__ import annotations
 

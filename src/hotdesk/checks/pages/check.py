@@ -1,4 +1,4 @@
-"""What the checks of PDF, documents and slides share."""
+"""The common part of the checks of PDFs, documents and slides."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PagesCheck:
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
-        return ("whether what it says is true", "what pictures show", *self.unseen)
+        return ("whether its statements are true", "what pictures show", *self.unseen)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -124,14 +124,14 @@ class PagesCheck:
         if document.charts:
             facts.append(f"{many(len(document.charts), 'chart')} with their numbers")
         if shown := pictures(document.leaves):
-            facts.append(f"{many(shown, 'picture')}, told as pictures: what they show is not read")
+            facts.append(f"{many(shown, 'picture')}, whose content was not read")
         return tuple(each[:MAX_TEXT_CHARS] for each in facts)
 
 
 def check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
     """See that there is a picture of every page, and that it has the page's shape."""
     if document.count > MOST_PAGES:
-        yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be looked at", str(document.count))
+        yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be checked", str(document.count))
     elif document.count == 0:
         yield Fault("drawn", "", f"a {word}", "none")
     elif not document.count == len(document.leaves) == len(pages):

@@ -1,4 +1,4 @@
-"""What a desk told of a file with pages, read strictly: the desk may have been turned."""
+"""Read a desk's report about a file with pages strictly: the desk may be compromised."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MAX_FRAME_TEXT_CHARS = 5000
 """Characters of the longest text of one box."""
 FARTHEST = 1e6
 """Points beyond which nothing can be."""
-FAR = Otherwise("something is farther away than anything can be")
+FAR = Otherwise("malformed inspection report: a position is out of range")
 
 
 def _limit_length(count: int, name: str) -> Length:
-    return Length(count, why=f"it has more {name} than the {count} that can be looked at")
+    return Length(count, why=f"it has more {name} than the {count} that can be checked")
 
 
 Point: TypeAlias = Annotated[float, Range(-FARTHEST, FARTHEST), FAR, float]
@@ -69,7 +69,7 @@ class Box:
 
 def upright(box: Box) -> Box:
     if box.right < box.left or box.bottom < box.top:
-        raise ValueError("something is inside out")
+        raise ValueError("malformed inspection report: a box has a negative size")
     return box
 
 
@@ -107,13 +107,14 @@ class PageLink:
 
 
 Lines: TypeAlias = Annotated[
-    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], _limit_length(MOST_LINES, "lines")
+    tuple[Annotated[TextLine, ROW, Otherwise("malformed inspection report: invalid line")], ...],
+    _limit_length(MOST_LINES, "lines"),
 ]
 
 
 def require_size(size: tuple[float, float]) -> tuple[float, float]:
     if min(size) <= 0:
-        raise ValueError("a page has no size")
+        raise ValueError("malformed inspection report: a page has no size")
     return size
 
 
@@ -215,7 +216,8 @@ class DocumentEvidence:
     media: Annotated[tuple[Annotated[Medium, ROW], ...], _limit_length(_MOST_OF_ALL, "media")] = ()
     charts: Annotated[tuple[Chart, ...], _limit_length(MOST_EACH, "charts")] = ()
     frames: Annotated[
-        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], _limit_length(_MOST_OF_ALL, "frames")
+        tuple[Annotated[Frame, Otherwise("malformed inspection report: invalid frame")], ...],
+        _limit_length(_MOST_OF_ALL, "frames"),
     ] = ()
     loose: Annotated[tuple[Lines, ...], _limit_length(MOST_PAGES, "pages")] = ()
     """The lines of each page when no box is of fixed height; empty: none was."""

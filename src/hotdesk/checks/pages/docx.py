@@ -15,7 +15,7 @@ class DocxCheck(PagesCheck):
     program: ClassVar[str] = "docx_look"
     needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
     unseen: ClassVar[tuple[str, ...]] = (
-        "how another office than LibreOffice breaks its lines and pages",
+        "line and page breaks in programs other than LibreOffice",
         "comments, and changes that were not accepted",
-        "text that stands askew",
+        "rotated text",
     )

@@ -1,4 +1,4 @@
-"""What a brief can expect of a file with pages, read strictly."""
+"""Read a brief's expectations about a file with pages, strictly."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ EXAMPLES = {
 def _require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what is no address of the web."""
     if not all(each.startswith(("https://", "http://")) for each in addresses):
-        raise ValueError("a list of addresses that begin with https:// or http://")
+        raise ValueError("expected a list of addresses that start with https:// or http://")
     return addresses
 
 
 _Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
-Words: TypeAlias = Annotated[tuple[_Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
+Words: TypeAlias = Annotated[tuple[_Visible, ...], Length(sys.maxsize, 1), Otherwise("expected a list of texts")]
 Numbers: TypeAlias = Annotated[
-    frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("a list of page numbers, from 1")
+    frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("expected a list of page numbers, from 1")
 ]
-_Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
+_Switch: TypeAlias = Annotated[bool, Otherwise("expected true or false")]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
 
 
@@ -58,11 +58,11 @@ class PageExpectations:
     blank: Numbers = frozenset()
     """Pages that may be blank."""
     words: Words = ()
-    characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"a whole number, at most {MAX_COUNT}")] = 0
+    characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"expected a whole number, at most {MAX_COUNT}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
     text: _Switch = True
     """Whether what can be read on a page must be text."""
-    scanned: Annotated[bool | Numbers, Otherwise("a list of page numbers, from 1")] = False
+    scanned: Annotated[bool | Numbers, Otherwise("expected a list of page numbers, from 1")] = False
     """Whether pages, or which, may be pictures of text."""
     sources: Annotated[Words, _require_web] = ()
     """Where links in a footer may lead."""
@@ -76,7 +76,7 @@ class PageExpectations:
     """Fonts that need not be there: whoever reads the file has them."""
     embedded: _Switch = False
     """Whether a PDF must bring even the fonts that every reader has."""
-    title: Annotated[_Visible | bool, Otherwise("true or false")] = False
+    title: Annotated[_Visible | bool, Otherwise("expected true or false")] = False
     """The title in the file's properties; True: any."""
     allow: Words = ()
     """What looks left over from a template, and is meant."""
@@ -91,9 +91,9 @@ class PageExpectations:
             expectations = read(cls, dict(expect))
         except StrictError as e:
             name = str(e.path[0])
-            raise BriefError(f"{kind} expects {name}: {e.why}; write {EXAMPLES[name]}") from None
+            raise BriefError(f"{kind}: invalid {name}: {e.why}; write {EXAMPLES[name]}") from None
         if expectations.footer and not expectations.sources:
-            raise BriefError(f"{kind} expects a footer, and no sources it may lead to; write {EXAMPLES['sources']}")
+            raise BriefError(f"{kind}: footer needs sources; write {EXAMPLES['sources']}")
         return expectations
 
     def may_be_scanned(self, page: int) -> bool:

@@ -75,7 +75,7 @@ class Layout:
             ]
             if len(strokes) >= FEWEST:
                 where = f"{self.describe_place(place)}, {name} edge, {strokes[0]:.0f} pt along"
-                yield Fault("clipped", where, "a margin", "writing or lines that run off the edge")
+                yield Fault("clipped", where, "a margin", "text or lines that run off the edge")
 
     def overlap(self) -> Iterator[Fault]:
         """Find text that lies on other text."""
@@ -86,7 +86,7 @@ class Layout:
                 remaining -= 1
                 if covers(line, other):
                     found = f"{quote_start(other.text)} on top of {quote_start(line.text)}"
-                    yield Fault("overlap", self.describe_place(place, other.box), "text beside other text", found)
+                    yield Fault("overlap", self.describe_place(place, other.box), "text that does not overlap", found)
             if remaining <= 0:
                 yield Fault(
                     "overlap", self.describe_place(place), "text that can be compared", "too many lines in one place"

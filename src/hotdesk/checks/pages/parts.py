@@ -1,4 +1,4 @@
-"""What a file with pages is made of: fonts that are there, pictures that show something, charts with their numbers."""
+"""Rules about the parts of a file with pages: fonts exist, pictures show something, charts have their numbers."""
 
 from __future__ import annotations
 

@@ -14,4 +14,4 @@ class PdfCheck(PagesCheck):
     kind: ClassVar[str] = "a PDF"
     program: ClassVar[str] = "pdf_look"
     needs: ClassVar[tuple[str, ...]] = ("drawn_look",)
-    unseen: ClassVar[tuple[str, ...]] = ("what charts in it show", "forms, notes and layers", "text that stands askew")
+    unseen: ClassVar[tuple[str, ...]] = ("the content of charts", "forms, notes and layers", "rotated text")

@@ -1,4 +1,4 @@
-"""What the pixels of a drawn page say, whatever the file said: is there anything on it, does it run off the edge.
+"""Judge the pixels of a rendered page, whatever the file claims: is it blank, does something run off the edge.
 
 Only raw pixels come in; nothing that a desk encoded is decoded.
 """

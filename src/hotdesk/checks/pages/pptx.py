@@ -17,8 +17,8 @@ class PptxCheck(PagesCheck):
     program: ClassVar[str] = "pptx_look"
     needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
     unseen: ClassVar[tuple[str, ...]] = (
-        "how another office breaks its lines, and shrinks text that is to fit",
+        "line breaks and text shrinking in other programs",
         "notes, animations, sound and film",
         "decoration beyond a slide",
-        "text that stands askew",
+        "rotated text",
     )

@@ -1,4 +1,4 @@
-"""What can be read on pages: text that is text, the words asked for, nothing left over, links that may be followed."""
+"""Rules about the text of pages: selectable text, required words, no template text, valid links."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DocumentText:
         for place, leaf in enumerate(self.document.leaves):
             count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
-                found = f"{count} letters, and the rest of it drawn"
+                found = f"{count} letters, and the rest as a picture"
                 yield Fault("text", self.describe_place(place), "text that can be selected and searched", found)
             elif not free and count < self.want.characters:
                 yield Fault("text", self.describe_place(place), f"at least {self.want.characters} letters", str(count))
@@ -60,7 +60,7 @@ class DocumentText:
         """Find words that are asked for and are nowhere."""
         for word in self.want.words:
             if not self.pages_with(word):
-                yield Fault("words", "", repr(printable(word)), f"no {self.word} that says it")
+                yield Fault("words", "", repr(printable(word)), f"no {self.word} with these words")
 
     def pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
@@ -74,11 +74,11 @@ class DocumentText:
                 found = LEFTOVERS.search(line.text)
                 if found and not any(each.casefold() in line.text.casefold() for each in self.want.allow):
                     where = f"{self.describe_place(place)}, at {line.box}"
-                    yield Fault("leftovers", where, "nothing left of a template", quote_start(line.text))
+                    yield Fault("leftovers", where, "no template text", quote_start(line.text))
         for frame in self.document.frames:
             if frame.empty:
                 where = f"{self.describe_place(frame.page)}, {printable(frame.name)!r}"
-                yield Fault("leftovers", where, "every place of the template filled or removed", "an empty one")
+                yield Fault("leftovers", where, "every placeholder filled or removed", "an empty one")
 
     def garbled(self) -> Iterator[Fault]:
         """Find text that lost its letters on the way."""
@@ -88,7 +88,7 @@ class DocumentText:
                     where = f"{self.describe_place(place)}, at {line.box}"
                     yield Fault("garbled", where, "letters", quote_start(line.text))
             if leaf.unmapped > max(3, letters(leaf.text) * 0.1):
-                found = f"{leaf.unmapped} signs that stand for no letter"
+                found = f"{leaf.unmapped} characters without a Unicode mapping"
                 yield Fault("garbled", self.describe_place(place), "text that can be copied", found)
 
     def title(self) -> Iterator[Fault]:

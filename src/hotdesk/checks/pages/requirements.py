@@ -1,4 +1,4 @@
-"""What a file with pages must be to pass, in sentences; and what to do about a fault of each rule."""
+"""The requirements of a file with pages, in sentences, and a remedy for each rule."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hotdesk.checks.sentences import list_numbers, list_words, quote_words, show
 
 REMEDIES: Mapping[str, str] = {
     "opens": "Save it in its own format, and open it once to see that it works.",
-    "drawn": "Make it a file whose pages can all be drawn, and not too many of them.",
-    "pages": "Add or remove pages until there are as many as that.",
-    "blank": "Remove the page, or put on it what belongs there.",
+    "drawn": "Write a file whose pages can all be rendered, with fewer pages.",
+    "pages": "Add or remove pages until the count is right.",
+    "blank": "Remove the page, or add its content.",
     "clipped": "Move it onto the page, or make it smaller.",
     "overflow": "Shorten it, make it smaller, or give it more room.",
     "overlap": "Move one of the two.",
@@ -33,14 +33,14 @@ def describe_pages(want: PageExpectations, word: str, foot: float, *, pdf: bool)
     yield from _describe_sources(want, word, foot)
     but = f", except {list_numbers(word, want.blank)}" if want.blank else ""
     yield f"No {word} may be blank{but}."
-    yield f"Text and pictures must lie on the {word}, inside their shapes and margins; no text may lie on other text."
+    yield f"Text and pictures must be on the {word}, inside their shapes and margins; no text may overlap other text."
     if want.text and want.scanned is not True:
         but = f", except on {list_numbers(word, want.scanned)}" if isinstance(want.scanned, frozenset) else ""
         yield f"Text must be real text that can be selected, not a picture of text{but}."
     yield _describe_fonts(want, pdf=pdf)
-    yield "Pictures must be inside the file and show something; charts must hold numbers, those of their workbook."
+    yield "Pictures must be inside the file and show something; charts must have the numbers of their workbook."
     but = f" ({quote_words(want.allow)} may stay)" if want.allow else ""
-    yield f"Nothing of a template may be left: no Lorem ipsum, TODO, TBD, {{{{name}}}} or empty placeholder{but}."
+    yield f"No template text may remain: no Lorem ipsum, TODO, TBD, {{{{name}}}} or empty placeholder{but}."
     yield "No link may lead to a local file or to this machine."
 
 
@@ -49,7 +49,7 @@ def _describe_contents(want: PageExpectations, word: str) -> Iterator[str]:
     if want.pages != SOME:
         yield f"It must have {show_count(want.pages, word)}."
     if want.words:
-        yield f"These words must stand in it: {quote_words(want.words)}."
+        yield f"It must contain these words: {quote_words(want.words)}."
     if want.characters:
         yield f"Every {word} must have at least {want.characters} letters and digits."
     for name, span in (("chart", want.charts), ("picture", want.pictures)):

@@ -1,4 +1,4 @@
-"""What is wrong with a model although every cell shows a number: one formula unlike its neighbours, inputs unused."""
+"""Audit a workbook for faults that show no error: inconsistent formulas, unused inputs."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
         for at, cell in inputs(sheet, named):
             if not cover.has(at):
                 found = f"{format_value(cell.shown)}, which no formula reads"
-                yield fault("unused", sheet.where(at), "an input that some formula reads", found)
+                yield fault("unused", sheet.where(at), "an input that a formula reads", found)
 
 
 def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:

@@ -26,9 +26,9 @@ ALWAYS = ("opens", "errors", "calculated", "fresh", "circular", "families", "wro
 NOT_CHECKED = (
     "macros, which were not run",
     "data from outside the workbook, which was not fetched",
-    "how Excel itself calculates and shows it; LibreOffice did",
-    "what formats of numbers and colours of letters make of what is in a cell",
-    "whether the numbers typed in are true, where no source was named",
+    "how Excel itself calculates and displays it; LibreOffice was used",
+    "the effect of number formats and text colours on a cell",
+    "whether typed numbers are true, where no source is named",
 )
 MOST_VALUES = 20
 """Of one kind, that a certificate tells."""
@@ -151,7 +151,7 @@ class XlsxCheck:
     def facts(self, book: Workbook) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
         formulas = sum(1 for _ in values.formulas(book))
-        facts = [f"{many(formulas, 'formula')}, calculated again, and no error"]
+        facts = [f"{many(formulas, 'formula')}, recalculated without an error"]
         if self.want.columns:
             facts.append(f"{len(self.want.columns)} columns")
         if self.want.rows:
@@ -159,7 +159,7 @@ class XlsxCheck:
         if self.want.red_where:
             facts.append(f"red where {self.want.red_where} is not 0, and only there")
         facts += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
-        facts += [f"{each.cell} set to {each.to} moves what it should" for each in self.want.mutate]
+        facts += [f"{each.cell} set to {each.to} changes the cells it should" for each in self.want.mutate]
         return tuple(map(short, facts))
 
     def values(self, book: Workbook) -> Mapping[str, Value]:
@@ -173,7 +173,7 @@ class XlsxCheck:
             "cells": sum(len(each.cells) for each in book.sheets),
             "formulas": len(formulas),
             "recalculated": sum(1 for cell in formulas if cell.fresh_kind != "e"),
-            "hang on clock or chance": len(values.unsteady_cells(book)),
+            "depend on time or chance": len(values.unsteady_cells(book)),
             **{kind: sum(each.counts[kind] for each in book.sheets) for kind in book.sheets[0].counts},
             "names": len(book.names),
         }

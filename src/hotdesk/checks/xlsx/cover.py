@@ -1,4 +1,4 @@
-"""Many areas of one sheet, asked quickly whether a cell lies in any of them."""
+"""Test quickly whether a cell is in any of many areas of a sheet."""
 
 from __future__ import annotations
 

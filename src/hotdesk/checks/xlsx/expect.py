@@ -1,4 +1,4 @@
-"""What a brief can expect of a workbook, read with an example beside every refusal."""
+"""Read a brief's expectations about a workbook; every error has an example."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ EXAMPLES = {
     "assumptions": '["Assumptions!B2:B9"]',
     "like": '"model.xlsx"',
 }
-SOME = Length(MAX_ITEMS, 1, "it is no list, or too long a one")
-Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it is no text")]
+SOME = Length(MAX_ITEMS, 1, "it must be a list, and not too long")
+Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it must be a text")]
 Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
 text: Callable[[object], str] = reader(Name)
 texts: Callable[[object], tuple[str, ...]] = reader(Names)
@@ -88,7 +88,7 @@ def _parse_sheet_area(value: object) -> Area:
     """Read an area of a named sheet."""
     found = area(text(value))
     if not found.sheet:
-        raise ValueError("it names no sheet")
+        raise ValueError("it must name a sheet")
     if found.size > MOST_OUTPUTS:
         raise ValueError(f"it has more than {MOST_OUTPUTS} cells")
     return found
@@ -130,10 +130,10 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
         expected = read(Expected, dict(expect))
     except StrictError as e:
         key = str(e.path[0])
-        raise BriefError(f"xlsx cannot expect that of {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
+        raise BriefError(f"xlsx: invalid {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
     for key, column in _list_named_columns(expected):
         if expected.columns and column not in expected.columns:
-            raise BriefError(f"xlsx expects {key} to be one of its columns; write {key} = {EXAMPLES[key]}")
+            raise BriefError(f"xlsx: {key} must be one of the columns; write {key} = {EXAMPLES[key]}")
     return expected
 
 
@@ -149,7 +149,7 @@ def cell(value: object) -> Area:
     """Read one cell of a named sheet."""
     found = _parse_sheet_area(value)
     if found.size != 1:
-        raise ValueError("it is more than one cell")
+        raise ValueError("it must be one cell")
     return found
 
 
@@ -164,7 +164,7 @@ def _read_formulas(value: object) -> tuple[Area | str, ...]:
 def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
     """Read a table with some keys."""
     if not isinstance(value, dict) or not needed <= set(value) <= needed | allowed:
-        raise ValueError("it has other keys, or too few")
+        raise ValueError("it has unknown or missing keys")
     return value
 
 
@@ -173,15 +173,15 @@ def _read_coloured(value: object) -> Coloured:
     fields = table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(fields["colour"])
     if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
-        raise ValueError(f"there is no such colour; there are {', '.join(COLOURS)}, and RRGGBB")
+        raise ValueError(f"unknown colour; write one of {', '.join(COLOURS)}, or RRGGBB")
     if set(fields) == {"colour", "rows"}:
         numbers = fields["rows"]
         if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
-            raise ValueError("rows are numbers from 2")
+            raise ValueError("rows must be numbers, 2 or more")
         return Coloured(colour, frozenset(numbers))
     if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
         return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))
-    raise ValueError("it says no rows")
+    raise ValueError("it names no rows")
 
 
 def _read_reconcile(value: object) -> Reconcile:
@@ -189,12 +189,12 @@ def _read_reconcile(value: object) -> Reconcile:
     fields = table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
-        raise ValueError("within is no number")
+        raise ValueError("within must be a number")
     if "with" in fields and not {"source", "column"} & set(fields):
         return Reconcile(cell(fields["cell"]), cell(fields["with"]), within=float(within))
     if {"source", "column"} <= set(fields) and "with" not in fields:
         return Reconcile(cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within))
-    raise ValueError("it names neither another cell nor a source and its column")
+    raise ValueError("it needs either `with` or a `source` and its `column`")
 
 
 def _read_mutate(value: object) -> Mutate:
@@ -202,8 +202,8 @@ def _read_mutate(value: object) -> Mutate:
     fields = table(value, {"set", "to"}, {"moves", "stays"})
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
-        raise ValueError("to is no number or text")
+        raise ValueError("to must be a number or a text")
     moves, stays = (reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
-        raise ValueError("nothing shall move or stay, or too much")
+        raise ValueError("moves and stays are empty, or have too many cells")
     return Mutate(cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

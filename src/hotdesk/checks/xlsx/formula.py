@@ -1,4 +1,4 @@
-"""What a formula says wherever it stands: its shape, relative to its cell, and the cells it reads."""
+"""Parse formulas: their shape relative to their cell, and the cells they read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
     first, _, last = cell.partition(":")
     one, other = END.fullmatch(first), END.fullmatch(last or first)
     if one is None or other is None:
-        raise ValueError("a reference is none")
+        raise ValueError("invalid reference")
     return FormulaRange(
         name,
         coordinate(one[1], number(one[2]) if one[2] else 1, column, fixed=not one[2]),

@@ -44,13 +44,13 @@ def area(text: str) -> Area:
     sheet, mark, rest = text.rpartition("!")
     found = _AREA_SHAPE.fullmatch(rest)
     if found is None or (mark and not sheet):
-        raise ValueError("it is no cell of a sheet")
+        raise ValueError("it is not a cell of a sheet, such as Summary!B2")
     if sheet.startswith("'") and sheet.endswith("'") and len(sheet) > 2:
         sheet = sheet[1:-1].replace("''", "'")
     columns = sorted((number(found[1]), number(found[3] or found[1])))
     rows = sorted((int(found[2]), int(found[4] or found[2])))
     if columns[1] > LAST_COLUMN or rows[1] > LAST_ROW:
-        raise ValueError("no sheet is so large")
+        raise ValueError("the cell is beyond the largest possible sheet")
     return Area(sheet, columns[0], rows[0], columns[1], rows[1])
 
 

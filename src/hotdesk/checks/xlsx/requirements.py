@@ -1,4 +1,4 @@
-"""What a workbook must be to pass, in sentences; and what to do about a fault of each rule."""
+"""The requirements of a workbook, in sentences, and a remedy for each rule."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def describe_table(want: Expected) -> Iterator[str]:
     """Say what is expected of the rows of one sheet."""
     sheet = f"sheet {show(want.sheet)}" if want.sheet else "the first sheet"
     if want.columns:
-        yield f"Row 1 of {sheet} must hold exactly these headings, in this order: {list_exactly(want.columns)}."
+        yield f"Row 1 of {sheet} must have exactly these headings, in this order: {list_exactly(want.columns)}."
     if want.rows is not None:
         total = ", and below them only the row with the total" if want.total else ", and nothing below them"
         rows = show_count(want.rows, "row")
-        yield f"Below the headings {sheet} must have {rows}, from row 2 on, none with an empty first cell{total}."
+        yield f"Below the headings {sheet} must have {rows}, from row 2 on, each with a value in the first cell{total}."
     if want.red_where:
         yield (
             f"Every cell of a row must have a red fill (such as FFC7CE) where {show(want.red_where)} is not 0, and no "
@@ -75,7 +75,7 @@ def describe_table(want: Expected) -> Iterator[str]:
     if want.coloured:
         yield _describe_coloured(want.coloured)
     if want.total:
-        yield f"{_describe_total(want)} Nothing may stand below that row."
+        yield f"{_describe_total(want)} Nothing may be below that row."
 
 
 def _describe_total(want: Expected) -> str:
@@ -87,7 +87,7 @@ def _describe_total(want: Expected) -> str:
         last = want.rows.least + 1 if exact and want.rows else 0
         example = f", such as =SUM({letter}2:{letter}{last or 'N'})" + (f" in {letter}{last + 1}" if last else "")
     return (
-        f"Directly below the last row, column {show(want.total)} must hold its sum as a formula that reads every "
+        f"Directly below the last row, column {show(want.total)} must have its sum as a formula that reads every "
         f"row{example}."
     )
 

@@ -1,4 +1,4 @@
-"""What a brief expects of a whole workbook: sheets, formulas, numbers that agree, inputs that move outputs."""
+"""Expectations about a whole workbook: sheets, formulas, numbers that agree, inputs that change outputs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find what the input workbook has and this one has lost."""
     if not want.like:
         return
-    like = book.like or Like(why="nothing was told of it")
+    like = book.like or Like(why="it was not inspected")
     if like.why:
         yield fault("kept", want.like, "a workbook to compare with", like.why)
     for name, counts in like.sheets.items():

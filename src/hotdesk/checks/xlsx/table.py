@@ -1,4 +1,4 @@
-"""What a brief expects of one sheet: its columns, its rows, their colours, and the total below them."""
+"""Expectations about one sheet: columns, rows, colours, and the total below them."""
 
 from __future__ import annotations
 

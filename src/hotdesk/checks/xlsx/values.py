@@ -1,4 +1,4 @@
-"""What every workbook must keep: no errors, and what was saved is what its formulas give."""
+"""Rules for every workbook: no errors, and saved values equal the recalculated ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def errors(book: Workbook) -> Iterator[Fault]:
         for at, cell in sheet.cells.items():
             if cell.fresh_kind == "e" and cell.fresh not in _CIRCLES:
                 text = f"{format_error(cell.fresh)} from {sheet.text_of(at)}"
-                again = "" if cell.kind == "e" else ", when it is calculated again"
+                again = "" if cell.kind == "e" else ", after recalculation"
                 yield fault("errors", sheet.where(at), "a value", text + again)
             elif cell.kind == "e" and not cell.fresh_kind:
                 yield fault("errors", sheet.where(at), "a value", format_error(cell.value))

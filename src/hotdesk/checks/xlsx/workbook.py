@@ -1,4 +1,4 @@
-"""What a desk told of a workbook, read strictly: all of it may be made up."""
+"""Read a desk's report about a workbook strictly: all of it may be forged."""
 
 from __future__ import annotations
 
@@ -199,11 +199,11 @@ def _read_sheets(records: list[object]) -> list[Sheet]:
         remaining -= len(sheet.cells)
         sheets.append(sheet)
     if len({sheet.name.casefold() for sheet in sheets}) != len(sheets):
-        raise ValueError("two sheets have one name")
+        raise ValueError("two sheets have the same name")
     if sum(len(cell.formula) for sheet in sheets for cell in sheet.cells.values()) > _MOST_FORMULAS:
-        raise ValueError("its formulas are longer than anybody can follow")
+        raise ValueError("its formulas are too long to check")
     if sum(len(form.reads) for sheet in sheets for form in sheet.formulas.values()) > _MOST_READ:
-        raise ValueError("its formulas read more than anybody can follow")
+        raise ValueError("its formulas read too many cells to check")
     return sheets
 
 
@@ -215,10 +215,10 @@ def _read_sheet(record: object, most: int) -> Sheet:
         ):
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
             if len(found) != len(cells):
-                raise ValueError("two cells are in one place")
+                raise ValueError("two cells have the same position")
             columns = count(more.get("hidden_columns", 0))
             return Sheet(text(name), hidden, dict(sorted(found.items())), count(rows), counts(record), columns)
-    raise ValueError("a sheet is not what a sheet is, or too large")
+    raise ValueError("malformed inspection report: a sheet is invalid or too large")
 
 
 def read_cell(record: object) -> Cell:
@@ -228,16 +228,16 @@ def read_cell(record: object) -> Cell:
             0 < column <= LAST_COLUMN and 0 < row <= LAST_ROW and len(formula) <= LONGEST_FORMULA
         ):
             if fill and not FILL_SHAPE.fullmatch(fill):
-                raise ValueError("a colour is none")
+                raise ValueError("malformed inspection report: invalid colour")
             if formula[:1] in ("@", "{"):
                 area(formula.strip("@{}"))
             if bool(fresh) != bool(formula):
-                raise ValueError("a formula was not calculated, or something else was")
+                raise ValueError("malformed inspection report: a formula has no result, or a value has one")
             now = read_value(*fresh) if len(fresh) == 2 else ("", None)
             if fresh and not now[0]:
-                raise ValueError("a formula gives nothing")
+                raise ValueError("a formula has no value")
             return Cell(column, row, *read_value(kind, value), formula, fill, *now)
-    raise ValueError("a cell is not what a cell is")
+    raise ValueError("malformed inspection report: invalid cell")
 
 
 def read_value(kind: object, value: object) -> tuple[str, Shown]:
@@ -249,7 +249,7 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
             return "n" if kind == "n" else "b", read_number(value)
         case "t" | "e", str():
             return "t" if kind == "t" else "e", text(value)
-    raise ValueError("a cell holds what no cell can")
+    raise ValueError("malformed inspection report: impossible cell value")
 
 
 def _read_sum(record: object) -> Sum:
@@ -259,7 +259,7 @@ def _read_sum(record: object) -> Sum:
             return Sum(why=text(why))
         case {"sum": value, "count": number}:
             return Sum(read_number(value), count(number))
-    raise ValueError("a sum is none")
+    raise ValueError("malformed inspection report: invalid sum")
 
 
 def _read_mutation(record: object) -> Mutation:
@@ -271,7 +271,7 @@ def _read_mutation(record: object) -> Mutation:
             len(before) == len(after) <= MOST_OUTPUTS
         ):
             return Mutation([output(each) for each in before], [output(each) for each in after], text(kind), text(was))
-    raise ValueError("a mutation is none")
+    raise ValueError("malformed inspection report: invalid mutation")
 
 
 def output(value: object) -> Shown:
@@ -296,7 +296,7 @@ def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     match record:
         case {"name": str(name), "formulas": formulas}:
             return text(name), {**counts(record), "formulas": count(formulas)}
-    raise ValueError("a sheet of the input workbook is none")
+    raise ValueError("malformed inspection report: invalid sheet of the input workbook")
 
 
 def counts(record: object) -> dict[str, int]:
@@ -310,7 +310,7 @@ def read_table(record: object) -> tuple[str, Area]:
         case [str(name), str(sheet), str(where)]:
             found = area(where)
             return text(name).upper(), Area(text(sheet), found.left, found.top, found.right, found.bottom)
-    raise ValueError("a table is none")
+    raise ValueError("malformed inspection report: invalid table")
 
 
 def pair(record: object) -> tuple[str, str]:
@@ -318,18 +318,18 @@ def pair(record: object) -> tuple[str, str]:
     match record:
         case [str(name), str(stands)]:
             return text(name), text(stands)
-    raise ValueError("a name is none")
+    raise ValueError("malformed inspection report: invalid name")
 
 
 def text(value: object) -> str:
     """Read a text, as it is; it is escaped where it is shown."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
-        raise ValueError("what should be a short text is none")
+        raise ValueError("malformed inspection report: expected a short text")
     return value
 
 
 def count(value: object) -> int:
     """Read how many there are."""
     if type(value) is not int or not 0 <= value <= LAST_ROW:
-        raise ValueError("what should be a count is none")
+        raise ValueError("malformed inspection report: expected a count")
     return value

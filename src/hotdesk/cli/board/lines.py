@@ -1,4 +1,4 @@
-"""One line for each event a person should hear of. Others give none: they are counted, and shown in the live area."""
+"""One line for each event that people should see. Others are only counted and shown in the live area."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _step_line(event: Event, state: State) -> BoardLine | None:
             return "", event.step, f"{event.what}{again}"
         case StepEnded(outcome="failed"):
             words = state.paper(event.paper)[:_MAX_WORDS_CHARACTERS] if event.paper else ""
-            return "bad", event.step, f"failed: {event.note}{f', and says: {words}' if words else ''}"
+            return "bad", event.step, f"failed: {event.note}{f'; the worker says: {words}' if words else ''}"
         case StepEnded() if event.step not in OURS:
             step = state.course.steps[event.step]
             return "good", "done", f"{event.step}, {lasting(step.seconds)}, {plural(step.acts, 'act')}"

@@ -86,7 +86,7 @@ class Board:
         """Say what is left of a job that was broken off."""
         commands = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
         self.say(
-            f"hotdesk: the job was broken off; {f'desks are left: {commands}' if commands else 'its desks are burnt'}"
+            f"hotdesk: the job was interrupted; {f'open desks: {commands}' if commands else 'its desks are burnt'}"
         )
 
     @contextmanager

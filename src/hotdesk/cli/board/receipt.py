@@ -1,4 +1,4 @@
-"""A receipt as people read it: what was made, how it was checked, what went where, what it cost, what is left."""
+"""A receipt as text: files, checks, network use, costs, leftovers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def certificate_of(stored: Kept, certified: Sequence[Certified]) -> str:
     """Say whether what was kept has a certificate."""
     found = [each for each in certified if (each.path, each.sha256) == (stored.path, stored.sha256)]
     if not found:
-        return f"{stored.path} has no certificate: its brief asks for no check"
+        return f"{stored.path} has no certificate: its brief requires no check"
     return f"{stored.path}{SUFFIX}, sha256 {found[-1].certificate}"
 
 
@@ -59,7 +59,7 @@ def list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tup
         grants = f" with {', '.join(each.grants)}" if each.grants else ""
         yield word, f"{each.count} x {each.verdict} {each.method[:40]} {each.host[:253]}{grants}"
     if rest := len(requests) - len(shown):
-        yield word, f"and {rest:,} kinds more: hotdesk show {job} --door"
+        yield word, f"and {rest:,} more kinds: hotdesk show {job} --door"
 
 
 def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
@@ -87,7 +87,9 @@ def _cost_of(cost: ModelCost) -> str:
 
 def course_of(step: StepProgress) -> str:
     """Tell of one step."""
-    outcome = "not taken" if not step.attempts else "broken off" if step.stand in ("to come", "current") else step.stand
+    outcome = (
+        "not taken" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
+    )
     attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""
     back = f", rolled back {plural(step.rolled_back, 'time')}" if step.rolled_back else ""
     time = f", {lasting(step.seconds)}, {plural(step.acts, 'act')}" if step.attempts else ""

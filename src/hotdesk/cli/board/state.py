@@ -1,4 +1,4 @@
-"""What a person wants to know of a job at this moment, folded from its events and those of its desks."""
+"""The state of a running job for the live view, folded from its events and its desks' events."""
 
 from __future__ import annotations
 

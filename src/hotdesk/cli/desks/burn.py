@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if bool(arguments.desks) == arguments.all:
-        raise BriefError("name the desks to burn, or --all; `hotdesk ps` lists them")
+        raise BriefError("name the desks to burn, or pass --all; `hotdesk ps` lists open desks")
     named = [str(facts["id"]) for facts in state.desks(settings)] if arguments.all else arguments.desks
     chosen = [find_desk(settings, name) for name in named]
 

@@ -14,9 +14,9 @@ from hotdesk.linux.landlock import confine
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("desk", help="the desk's id, or the beginning of it")
-    parser.add_argument("--cwd", help="folder to run it in")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="who runs it inside (user)")
+    parser.add_argument("desk", help="the desk's id, or a prefix of it")
+    parser.add_argument("--cwd", help="working folder")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
     options.add_timeout(parser)
     options.add_env(parser)
     options.add_command(parser)

@@ -15,8 +15,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="how many (1)")
-    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="as the files were then; as they are, if not given")
-    parser.add_argument("--memory", action="store_true", help="programs go on in each of them (wall gvisor)")
+    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="the snapshot to start from; default: the current files")
+    parser.add_argument(
+        "--memory", action="store_true", help="also copy memory, so that programs continue in each copy (wall gvisor)"
+    )
     options.add_json(parser)
 
 
@@ -32,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
 
     if arguments.memory and arguments.snapshot:
-        raise BriefError("a snapshot has files and no memory; leave --snapshot or --memory out")
+        raise BriefError("--memory cannot be combined with --snapshot: a snapshot has files and no memory")
 
     async def act(desk: RemoteHandle) -> None:
         opening = (

@@ -36,12 +36,12 @@ ACCEPT_RETRY_S = 0.1
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("desk", metavar="ID", help="the desk's id, or the beginning of it")
+    parser.add_argument("desk", metavar="ID", help="the desk's id, or a prefix of it")
     parser.add_argument("port", metavar="PORT", help="the port inside, 1 to 65535")
     parser.add_argument(
         "--listen", metavar="[ADDRESS:]PORT", help="where to listen here (127.0.0.1 and the same port; port 0: any)"
     )
-    parser.add_argument("--all-users", action="store_true", help="let other users of this machine connect, too")
+    parser.add_argument("--all-users", action="store_true", help="let other users of this machine connect")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
                 assert isinstance(lent, LinkedDesk)
                 host, bound = listener.getsockname()[:2]
                 shown = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
-                print(f"{shown} leads to port {port} of {desk}. Ctrl-C ends it.", file=sys.stderr, flush=True)
+                print(f"Forwarding {shown} to port {port} of {desk}. Ctrl-C ends it.", file=sys.stderr, flush=True)
                 if not is_loopback(address):
                     tell(f"anyone who can reach {shown} can use the desk's port; there is no password")
                 await PortForwarder(lent, port, list_users() if guards else None).serve(listener)
@@ -84,7 +84,7 @@ def parse_inside(text: str) -> int:
     if not 0 < port < 1 << 16:
         raise BriefError(f"a port of the desk is a number from 1 to 65535, not {text!r}")
     if port == GATE[1]:
-        raise BriefError(f"port {port} is the desk's own way out, for programs inside; forward another one")
+        raise BriefError(f"port {port} is the desk's own gate and cannot be forwarded; choose another port")
     return port
 
 
@@ -123,7 +123,7 @@ def listen(address: str, port: int) -> socket.socket:
         listener.listen(64)
     except OSError as e:
         listener.close()
-        why = f"{address} port {port} cannot be had here: {e.strerror}"
+        why = f"cannot listen on {address} port {port}: {e.strerror}"
         raise HostError(f"{why}; choose another with --listen") from e
     listener.setblocking(False)
     return listener
@@ -190,5 +190,5 @@ class PortForwarder:
         self.refused += 1
         if self.refused <= MAX_TOLD:
             who = "an unknown user" if uid is None else f"uid {uid}"
-            tell(f"refused a connection of {who}; --all-users lets other users of this machine connect")
+            tell(f"refused a connection from {who}; pass --all-users to let other users of this machine connect")
         return False

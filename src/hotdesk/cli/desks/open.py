@@ -1,4 +1,4 @@
-"""`hotdesk open`: a desk that stays, kept by a holder in the background."""
+"""`hotdesk open`: open a desk that stays, owned by a holder in the background."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=3600.0,
         metavar="SECONDS",
-        help="burn it after this time, even if it is busy (3600)",
+        help="burn the desk after this time, even if it is busy (3600)",
     )
     parser.add_argument(
-        "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"
+        "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn the desk after this time without use (900)"
     )
     options.add_json(parser)
 

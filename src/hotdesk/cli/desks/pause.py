@@ -19,13 +19,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     _add_desks(parser)
     parser.add_argument(
-        "--no-memory", action="store_true", help="end every program and keep only the files; `resume` boots it again"
+        "--no-memory",
+        action="store_true",
+        help="end every program and keep only the files; `resume` boots the desk again",
     )
     parser.add_argument(
         "--keep",
         choices=("ram", "disk"),
         default="ram",
-        help="where memory stays: `disk` frees it, and survives the desk's owner (wall gvisor; ram)",
+        help="where to keep memory: `disk` frees RAM and survives the desk's owner (wall gvisor; ram)",
     )
 
 
@@ -44,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk pause --keep disk $ID
     """
     if arguments.no_memory and arguments.keep == "disk":
-        raise BriefError("--no-memory keeps no memory, on disk or elsewhere; leave one of the two out")
+        raise BriefError("--no-memory cannot be combined with --keep: it keeps no memory")
     return each(arguments.desks, functools.partial(_stop, no_memory=arguments.no_memory, keep=arguments.keep))
 
 

@@ -21,7 +21,7 @@ from hotdesk.host import server
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("--tenant", help="only this tenant's; root sees every tenant's of a server")
+    parser.add_argument("--tenant", help="only this tenant's desks; default for root: all tenants")
     options.add_json(parser)
 
 
@@ -40,7 +40,7 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
     except NotAdmittedError:
         raise
     except HostError as e:
-        print(f"hotdesk: no desk can be listed: {printable(str(e))}", file=sys.stderr)
+        print(f"hotdesk: cannot list the desks: {printable(str(e))}", file=sys.stderr)
         return []
 
 

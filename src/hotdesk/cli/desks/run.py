@@ -34,9 +34,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_scope(parser)
     options.add_timeout(parser)
     parser.add_argument(
-        "--in", action="append", dest="carried_in", metavar="LOCAL:REMOTE", help="copied in before; repeatable"
+        "--in",
+        action="append",
+        dest="carried_in",
+        metavar="LOCAL:REMOTE",
+        help="copy this file into the desk first; repeatable",
     )
-    parser.add_argument("--out", action="append", metavar="REMOTE:LOCAL", help="copied out after; repeatable")
+    parser.add_argument(
+        "--out", action="append", metavar="REMOTE:LOCAL", help="copy this file out afterwards; repeatable"
+    )
     parser.add_argument("--no-holder", action="store_true", help="open the desk in this process, not in the holder")
     options.add_command(parser)
 

@@ -44,7 +44,7 @@ _SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", nargs="?", metavar="ID", help="an open desk; without one, a fresh desk is opened")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="who to be inside (user)")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
     options.add_spec(parser)
     options.add_scope(parser)
     options.add_command(parser)
@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     if arguments.desk and (conflicting := [name for name in SCOPE if getattr(arguments, name)]):
         option = conflicting[0].replace("_", "-")
-        raise BriefError(f"--{option} is for a fresh desk; leave out the id, or give it to `hotdesk open`")
+        raise BriefError(f"--{option} applies to a new desk only; leave out the id, or pass it to `hotdesk open`")
     spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
     scope = options.make_scope(arguments)
     if not (os.isatty(0) and os.isatty(1)):

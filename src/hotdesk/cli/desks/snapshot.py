@@ -52,7 +52,7 @@ def list_snapshots(desk: str) -> list[str]:
     settings = config.load()
     facts = state.facts(settings.run / "desks" / find_desk(settings, desk))
     if facts is None:
-        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
+        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists open desks")
     names = facts.get("snapshots", [])
     return [str(name) for name in names] if isinstance(names, list) else []
 

@@ -33,11 +33,13 @@ KNOWN = "~/.local/share/hotdesk/known_hosts /run/hotdesk/known_hosts"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("desk", nargs="?", metavar="ID", help="the desk's id, or the beginning of it")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="who to be inside (user)")
-    parser.add_argument("--stdio", action="store_true", help="speak SSH on standard input and output: a ProxyCommand")
+    parser.add_argument("desk", nargs="?", metavar="ID", help="the desk's id, or a prefix of it")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
     parser.add_argument(
-        "--server", metavar="URL", help="a desk of the server there, by the key in HOTDESK_API_KEY; only with --stdio"
+        "--stdio", action="store_true", help="speak SSH on standard input and output, for a ProxyCommand"
+    )
+    parser.add_argument(
+        "--server", metavar="URL", help="use a desk of this server, with the key in HOTDESK_API_KEY; only with --stdio"
     )
     parser.add_argument("--config", action="store_true", help="print the entry for ~/.ssh/config")
     options.add_command(parser)
@@ -66,7 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.server and not arguments.stdio:
         raise BriefError("--server is for a ProxyCommand: `hotdesk ssh --stdio --server URL %h`")
     if arguments.desk is None:
-        raise BriefError("which desk? `hotdesk ssh ID`; `hotdesk ps` lists them")
+        raise BriefError("name a desk: `hotdesk ssh ID`; `hotdesk ps` lists open desks")
     name = arguments.desk.partition(".")[0]
     if arguments.stdio and (os.isatty(0) or os.isatty(1)):
         raise BriefError("--stdio is for ssh's ProxyCommand, not for a terminal; use `hotdesk ssh ID`")
@@ -86,7 +88,7 @@ def start_client(desk: str, user: str, command: list[str]) -> int:
     """Become OpenSSH's client of a desk."""
     program = shutil.which("ssh")
     if program is None:
-        raise HostError("there is no ssh on this machine; `apt install openssh-client`, or use `hotdesk shell`")
+        raise HostError("ssh is not installed; run `apt install openssh-client`, or use `hotdesk shell`")
     start = shlex.join([sys.executable, "-I", "-c", START.format(source=SOURCE), "ssh", "--stdio"])
     chosen = {
         "ProxyCommand": f"{start.replace('%', '%%')} %h",

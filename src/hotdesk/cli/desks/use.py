@@ -31,8 +31,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="an open desk")
     parser.add_argument("tool", nargs="?", help="a tool's name; without one, the tools are listed")
-    parser.add_argument("given", nargs="*", metavar="NAME=VALUE", help="what it takes; lists with commas, or as JSON")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the picture it gives there")
+    parser.add_argument(
+        "given", nargs="*", metavar="NAME=VALUE", help="arguments of the tool; write lists with commas, or as JSON"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tool's picture to this file")
     options.add_json(parser)
 
 
@@ -133,7 +135,7 @@ def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> 
     if note:
         print(f"hotdesk: {printable(note)}", file=sys.stderr)
     if image and out is None:
-        print(f"hotdesk: it gave a picture of {len(image)} bytes; have it with --out FILE", file=sys.stderr)
+        print(f"hotdesk: the tool returned a picture of {len(image)} bytes; save it with --out FILE", file=sys.stderr)
     return 0 if ok else FAILED
 
 

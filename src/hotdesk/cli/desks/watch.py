@@ -40,9 +40,9 @@ _OPENER = "xdg-open"
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="an open desk")
-    parser.add_argument("--control", action="store_true", help="let the page take the wheel")
+    parser.add_argument("--control", action="store_true", help="allow the page to take control")
     parser.add_argument("--no-open", action="store_true", help="only print the page's address")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="where to listen on 127.0.0.1 (any)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port to listen on at 127.0.0.1 (any)")
     parser.add_argument("--json", action="store_true", help="print the address as JSON")
 
 
@@ -117,7 +117,7 @@ def listening(port: int) -> Iterator[socket.socket]:
             listener.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as e:
             why = e.strerror if isinstance(e, OSError) else "ports are 0 to 65535"
-            raise HostError(f"port {port} of 127.0.0.1 cannot be had: {why}; choose another with --port") from e
+            raise HostError(f"cannot listen on port {port} of 127.0.0.1: {why}; choose another with --port") from e
         listener.listen(64)
         listener.setblocking(False)
         yield listener
@@ -129,7 +129,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
         print(json.dumps({"desk": desk, "url": address}), flush=True)
     else:
         print(
-            f"{address}\nIt enters once, within {CODE_SECONDS:.0f} s. Ctrl-C ends the page.",
+            f"{address}\nThe address works once, within {CODE_SECONDS:.0f} s. Ctrl-C ends the page.",
             file=sys.stderr,
             flush=True,
         )

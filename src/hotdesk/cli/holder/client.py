@@ -1,4 +1,4 @@
-"""How `hotdesk open` finds a holder, so that a desk opened on the command line outlives its command."""
+"""Find or start the holder of `hotdesk open`, so that a desk outlives its command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
 async def wake_held(settings: Config, desk: DeskId) -> int:
     """Have a hibernated desk go on at the holder, starting one where there is none."""
     if os.geteuid() != 0:
-        raise BriefError(f"desk {desk} is hibernated, and its owner is gone; root can let it go on")
+        raise BriefError(f"desk {desk} hibernates, and its owner has ended; resume it as root")
 
     async def work(runtime: RemoteRuntime) -> int:
         await runtime.wake(desk)
@@ -76,7 +76,7 @@ async def _at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
     place = Place()
     name = name_holder(read_settings(place))
     path = Path(socket_path(place, name))
-    why = "none started"
+    why = "no process started"
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:
         if is_private(str(path.parent)) and is_own_socket(str(path)):
@@ -87,4 +87,4 @@ async def _at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
                 why = str(e)
         start(place, name)
         await anyio.sleep(0.02)
-    raise HostError(f"no holder came up within {START_SECONDS:.0f} s ({why}); try `hotdesk run --debug -- true`")
+    raise HostError(f"the holder did not start within {START_SECONDS:.0f} s ({why}); try `hotdesk run --debug -- true`")

@@ -1,4 +1,4 @@
-"""What a holder does: owns desks until nobody has used it for a while."""
+"""The holder's service: owns desks, and ends when it was not used for a while."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class ResidentHolder:
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
         """Read what `hotdesk run` asks for, as its own parser does; who asks is what the kernel says."""
         if not self.settings.holder:
-            raise BriefError("the settings say that no holder opens desks for `hotdesk run`")
+            raise BriefError("the settings disable the holder for `hotdesk run`")
         if not self.is_current():
             self.retire()
-            raise BriefError("this holder runs code that was changed since")
+            raise BriefError("this holder runs an older version of the code")
         argv, variables = _parse_lease(body)
         arguments = parse("run", run, [*argv, "--", "true"])
         spec = run.make_run_spec(arguments)
@@ -136,7 +136,7 @@ def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
                     return argv, variables
     except wire.WireError as e:
         raise BriefError(f"a lease is malformed: {e}") from e
-    raise BriefError("a lease has options of `hotdesk run`, and the variables of its caller")
+    raise BriefError("a lease must have the options of `hotdesk run` and the environment of its caller")
 
 
 def _is_option(text: object) -> bool:

@@ -1,4 +1,4 @@
-"""`hotdesk answer`: say what a job asks."""
+"""`hotdesk answer`: answer a question of a job."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ _MAX_ANSWER_CHARS = 64 << 10
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("question", metavar="ID", help="which; `hotdesk approve` lists what waits")
+    parser.add_argument(
+        "question", metavar="ID", help="the id of the question; `hotdesk approve` lists pending requests"
+    )
     parser.add_argument("text", metavar="TEXT", help="the answer, or - to read it from standard input")
-    parser.add_argument("--digest", metavar="DIGEST", default="", help="only if it is still this question")
+    parser.add_argument(
+        "--digest", metavar="DIGEST", default="", help="answer only if the question still has this digest"
+    )
     options.add_json(parser)
 
 
@@ -33,10 +37,12 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     case = decision.find_case(settings, arguments.question)
     if case is None:
-        raise BriefError(f"nothing waits under {arguments.question!r}; `hotdesk approve` lists what does")
+        raise BriefError(f"no question {arguments.question!r} is pending; `hotdesk approve` lists pending requests")
     if case.pending.kind != "question":
         number = case.pending.id
-        raise BriefError(f"{number} takes yes or no: `hotdesk approve {number}` or `hotdesk refuse {number}`")
+        raise BriefError(
+            f"{number} is not a question; decide with `hotdesk approve {number}` or `hotdesk refuse {number}`"
+        )
     words = read_text(arguments.text)
     return decision.settle(settings, case, "answered", arguments.digest, words=words, json=arguments.json)
 

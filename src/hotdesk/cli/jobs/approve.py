@@ -24,14 +24,18 @@ from hotdesk.job.people.questions import PendingQuestion, everything, select_que
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.linux.landlock import confine
 
-NOTHING = "nothing waits for an answer"
+NOTHING = "no request is pending"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("question", nargs="?", metavar="ID", help="which; without it, what waits is listed")
-    parser.add_argument("--digest", metavar="DIGEST", default="", help="only if it is still about this")
-    parser.add_argument("--edit", action="store_true", help="change a plan first, in $VISUAL or $EDITOR")
+    parser.add_argument(
+        "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
+    )
+    parser.add_argument(
+        "--digest", metavar="DIGEST", default="", help="decide only if the subject still has this digest"
+    )
+    parser.add_argument("--edit", action="store_true", help="edit the plan first, in $VISUAL or $EDITOR")
     options.add_json(parser)
 
 
@@ -57,7 +61,9 @@ def decide(arguments: argparse.Namespace, approved: bool) -> int:
     if case is not None:
         return _decide_case(settings, case, arguments, approved)
     if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
-        raise BriefError(f"no job waits under {arguments.question!r}; `hotdesk approve` lists what does")
+        raise BriefError(
+            f"no request {arguments.question!r} of a job is pending; `hotdesk approve` lists pending requests"
+        )
     return _decide_question(settings, arguments, approved)
 
 
@@ -98,7 +104,7 @@ def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Names
     if not approved:
         return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
     if case.pending.kind == "question":
-        raise BriefError(f"{case.pending.id} is a question: `hotdesk answer {case.pending.id} TEXT`")
+        raise BriefError(f"{case.pending.id} is a question; answer it with `hotdesk answer {case.pending.id} TEXT`")
     case.require_open(arguments.digest)
     edited = decision.edit(case) if arguments.edit else ""
     return decision.settle(settings, case, "approved", arguments.digest, edited=edited, json=arguments.json)
@@ -120,7 +126,7 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
 def complain(owner: Path, why: str) -> None:
     """Say that an owner cannot be asked."""
-    print(f"hotdesk: the owner at {owner} cannot be asked: {printable(why)}", file=sys.stderr)
+    print(f"hotdesk: cannot reach the owner at {owner}: {printable(why)}", file=sys.stderr)
 
 
 def listing(found: list[PendingQuestion]) -> str:
@@ -135,11 +141,7 @@ def card(question: Asked) -> str:
         "host": question.host,
         "method": question.method,
         "path": question.path,
-        **(
-            {}
-            if question.size == -1
-            else {"bytes": f"{question.size:,}" if question.size >= 0 else "it does not say how many"}
-        ),
+        **({} if question.size == -1 else {"bytes": f"{question.size:,}" if question.size >= 0 else "unknown"}),
         "adds": question.rule,
         "digest": question.digest[:16],
         "desk": question.desk,

@@ -1,4 +1,4 @@
-"""`hotdesk brief`: what a brief means, before anything starts, and how to begin one."""
+"""`hotdesk brief`: check a brief and show what it means, or create one from a template."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def add_new(parser: argparse.ArgumentParser) -> None:
     """Describe what `new` takes."""
     parser.add_argument("template", nargs="?", help="a template's name; without one, the templates are listed")
-    parser.add_argument("folder", nargs="?", type=Path, help="where to put it (a new folder of the template's name)")
+    parser.add_argument("folder", nargs="?", type=Path, help="the folder to create (default: the template's name)")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -89,11 +89,11 @@ def new(arguments: argparse.Namespace) -> None:
         print("\n".join(align_columns([(name, read_first_line(text)) for name, text in templates().items()])))
         return
     if arguments.template not in templates():
-        raise BriefError(f"there is no template {arguments.template!r}; there are {', '.join(templates())}")
+        raise BriefError(f"unknown template {arguments.template!r}; the templates are {', '.join(templates())}")
     folder = arguments.folder or Path(arguments.template)
     copy(templates()[arguments.template], folder)
     where = printable(str(folder))
-    print(f"made {where}/brief.toml; change it, then `hotdesk brief check {where}`")
+    print(f"created {where}/brief.toml; edit it, then run `hotdesk brief check {where}`")
 
 
 ACTS = {"check": check, "new": new}
@@ -122,7 +122,7 @@ def _find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> N
     try:
         find(name, expect)
     except BriefError as e:
-        raise BriefError(f"deliverable {item.path!r}: {e}; for no check at all write checks = []") from None
+        raise BriefError(f"deliverable {item.path!r}: {e}; to skip checking write checks = []") from None
 
 
 def _check_hosts(job: Brief, settings: Config) -> None:
@@ -132,7 +132,7 @@ def _check_hosts(job: Brief, settings: Config) -> None:
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
         raise BriefError(f"{'; '.join(outside)}; leave it out, or ask the operator")
     if job.scope.names:
-        raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
+        raise BriefError("with a ceiling only the operator may map host names, in `[door] names`; leave --name out")
 
 
 # -- templates ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def copy(template: Traversable, folder: Path) -> None:
     found = dict(walk(template, folder))
     for path in (*found, folder / "brief.json"):
         if os.path.lexists(path):
-            raise BriefError(f"{printable(str(path))} is there already; name another folder")
+            raise BriefError(f"{printable(str(path))} exists already; name another folder")
     try:
         for path, data in found.items():
             path.parent.mkdir(parents=True, exist_ok=True)

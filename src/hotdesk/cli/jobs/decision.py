@@ -48,7 +48,7 @@ def settle(
     else:
         print(f"{answer}:\n{case.text(int(time.time() * 1000))}")
         if not is_held(settings.lib / JOBS / case.pending.job):
-            print(f"no process is running this job: `hotdesk resume {case.pending.job}`")
+            print(f"no process is running this job; continue it with `hotdesk resume {case.pending.job}`")
     return 0
 
 
@@ -75,7 +75,7 @@ def write_down(settings: Config, *events: Event) -> None:
 def edit(case: OpenDecision) -> str:
     """Have a person change a plan; give what is approved then, empty when nothing was changed."""
     if case.pending.kind not in PLANS or case.card is None:
-        raise BriefError(f"{case.pending.id} is no plan that could be edited; approve or refuse it as it is")
+        raise BriefError(f"{case.pending.id} is not a plan and cannot be edited; approve or refuse it as it is")
     before = as_draft(case.card.subject)
     subject = from_draft(_edit_text(before))
     if subject == from_draft(before):
@@ -83,7 +83,7 @@ def edit(case: OpenDecision) -> str:
     for line in difference(before, as_draft(subject)):
         print(printable(line), file=sys.stderr)
     if sys.stdin.isatty() and input("approve this? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise BriefError("nothing is decided")
+        raise BriefError("not approved; the request is still pending")
     return subject
 
 
@@ -98,5 +98,5 @@ def _edit_text(text: str) -> str:
         except (OSError, ValueError) as e:
             raise BriefError(f"the editor {editor!r} cannot be started: {e}; set EDITOR") from e
         if done.returncode:
-            raise BriefError(f"the editor ended with {done.returncode}; nothing is decided")
+            raise BriefError(f"the editor ended with {done.returncode}; not approved; the request is still pending")
         return path.read_text(encoding="utf-8", errors="replace")

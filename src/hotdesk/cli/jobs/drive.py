@@ -37,34 +37,41 @@ SYSTEM = Path("/var/lib/hotdesk/drive")
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     for act in add_acts(parser, ACTS, ARGUMENTS):
-        act.add_argument("--owner", default="", metavar="WHO", help="whose name it is: uid:1000")
+        act.add_argument("--owner", default="", metavar="WHO", help="the owner of the name, such as uid:1000")
         options.add_json(act)
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
     """Describe what `ls` takes."""
-    parser.add_argument("prefix", nargs="?", default="", help="only names that begin so")
+    parser.add_argument("prefix", nargs="?", default="", help="only names with this prefix")
 
 
 def _add_get(parser: argparse.ArgumentParser) -> None:
     """Describe what `get` takes."""
     parser.add_argument("name", help="NAME or NAME@VERSION")
-    parser.add_argument("to", nargs="?", help="a file or a folder; `-` is standard output (here, by its last part)")
-    parser.add_argument("--certificate", action="store_true", help="its certificate instead: NAME.certificate.json")
+    parser.add_argument(
+        "to", nargs="?", help="a file or a folder; `-` is standard output (default: the current folder)"
+    )
+    parser.add_argument(
+        "--certificate", action="store_true", help="get its certificate instead, as NAME.certificate.json"
+    )
 
 
 def _add_put(parser: argparse.ArgumentParser) -> None:
     """Describe what `put` takes."""
-    parser.add_argument("file", help="what to keep; `-` is standard input")
-    parser.add_argument("name", nargs="?", help="the name to keep it under (the file's own)")
+    parser.add_argument("file", help="the file to store; `-` is standard input")
+    parser.add_argument("name", nargs="?", help="the name in the drive (default: the file's own)")
     parser.add_argument(
-        "--reader", action="append", metavar="WHO", help="who else may read all versions: uid:1001, or *; repeatable"
+        "--reader",
+        action="append",
+        metavar="WHO",
+        help="who else may read all versions, such as uid:1001 or *; repeatable",
     )
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` and `history` take."""
-    parser.add_argument("name", help="NAME, of which `rm` removes all versions, or NAME@VERSION")
+    parser.add_argument("name", help="NAME (`rm` removes all its versions), or NAME@VERSION")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -206,14 +213,14 @@ def find_drive() -> Drive | None:
     if folder.exists():
         return Drive(folder)
     if os.geteuid() != 0 and SYSTEM.parent.exists():
-        raise HostError(f"the drive of this machine, {SYSTEM}, is root's; `sudo hotdesk drive`")
+        raise HostError(f"the drive of this machine, {SYSTEM}, belongs to root; use `sudo hotdesk drive`")
     return None
 
 
 def _require_drive(name: str) -> Drive:
     """Open the drive a name is looked for in."""
     if (drive := find_drive()) is None:
-        raise BriefError(f"no such name in the drive: {name}; nothing was kept yet")
+        raise BriefError(f"no such name in the drive: {name}; the drive is still empty")
     return drive
 
 
@@ -245,7 +252,7 @@ def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> No
         write_all(1, proof)
         return
     if sys.stdout.isatty():
-        raise BriefError("a terminal is no place for a file's bytes; name a file, or pass them on: `| less`")
+        raise BriefError("not writing a file's bytes to a terminal; name a file, or pipe the output: `| less`")
     for _ in drive.blobs.read(version.sha256, version.size):
         pass
     for data in drive.blobs.read(version.sha256, version.size):

@@ -1,4 +1,4 @@
-"""`hotdesk eval`: run evaluation tasks with hidden graders, and print what the worker achieved."""
+"""`hotdesk eval`: run evaluation tasks with hidden graders, and print the results."""
 
 from __future__ import annotations
 
@@ -34,23 +34,32 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("folder", type=Path, help="a folder of tasks as FAMILY/TASK/task.toml, or one task's folder")
     who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
+    who.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="the model that acts, such as anthropic:MODEL; repeat it for fallbacks",
+    )
     who.add_argument("--reference", action="store_true", help="each task's solution.py acts instead of a model")
     who.add_argument("--replay", type=Path, metavar="DIR", help="repeat the recordings that --record wrote there")
     parser.add_argument(
-        "--planner", action="append", metavar="NAME", help="with --model: who plans, if that is another"
+        "--planner", action="append", metavar="NAME", help="with --model: the model that plans, if it is another one"
     )
-    parser.add_argument("--task", action="append", metavar="GLOB", help="only tasks so called, as 'code/*'; repeatable")
+    parser.add_argument(
+        "--task", action="append", metavar="GLOB", help="only tasks that match, such as 'code/*'; repeatable"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of the first run (1)")
     parser.add_argument(
         "--runs", type=int, default=1, metavar="N", help="runs of each task, each with its own seed (1)"
     )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at once (2)")
-    parser.add_argument("--minutes", type=float, metavar="N", help="how long a job may take, instead of task.toml's")
+    parser.add_argument(
+        "--minutes", type=float, metavar="N", help="time limit of a job, instead of the one in task.toml"
+    )
     parser.add_argument("--record", type=Path, metavar="DIR", help="write every request and reply of a model there")
-    by = "with --record: who answers in the model's place, for the recording to say so"
+    by = "with --record: who answers in the model's place, noted in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep deliverables, certificates and reports there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports there")
     parser.add_argument("--require", type=float, metavar="PERCENT", help="exit code 1 if fewer runs pass in the end")
     options.add_json(parser, "print each result as a line of JSON, and the totals as the last")
 
@@ -86,7 +95,7 @@ def main(arguments: argparse.Namespace) -> int:
     totals = sum_up(evaluation.results)
     required = arguments.require is None or totals.percent >= arguments.require
     if not required:
-        say(f"hotdesk: {totals.percent:.1f} % passed; --require asks for {arguments.require:g} %")
+        say(f"hotdesk: {totals.percent:.1f} % passed; --require needs {arguments.require:g} %")
     return 0 if required and not totals.broken else _UNREACHED
 
 
@@ -96,10 +105,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     for name, (least, most) in _BOUNDS.items():
         value = getattr(arguments, name)
         if value is not None and not least <= value <= most:
-            raise BriefError(f"--{name} takes {least:.15g} to {most:.15g}, not {value:.15g}.")
+            raise BriefError(f"--{name} must be {least:.15g} to {most:.15g}, not {value:.15g}.")
     if arguments.model is None and (arguments.record or arguments.planner):
         option = "--record" if arguments.record else "--planner"
-        raise BriefError(f"{option} needs --model: otherwise no model is asked.")
+        raise BriefError(f"{option} needs --model: without it no model is called.")
     if arguments.answered_by and not arguments.record:
         raise BriefError("--answered-by needs --record: it is written into recordings.")
     for name in (*(arguments.model or ()), *(arguments.planner or ())):

@@ -1,4 +1,4 @@
-"""`hotdesk forget`: destroy what is kept of a job beside the journal."""
+"""`hotdesk forget`: delete everything about a job except its journal entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.job.record.summary import JobSummary, find_job, tell
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("job", metavar="JOB", help="which; `hotdesk jobs` lists them")
+    parser.add_argument("job", metavar="JOB", help="the id of the job; `hotdesk jobs` lists jobs")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if os.geteuid() != 0:
-        raise HostError("what is kept of jobs is root's: run as root")
+        raise HostError("the records of jobs belong to root; run this as root")
     tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
     folder = settings.lib / JOBS / tale.job
     if not folder.is_dir():
@@ -45,17 +45,17 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         confirm(tale)
     forget_all(settings, [tale])
-    print(f"forgotten: {tale.job}")
+    print(f"deleted: {tale.job}")
     return 0
 
 
 def confirm(tale: JobSummary) -> None:
     """Ask a person whether they mean it."""
     if not sys.stdin.isatty():
-        raise BriefError(f"forgetting {tale.job} cannot be undone; say --yes")
-    going = "" if tale.ended else ", which is not over and could not go on,"
-    if input(f"forget {tale.job}{going} ({cut(tale.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise BriefError("nothing is forgotten")
+        raise BriefError(f"deleting {tale.job} cannot be undone; pass --yes to confirm")
+    going = "" if tale.ended else ", which has not ended and could not be resumed,"
+    if input(f"delete {tale.job}{going} ({cut(tale.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BriefError("nothing was deleted")
 
 
 def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:

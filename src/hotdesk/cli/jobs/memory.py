@@ -68,10 +68,10 @@ class ItemReport:
     def lines(self) -> list[str]:
         """Write it for people."""
         version, origin = self.item.version, self.origin
-        sources = ", ".join(origin.sources) or "nothing that is known"
+        sources = ", ".join(origin.sources) or "unknown sources"
         return [
             f"{self.item.kind} {self.item.name}, {version.size:,} bytes, sha256 {version.sha256}",
-            f"  left by step {origin.step or 'unknown'} of job {version.job}, {moment(version.at)}",
+            f"  stored by step {origin.step or 'unknown'} of job {version.job}, {moment(version.at)}",
             f"  after reading: {sources}",
             *([f"  > {self.text}"] if self.item.kind == "fact" else [f"  hotdesk drive get {self.item.reference}"]),
         ]
@@ -89,13 +89,13 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     """Describe what `show` takes."""
-    parser.add_argument("memory", help="the memory's name, as the brief has it")
+    parser.add_argument("memory", help="the memory's name, as in the brief")
     parser.add_argument("item", nargs="?", default="", help="only this fact or file (all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` takes."""
-    parser.add_argument("memory", help="the memory's name, as the brief has it")
+    parser.add_argument("memory", help="the memory's name, as in the brief")
     parser.add_argument("item", nargs="?", default="", help="the fact or file (all of the memory)")
 
 
@@ -199,12 +199,14 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
     """Find what is named; `BriefError` when there is none."""
     name, drive = check_memory_name(arguments.memory), find_drive()
     if drive is None:
-        raise BriefError(f"There is no memory {name}: no job has left anything yet.")
+        raise BriefError(f"There is no memory {name}: no job has stored anything yet.")
     store = MemoryStore(drive, me())
     items = [each for each in store.list_items(name) if arguments.item in ("", each.name)]
     if not items:
         what = f"no {printable(arguments.item[:80])!r} in the memory {name}" if arguments.item else f"no memory {name}"
-        raise BriefError(f"There is {what}; `hotdesk memory ls` lists memories, `hotdesk memory show` what is in one.")
+        raise BriefError(
+            f"There is {what}; `hotdesk memory ls` lists memories, `hotdesk memory show` lists the contents of one."
+        )
     return store, items
 
 

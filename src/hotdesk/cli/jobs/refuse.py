@@ -1,4 +1,4 @@
-"""`hotdesk refuse`: no to what a desk or a job asks for."""
+"""`hotdesk refuse`: refuse a request of a desk or a job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from hotdesk.cli.jobs import approve
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("question", nargs="?", metavar="ID", help="which; without it, what waits is listed")
-    parser.add_argument("--digest", metavar="DIGEST", default="", help="only if it is still about this")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="why: the job is told")
+    parser.add_argument(
+        "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
+    )
+    parser.add_argument(
+        "--digest", metavar="DIGEST", default="", help="decide only if the subject still has this digest"
+    )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, which is passed on to the job")
     options.add_json(parser)
 
 

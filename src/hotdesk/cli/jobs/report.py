@@ -17,13 +17,13 @@ from hotdesk.job.results import Out
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("job", metavar="JOB", help="which; the beginning of its id is enough")
+    parser.add_argument("job", metavar="JOB", help="the job's id, or a prefix of it")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("report.html"),
         metavar="FILE",
-        help="where to; - is standard output (report.html)",
+        help="the file to write; - is standard output (report.html)",
     )
 
 
@@ -42,9 +42,9 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     journal = journal_of(settings)
     if not journal.exists():
-        raise BriefError("there is no journal yet, and so no job")
+        raise BriefError("there are no jobs yet")
     if os.geteuid() != 0:
-        raise HostError("what a job did and saw is root's: run as root")
+        raise HostError("the records of jobs belong to root; run this as root")
     job = find_job(journal, arguments.job)
     if str(arguments.out) == "-":
         sys.stdout.buffer.write(report.make(journal, settings.lib / JOBS, job))

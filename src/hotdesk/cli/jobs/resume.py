@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
     parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
-    model = "go on with this model instead, as anthropic:MODEL; again: a fallback"
+    model = "continue with this model instead, such as anthropic:MODEL; repeat it for fallbacks"
     parser.add_argument("--model", action="append", metavar="NAME", help=model)
     parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
     parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
@@ -128,7 +128,7 @@ def list_unowned(settings: Config) -> list[dict[str, object]]:
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:
     """Give what is kept of a job with other models."""
     if request.is_recorded:
-        raise BriefError("a script carries this job out, and asks no model; resume it without --model")
+        raise BriefError("a script carries out this job, without a model; resume it without --model")
     for name in models:
         names.parts(name)
     return replace(request, plan=tuple(models), act=tuple(models))
@@ -138,7 +138,7 @@ def read_key() -> str:
     """Read a provider's key: one line, and nothing that a header could not hold."""
     key = sys.stdin.readline(_MAX_KEY_CHARS + 1).strip()
     if not key or len(key) > _MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
-        raise BriefError("standard input holds no key: one line of plain characters")
+        raise BriefError("standard input has no key; pass it as one line of printable ASCII characters")
     return key
 
 
@@ -148,7 +148,7 @@ def find_jobs(jobs: Path, name: str) -> list[str]:
         return []
     matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
     if len(matching) > 1:
-        raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(matching))}")
+        raise BriefError(f"several jobs start with {name!r}: {', '.join(sorted(matching))}")
     return matching
 
 

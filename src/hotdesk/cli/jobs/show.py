@@ -30,12 +30,17 @@ from hotdesk.job.record.transcript import transcript
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("job", metavar="JOB", help="which; the beginning of its id is enough")
+    parser.add_argument("job", metavar="JOB", help="the job's id, or a prefix of it")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--door", action="store_true", help="what its desks asked of the door, and what came of it")
-    chosen.add_argument("--journal", action="store_true", help="its events and those of its desks, one a line")
     chosen.add_argument(
-        "--papers", "--transcript", action="store_true", help="what was thought, done and seen: may hold private data"
+        "--door", action="store_true", help="the network requests of its desks, and the door's decisions"
+    )
+    chosen.add_argument("--journal", action="store_true", help="its events and those of its desks, one per line")
+    chosen.add_argument(
+        "--papers",
+        "--transcript",
+        action="store_true",
+        help="the transcript: replies, tool calls and results; may contain private data",
     )
     parser.add_argument("--follow", action="store_true", help="follow the job while it runs")
     options.add_json(parser)
@@ -53,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if not journal_of(settings).exists():
-        raise BriefError("there is no journal yet, and so no job")
+        raise BriefError("there are no jobs yet")
     tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
     if arguments.papers:
         return journal.print_all(papers_of(settings, tale))
@@ -106,13 +111,13 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
     for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
             words = papers.find(settings.lib / JOBS, tale.job).text(attempt.paper)
-            attempt.note = f"{attempt.note}, and says: {words}".removeprefix(", and ")
+            attempt.note = f"{attempt.note}; the worker says: {words}".removeprefix("; ")
 
 
 def papers_of(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Give what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
-        raise HostError("what a job thought and saw is root's: run as root")
+        raise HostError("the papers of jobs belong to root; run this as root")
     return transcript(read(journal_of(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 

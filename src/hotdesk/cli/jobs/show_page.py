@@ -1,4 +1,4 @@
-"""A job on one page: what a person wants to know of it, in the order they ask."""
+"""A job on one page of text."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "goal": cut(tale.goal, MAX_CHARS),
         "begun": f"{moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
         "brain": tale.brain,
-        "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} replies of models",
+        "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} model replies",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else preflight(tale),
         "papers": describe_forgetting(tale),
-        "passed over": f"{tale.strange} events of a later version" if tale.strange else "",
+        "passed over": f"{tale.strange} events of a newer version" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
@@ -74,14 +74,14 @@ def preflight(tale: JobSummary) -> str:
     """Say what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
-    return f"{len(tale.preflight.held)} held{failed}"
+    return f"{len(tale.preflight.held)} passed{failed}"
 
 
 def describe_forgetting(tale: JobSummary) -> str:
     """Say that papers are gone, and by whom."""
     if tale.forgotten is None:
         return ""
-    return f"forgotten by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
+    return f"deleted by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
 
 
 def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
@@ -153,7 +153,7 @@ def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     for each in refused[:REFUSED]:
         lines.append(f"  refused {each.method} {each.host}{cut(each.path, MAX_CHARS)}: {each.rule}")
     rest = len(refused) - REFUSED
-    return [*lines, f"  … and {rest} refusals more: see --door"] if rest > 0 else lines
+    return [*lines, f"  … and {rest} more refusals: see --door"] if rest > 0 else lines
 
 
 def receipt(tale: JobSummary) -> list[str]:

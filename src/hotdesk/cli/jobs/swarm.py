@@ -15,18 +15,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of one")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--model", action="append", metavar="NAME", help="who takes items, as anthropic:MODEL")
+    who.add_argument(
+        "--model", action="append", metavar="NAME", help="the model that works on items, such as anthropic:MODEL"
+    )
     who.add_argument(
         "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your rights"
     )
-    parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, once, if that is another")
-    turned = "have a turned brain at every item's desk; with --script, behind that script's plan"
+    parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
+    turned = "use a hostile brain at every item's desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument(
         "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
     )
-    parser.add_argument("--review", type=int, metavar="N", default=0, help="have N random results compared by a person")
-    parser.add_argument("--most", type=int, metavar="N", default=0, help="items that may be worked at together")
+    parser.add_argument("--review", type=int, metavar="N", default=0, help="ask a person to review N random results")
+    parser.add_argument("--most", type=int, metavar="N", default=0, help="the maximum number of items at the same time")
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy report, results and certificate there (./out/ID)"
     )

@@ -27,19 +27,19 @@ UNKNOWN = 3
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("file", type=Path, help="the file; it is only hashed, never opened as what it is")
+    parser.add_argument("file", type=Path, help="the file; it is only hashed, never opened in a program")
     parser.add_argument("certificate", nargs="?", type=Path, help=f"its certificate (FILE{SUFFIX})")
     parser.add_argument(
         "--signer",
         action="append",
         metavar="KEY",
-        help="a trusted signer: a fingerprint, or a file with a public key; repeatable; no other is trusted then",
+        help="a trusted signer: a fingerprint, or a file with a public key; repeatable; only these are trusted then",
     )
     parser.add_argument("--item", metavar="NAME", help="the file is what this item of a swarm delivered")
-    proof = "with --item: the item's proof; else it is made from records.jsonl beside the certificate"
+    proof = "with --item: the item's proof; default: computed from records.jsonl next to the certificate"
     parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
     parser.add_argument("--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof there")
-    parser.add_argument("--all", action="store_true", help="say all of it: values, pages, tools, digests, the plan")
+    parser.add_argument("--all", action="store_true", help="print everything: values, pages, tools, digests, the plan")
     options.add_json(parser)
 
 
@@ -103,9 +103,9 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         return Judged("failed", f"{proof}: {e}")
     signer = fingerprint(public)
     if (size, sha256) != (claim["file"]["size"], claim["file"]["sha256"]):
-        return Judged("failed", f"it is not the file that was certified: its SHA-256 is {sha256}", signer)
+        return Judged("failed", f"this is not the certified file: its SHA-256 is {sha256}", signer)
     if signer not in signers:
-        why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
+        why = f"signed by an unknown key {signer}; if you trust it, pass --signer {signer}"
         return Judged("unknown signer", why, signer)
     return Judged("verified", "", signer, signers[signer], claim)
 

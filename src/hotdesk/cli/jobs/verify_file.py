@@ -1,4 +1,4 @@
-"""What `hotdesk verify` reads of files, and what becomes of it: they are hashed, never opened as what they are."""
+"""Read the files of `hotdesk verify`: they are hashed, never opened in a program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
         raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise BriefError(f"{printable(str(path))} is no plain file")
+            raise BriefError(f"{printable(str(path))} is not a regular file")
         yield file
 
 

@@ -32,7 +32,7 @@ def judge_item(
     if why := _find_fault(claim, found, item, size, sha256):
         return Judged("failed", why, signer), None
     if signer not in signers:
-        why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
+        why = f"signed by an unknown key {signer}; if you trust it, pass --signer {signer}"
         return Judged("unknown signer", why, signer), found
     return Judged("verified", "", signer, signers[signer], claim), found
 
@@ -43,7 +43,7 @@ def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: s
     if record.item != item or record.job != claim["job"]["id"]:
         return f"the proof is of item {record.item} of swarm {record.job}"
     if proof.count != items["count"] or record.index != proof.index or not proof.leads_to(items["root"]):
-        return "the item's record is not under the root that was signed"
+        return "the item's record does not belong to the signed root"
     if record.outcome != "done":
         return f"the item is in quarantine: {record.why}"
     if (size, sha256) not in zip(record.sizes, record.digests, strict=False):
@@ -70,7 +70,7 @@ def _read_record(line: bytes) -> ItemEnded:
     try:
         event = from_json(ItemEnded.__name__, line.decode())
     except (ValueError, RecursionError) as e:
-        raise BriefError(f"{RECORDS} holds a line that is no record: {str(e)[:200]}") from None
+        raise BriefError(f"{RECORDS} has a line that is not a record: {str(e)[:200]}") from None
     assert isinstance(event, ItemEnded)
     return event
 
@@ -88,4 +88,7 @@ def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]
     if review["reviewed"]:
         share = f"{review['wrong']} of {review['reviewed']} reviewed items were wrong"
         yield "review", f"{share}: at most {review['error_bound']:.1%} of all, with {CONFIDENCE:.0%} confidence"
-    yield "note", "a certificate proves what was checked, and that the file is that file; not that the world is so"
+    yield (
+        "note",
+        "a certificate proves what was checked and that this is the checked file, not that its content is true",
+    )

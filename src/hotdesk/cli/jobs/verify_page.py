@@ -1,4 +1,4 @@
-"""What a certificate says, in plain words."""
+"""A certificate as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKED_AT = ", asked at "
 """What stands between a model's name and an address that is not its vendor's."""
 WIDE = 100
 """Characters of a line of what a check found, in short."""
-_CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
+_CAVEAT = "a certificate proves what was checked and that this is the checked file, not that its content is true"
 
 
 def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
@@ -53,14 +53,14 @@ def beside(record: Fields) -> Iterator[tuple[str, str]]:
 
 def list_unchecked(record: Fields) -> Sequence[str]:
     """Give what a check did not look at."""
-    return record["not_checked"] or ["anything that is not listed as looked for"]
+    return record["not_checked"] or ["anything not listed under looked for"]
 
 
 def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
     """Say which file it is."""
     yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
     if file["name"].rpartition("/")[2] != name:
-        yield "NAME", f"it was certified as {file['name']}, and is called {name} here"
+        yield "NAME", f"it was certified under the name {file['name']}; this file is called {name}"
 
 
 def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
@@ -73,7 +73,7 @@ def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple
     )
     yield "signed by", f"{signer}, {believed}"
     yield "made by", brain(claim["brain"])
-    yield "job", f"{job['id']}, begun by {job['by'] or 'an unknown key'}"
+    yield "job", f"{job['id']}, started by {job['by'] or 'an unknown key'}"
     yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
     yield "plan", f"{plan['digest']}; {approvals(plan['approvals'])}"
     yield (
@@ -90,12 +90,12 @@ def brain(record: Fields) -> str:
     text = f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
     places = (f"{each['model']}{ASKED_AT}{each['address']}" for each in record.get("addresses", ()))
     elsewhere = [place for place in places if place not in record["name"]]
-    return text + (f"; {', '.join(elsewhere)}, not at its vendor's address" if elsewhere else "")
+    return text + (f"; {', '.join(elsewhere)}, not at the vendor's own address" if elsewhere else "")
 
 
 def approvals(records: Sequence[Fields]) -> str:
     """Say who approved what."""
-    words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'nobody'}"
+    words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
              for each in records]  # fmt: skip
     return "; ".join(words) or "approved by no one"
 
@@ -128,7 +128,7 @@ def wall(desk: Fields) -> Iterator[tuple[str, str]]:
     """Say which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
-        yield "wall", f"{proof.describe()}, as proven before the desk was released"
+        yield "wall", f"{proof.describe()}, as verified before the desk was released"
 
 
 def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -16,16 +16,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
-    who.add_argument("--script", type=Path, metavar="FILE", help="a script that acts; it runs with your rights")
+    who.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="the model that acts, such as anthropic:MODEL; repeat it for fallbacks",
+    )
+    who.add_argument(
+        "--script", type=Path, metavar="FILE", help="a script to run instead of a model; it runs with your rights"
+    )
     who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
-    parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, if that is another")
-    turned = "have a turned brain at the desk; with --script, behind that script's plan"
+    parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
+    turned = "use a hostile brain at the desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
-    by = "with --record: who answers in the model's place, for the recording to say so"
+    by = "with --record: who answers in the model's place, noted in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
     add_limits(parser)
     options.add_json(parser, options.STREAM)

@@ -1,4 +1,4 @@
-"""`hotdesk completion`: print what a shell needs to complete hotdesk's commands, or the manual page."""
+"""`hotdesk completion`: print completions for a shell, or the manual page."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
         require_wall(found, arguments.wall)
 
     async def work() -> int:
-        with show_progress("opening desks to try the wall …"):
+        with show_progress("opening desks to test the walls …"):
             await examine(settings, found, arguments.wall or "")
         return 0
 
@@ -199,12 +199,12 @@ def wrap(text: str, width: int) -> list[str]:
 def summary(found: Examination, on: Paper) -> str:
     """Give the whole in one line."""
     count = Counter(result.finding.state for result in found.results)
-    parts = f"{count['held']} held, {count['failed']} not held, {count['untested']} not tested here"
+    parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"
     if found.unopened is not None:
         return f"{on.paint('No desk could be opened', COLOURS['failed'])}: {found.unopened}\n{parts}"
     if count["failed"]:
-        return f"{on.paint('The wall does not stand as promised', COLOURS['failed'])}: {parts}"
-    return f"{on.paint('The wall stands', COLOURS['held'])}: {parts}"
+        return f"{on.paint('The wall does not keep its promises', COLOURS['failed'])}: {parts}"
+    return f"{on.paint('The wall keeps its promises', COLOURS['held'])}: {parts}"
 
 
 def as_json(found: Examination) -> dict[str, object]:

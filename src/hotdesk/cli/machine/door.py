@@ -23,10 +23,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_log(parser: argparse.ArgumentParser) -> None:
     """Describe what `log` takes."""
     parser.set_defaults(chain=None)
-    parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
-    parser.add_argument("--desk", metavar="ID", help="only this desk's")
-    parser.add_argument("--limit", type=parse_count, metavar="N", help="look at the newest N events only")
-    parser.add_argument("--self-tests", action="store_true", help="also the self-test every desk's door goes through")
+    parser.add_argument("--follow", action="store_true", help="keep printing new events")
+    parser.add_argument("--desk", metavar="ID", help="only the events of this desk")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
+    parser.add_argument("--self-tests", action="store_true", help="also show the self-test of every desk's door")
     options.add_json(parser)
 
 

@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk gc --json | jq .bytes
     """
     settings = config.load()
-    require_root("clearing up this machine")
+    require_root("cleaning up this machine")
     buried = bury(settings)
     swept = store.sweep(settings.images, say)
     forgotten = _forget_old(settings)
@@ -59,13 +59,13 @@ def main(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(removed, indent=1))
         return 0
-    print(f"desks: {len(buried)} buried")
+    print(f"desks: {len(buried)} orphans removed")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
     copies = [each for each in swept if each.kind == "copy"]
     print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
     print(f"guest bytecode: {sum(each.kind == 'guest' for each in swept)} stale removed")
-    print(f"jobs: {len(forgotten)} forgotten")
-    print(f"drive: {unnamed / 1e6:.0f} MB that no name leads to removed")
+    print(f"jobs: {len(forgotten)} deleted")
+    print(f"drive: {unnamed / 1e6:.0f} MB without a name removed")
     return 0
 
 
@@ -75,7 +75,7 @@ def _forget_old(settings: Config) -> list[str]:
     summaries = tales(journal_of(settings))
     found = due(summaries, jobs, now, days)
     if found:
-        forget_all(settings, found, f"no sign of life for {days:g} days")
+        forget_all(settings, found, f"no activity for {days:g} days")
     stray = strays((tale.job for tale in summaries), jobs, now, days)
     for folder in stray:
         destroy(folder)
@@ -95,5 +95,5 @@ def bury(settings: Config) -> list[str]:
     if code := run_interruptible(work):
         raise SystemExit(code)
     if leftovers := set(orphaned) & set(state.orphans(settings)):
-        raise HostError(f"desks {', '.join(sorted(leftovers))} resist burying; `hotdesk gc --debug` says why")
+        raise HostError(f"desks {', '.join(sorted(leftovers))} could not be removed; `hotdesk gc --debug` shows why")
     return orphaned

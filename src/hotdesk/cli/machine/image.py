@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_build(parser: argparse.ArgumentParser) -> None:
     """Describe what `build` takes."""
     parser.add_argument("what", nargs="?", default="base", help="a recipe's name, or the path of a TOML file (base)")
-    parser.add_argument("--name", help="what to call the image; the recipe's own name if not given")
+    parser.add_argument("--name", help="name of the image; default: the recipe's own name")
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|URL",
         help="a signed image, by path or https URL; or an archive or OCI layout's directory, by path",
     )
-    parser.add_argument("--name", help="what to call the image; a signed image has a name of its own")
+    parser.add_argument("--name", help="name of the image; a signed image has its own name")
     add_signer(parser)
 
 
@@ -75,22 +75,20 @@ def add_signer(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     """Describe what `export` takes."""
     parser.add_argument("name", metavar="NAME", help="the image's name")
-    parser.add_argument("file", metavar="FILE", type=Path, help="where to write it; one of that name is replaced")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the file to write; an existing file is replaced")
 
 
 def _add_save(parser: argparse.ArgumentParser) -> None:
     """Describe what `save` takes."""
     parser.add_argument("desk", metavar="DESK", help="the id of an open desk")
-    parser.add_argument("name", metavar="NAME", help="what to call the image; one of that name is replaced")
-    parser.add_argument(
-        "--snapshot", metavar="ID", help="a snapshot of the desk; its files as they are now if not given"
-    )
+    parser.add_argument("name", metavar="NAME", help="name of the image; an existing image of that name is replaced")
+    parser.add_argument("--snapshot", metavar="ID", help="a snapshot of the desk; default: its current files")
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` takes."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
-    parser.add_argument("--yes", "--force", action="store_true", help="do not ask where other images are built on it")
+    parser.add_argument("--yes", "--force", action="store_true", help="do not ask if other images are built on it")
 
 
 ARGUMENTS = {
@@ -279,8 +277,10 @@ def confirm(name: str, others: list[str]) -> None:
         return
     what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} built on image {name}"
     if not sys.stdin.isatty():
-        raise BriefError(f"{what}; to remove it all the same add --yes")
-    question = f"{what}: no desk opens from {name} any more, the others keep its files. Remove {name}? [y/N] "
+        raise BriefError(f"{what}; add --yes to remove it anyway")
+    question = (
+        f"{what}: after this no desk can be opened from {name}; the other images keep its files. Remove {name}? [y/N] "
+    )
     if input(question).strip().lower() not in ("y", "yes"):
         raise BriefError("nothing was removed")
 
@@ -308,7 +308,7 @@ def seal(settings: Config, built: Image) -> bool:
     if store.serves(place, settings.images, [built]):
         return copied
     if shutil.which(settings.runtime) is None:
-        raise HostError(f"{settings.runtime}, which opens desks, is not installed: `hotdesk setup`")
+        raise HostError(f"{settings.runtime}, which opens desks, is not installed; run `hotdesk setup`")
     store.discard(place)  # half of it, left by a process that was killed
 
     async def work() -> int:
@@ -330,7 +330,7 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
             store.rm(settings.images, built.name)
         else:
             store.restore(settings.images, before)
-        raise ImageError(f"image {built.name!r} was taken back, because no desk works from it: {e}") from e
+        raise ImageError(f"image {built.name!r} was removed again, because a test desk did not work: {e}") from e
 
 
 def image_to_dict(each: Image) -> dict[str, object]:

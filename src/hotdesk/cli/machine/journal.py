@@ -43,9 +43,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def add_show(parser: argparse.ArgumentParser) -> None:
     """Describe what `show` takes."""
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--desk", metavar="ID", help="only what happened to this desk")
+    chosen.add_argument("--desk", metavar="ID", help="only the events of this desk")
     chosen.add_argument("--chain", help="only this chain: a job's or desk's")
-    parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
+    parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
     options.add_json(parser)
 
@@ -53,30 +53,32 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     """Describe what `verify` takes."""
     parser.add_argument(
-        "--since", action="append", metavar="HEAD", help="a head you kept, or a file of them; repeatable"
+        "--since", action="append", metavar="HEAD", help="a head you saved, or a file of heads; repeatable"
     )
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="the public key you trust; default: the one next to the journal"
     )
-    parser.add_argument("--export", metavar="FILE", help="prove what `export` wrote instead, with --key; - to read it")
+    parser.add_argument(
+        "--export", metavar="FILE", help="verify a file written by `export` instead, with --key; - is standard input"
+    )
     options.add_json(parser)
 
 
 def _add_head(parser: argparse.ArgumentParser) -> None:
     """Describe what `head` takes."""
-    parser.add_argument("--chain", help="only this chain's")
+    parser.add_argument("--chain", help="only the heads of this chain")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     """Describe what `export` takes."""
-    parser.add_argument("--job", metavar="JOB", help="only this job's events, and those of its desks")
-    parser.add_argument("file", metavar="FILE", help="where to, or - for standard output")
+    parser.add_argument("--job", metavar="JOB", help="only the events of this job and its desks")
+    parser.add_argument("file", metavar="FILE", help="the file to write, or - for standard output")
 
 
 def parse_count(text: str) -> int:
     """Read a number that can count something."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of events")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of events")
     return int(text)
 
 
@@ -118,7 +120,7 @@ def verify(arguments: argparse.Namespace) -> int:
     """
     saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
-        raise BriefError("an export is proven against a key that you trust: --key FILE")
+        raise BriefError("verifying an export needs a public key that you trust: --key FILE")
     key = load_public(arguments.key) if arguments.key else load_own_public(place().parent)
     report = _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
     if arguments.json:
@@ -289,7 +291,7 @@ def _read_heads(text: str) -> list[Head]:
         raise BriefError(f"{text[:200]!r} is neither a head nor a file of heads: {e}") from e
     found = [parse_head(line) for line in lines if line.strip()]
     if not found:
-        raise BriefError(f"there is no head in {text[:200]!r}")
+        raise BriefError(f"no head found in {text[:200]!r}")
     return found
 
 
@@ -303,10 +305,10 @@ def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> 
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"
     if faults:
-        return [*faults, f"NOT WHOLE: {plural(len(faults), 'fault')}; {counted}"]
+        return [*faults, f"NOT INTACT: {plural(len(faults), 'fault')}; {counted}"]
     if saved_heads:
-        return [f"whole, and up to {plural(len(saved_heads), 'head')} that you kept: {counted}"]
-    return [f"whole: {counted}", "no head was given: what was cut off at the end does not show"]
+        return [f"intact, and consistent with {plural(len(saved_heads), 'head')} that you saved: {counted}"]
+    return [f"intact: {counted}", "no saved head was given: events removed from the end cannot be detected"]
 
 
 ACTS = {"show": show, "verify": verify, "head": head, "export": export}

@@ -37,16 +37,20 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_new(parser: argparse.ArgumentParser) -> None:
     """Describe what `new` takes."""
-    parser.add_argument("--name", required=True, help="the person or program it is for: approvals and jobs carry it")
-    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"whose desks, jobs and files ({DEFAULT_TENANT})")
-    parser.add_argument("--power", action="append", choices=POWERS, help="what it may be used for; again: more (all)")
-    parser.add_argument("--expires", type=lasting, metavar="TIME", help="how long it lasts, as 12h or 30d (no end)")
+    parser.add_argument("--name", required=True, help="the person or program it is for; shown in approvals and jobs")
+    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"the tenant it belongs to ({DEFAULT_TENANT})")
+    parser.add_argument(
+        "--power", action="append", choices=POWERS, help="what it may be used for; repeatable (default: everything)"
+    )
+    parser.add_argument(
+        "--expires", type=lasting, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
+    )
     options.add_json(parser)
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
     """Describe what `ls` takes."""
-    parser.add_argument("--tenant", help="one tenant's only")
+    parser.add_argument("--tenant", help="only the keys of this tenant")
     options.add_json(parser)
 
 
@@ -58,7 +62,7 @@ def _add_revoke(parser: argparse.ArgumentParser) -> None:
 def add_show(parser: argparse.ArgumentParser) -> None:
     """Describe what `show` takes."""
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--pem", action="store_true", help="the public key alone, as a file for --signer has it")
+    shown.add_argument("--pem", action="store_true", help="print only the public key, as a file for --signer")
     shown.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -150,7 +154,7 @@ def show(arguments: argparse.Namespace) -> None:
     """
     folder = config.load().lib / "keys"
     if not folder.exists():
-        raise BriefError(f"this machine has no signer that you may see in {folder}; it is made with the first job")
+        raise BriefError(f"no signer found in {folder}, or it is not readable for you; the first job creates it")
     public = load_own_public(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:
@@ -190,7 +194,7 @@ def lasting(text: str) -> float:
     """Read how long a key lasts."""
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:
-        raise BriefError(f"{printable(text[:40])!r} is no time a key could last; write 12h or 30d")
+        raise BriefError(f"{printable(text[:40])!r} is not a valid lifetime; write 12h or 30d")
     return seconds
 
 

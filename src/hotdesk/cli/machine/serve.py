@@ -38,18 +38,20 @@ OPTIONS = {
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("--host", metavar="ADDRESS", help="where to listen with TLS (127.0.0.1)")
-    parser.add_argument("--port", type=int, metavar="N", help=f"where to listen on loopback, without TLS ({PORT})")
-    parser.add_argument("--tls-port", type=int, metavar="N", help="where to listen with TLS; none without it")
+    parser.add_argument("--host", metavar="ADDRESS", help="the address to listen on with TLS (127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"the port on loopback, without TLS ({PORT})")
+    parser.add_argument("--tls-port", type=int, metavar="N", help="the port with TLS; default: none")
     parser.add_argument("--certificate", metavar="FILE", help="certificates in PEM: for each --name and for *.DOMAIN")
     parser.add_argument("--key-file", metavar="FILE", help="the certificate's private key, in PEM")
-    parser.add_argument("--name", action="append", metavar="NAME", help="a name it answers to; may be repeated")
-    parser.add_argument("--domain", metavar="NAME", help="what sandboxes' ports are reached below (localhost)")
-    parser.add_argument("--egress", metavar="WHAT", help="what sandboxes reach: deny, packages (default) or open")
+    parser.add_argument("--name", action="append", metavar="NAME", help="a host name of this server; repeatable")
+    parser.add_argument("--domain", metavar="NAME", help="the domain for ports of sandboxes (localhost)")
+    parser.add_argument(
+        "--egress", metavar="WHAT", help="network access of sandboxes: deny, packages (default) or open"
+    )
     parser.add_argument(
         "--ready", action="append", metavar="TEMPLATE=N", help="desks kept ready for each tenant (base=2); repeatable"
     )
-    parser.add_argument("--json", action="store_true", help="print where it listens as JSON, too")
+    parser.add_argument("--json", action="store_true", help="also print its addresses as JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -125,7 +127,7 @@ def _require_templates(settings: Config, serving: Serving, *, named: bool) -> No
     for template in serving.ready:
         if image_of(template) not in there:
             raise BriefError(
-                f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
+                f"unknown template {printable(template[:64])!r} in --ready; the templates are {', '.join(there)}"
             )
 
 

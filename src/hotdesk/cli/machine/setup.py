@@ -54,7 +54,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
-    parser.add_argument("--no-image", action="store_true", help="build no image")
+    parser.add_argument("--no-image", action="store_true", help="do not build an image")
     parser.add_argument(
         "--wall", action="append", choices=setup_wall.WALLS, help="install what this wall needs as well; repeatable"
     )
@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         dest="sources",
         action="append",
         metavar="FILE|URL",
-        help="import a signed image, by path or https URL, and build none but those of --image; repeatable",
+        help="import a signed image, by path or https URL, and build only those of --image; repeatable",
     )
     add_signer(parser)
     undo.add(parser)
@@ -149,7 +149,7 @@ def explain_failure(error: OSError, settings: Config) -> str:
         return (
             f"Setup cannot write {error.filename}: the file system is read-only. Setup changes /etc (account, user "
             f"ids), /usr (only Debian packages that are missing) and {settings.lib}. Make them writable while it runs, "
-            "or run it where the system's image is made."
+            "or run it when the system's image is built."
         )
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
@@ -207,7 +207,7 @@ def missing(here: HostMachine) -> list[str]:
 def become_root(lacking: Sequence[str]) -> None:
     """Run this command again with sudo; without sudo, say what an administrator has to do."""
     if shutil.which("sudo") is None:
-        reasons = "; ".join(lacking) or "nothing that this user can see, but images are only root's to see"
+        reasons = "; ".join(lacking) or "unknown, because only root can see images"
         raise HostError(
             f"setting up needs root, and there is no sudo; missing here: {reasons}; run `hotdesk setup` as root"
         )
@@ -252,35 +252,35 @@ def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     """Install the Debian packages that are not there."""
     lacking = requirements.missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
-        say("packages: fetching lists")
+        say("packages: updating the lists")
         apt("update")
     if not lacking:
-        return SetupStep("packages", "all there", False)
+        return SetupStep("packages", "all installed", False)
     say(f"packages: installing {', '.join(lacking)}")
     note_packages(settings, lacking)
     apt("install", "--yes", "--no-install-recommends", *lacking)
     if still := requirements.missing_packages(packages):
-        raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
+        raise HostError(f"apt-get succeeded, but {', '.join(still)} are still missing; see `dpkg --audit`")
     return SetupStep("packages", f"{', '.join(lacking)} installed", True)
 
 
 def _add_account() -> SetupStep:
     """Make the system account hotdesk's unprivileged parts run as."""
     if has_account():
-        return SetupStep("account", f"{ACCOUNT} there", False)
+        return SetupStep("account", f"{ACCOUNT} exists", False)
     argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
     done = subprocess.run(
         [*argv, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False, timeout=60
     )
     if done.returncode != 0 and not has_account():
-        raise HostError(f"the account {ACCOUNT!r} cannot be made: {done.stderr.strip()[-300:]}")
-    return SetupStep("account", f"{ACCOUNT} made", True)
+        raise HostError(f"cannot create the account {ACCOUNT!r}: {done.stderr.strip()[-300:]}")
+    return SetupStep("account", f"{ACCOUNT} created", True)
 
 
 def reserve() -> SetupStep:
     """Reserve the user ids desks get."""
     changed = uids.reserve()
-    return SetupStep("user ids", f"from {uids.FIRST} {'reserved' if changed else 'there'}", changed)
+    return SetupStep("user ids", f"from {uids.FIRST} {'reserved' if changed else 'exist'}", changed)
 
 
 def make_folders(settings: Config) -> SetupStep:
@@ -289,13 +289,13 @@ def make_folders(settings: Config) -> SetupStep:
     state.prepare(settings)
     settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.lib.chmod(0o700)
-    return SetupStep("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
+    return SetupStep("folders", f"{settings.run} and {settings.lib} {'exist' if there else 'created'}", not there)
 
 
 def _bring_viewer(settings: Config) -> SetupStep:
     """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
     if version := novnc.version(settings.lib):
-        return SetupStep("viewer", f"noVNC {version} there", False)
+        return SetupStep("viewer", f"noVNC {version} exists", False)
     with tempfile.TemporaryDirectory() as folder:
         download(novnc.PACKAGE, Path(folder))
         version = novnc.publish(settings.lib, next(Path(folder).glob("*.deb")))
@@ -324,9 +324,9 @@ def link_command(
     except OSError as e:
         if e.errno != errno.EROFS:
             raise
-        return SetupStep("command", f"{link} cannot be made, {link.parent} is read-only; call {command}", False)
+        return SetupStep("command", f"{link} cannot be created, {link.parent} is read-only; use {command}", False)
     write_record(settings, replace(read_record(settings), link=str(link)))
-    return SetupStep("command", f"{link} made, which leads to {command}", True)
+    return SetupStep("command", f"{link} created, a link to {command}", True)
 
 
 def find_installed_command() -> Path | None:
@@ -343,7 +343,7 @@ def import_image(settings: Config, source: str, signers: list[str] | None) -> Se
     if find_image(settings, "base") is None:
         check_room(settings, shutil.disk_usage(existing(settings.images)).free)
     image, changed = import_signed(settings, source, None, signers)
-    how = f"imported in {time.monotonic() - began:.0f} s" if changed else "there"
+    how = f"imported in {time.monotonic() - began:.0f} s" if changed else "exists"
     return SetupStep(f"image {image.name}", f"{image.digest[:12]}, {image.size / 1e6:.0f} MB, {how}", changed)
 
 
@@ -361,7 +361,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     what = f"{built.digest[:12]}, {built.size / 1e6:.0f} MB"
     if changed:
         return SetupStep(f"image {built.name}", f"{what}, built in {time.monotonic() - began:.0f} s", True)
-    return SetupStep(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
+    return SetupStep(f"image {built.name}", f"{what}, {'tested again' if sealed else 'exists'}", sealed)
 
 
 def ready(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:

@@ -95,9 +95,11 @@ def apt(*argv: str, cwd: Path | None = None) -> None:
     try:
         output, _ = child.communicate()
     except KeyboardInterrupt:
-        say("packages: letting apt-get finish first")
+        say("packages: waiting for another apt-get to finish")
         child.communicate()
         raise
     if child.returncode != 0:
         lines = "\n".join(f"  {printable(line)}" for line in output.splitlines()[-LAST_LINES:])
-        raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
+        raise HostError(
+            f"`apt-get {argv[0]}` failed; fix the reported problem, then run `hotdesk setup` again:\n{lines}"
+        )

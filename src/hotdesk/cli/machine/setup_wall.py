@@ -1,4 +1,4 @@
-"""`hotdesk setup --wall gvisor|microvm`: have what a stronger wall needs, and prove that a desk opens behind it."""
+"""`hotdesk setup --wall gvisor|microvm`: install what a stronger wall needs, and test that a desk opens behind it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FAILED = 1
 def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
     """Install gVisor's runtime from the machine's own package sources, unless one that is new enough is there."""
     if release := find_installed(settings.gvisor_program):
-        return SetupStep("wall gvisor", f"{settings.gvisor_program} of {release} there", False)
+        return SetupStep("wall gvisor", f"{settings.gvisor_program}, release {release}, exists", False)
     if settings.gvisor_program != PACKAGE:
         raise HostError(
-            f"[wall.gvisor] program = {settings.gvisor_program!r} is not there, or older than {OLDEST}; mend the "
-            "setting, or remove it to have the Debian package installed"
+            f"[wall.gvisor] program = {settings.gvisor_program!r} is missing, or older than {OLDEST}; correct the "
+            "setting, or remove it to install the Debian package"
         )
     if not requirements.has_apt_lists():
         apt("update")
@@ -46,9 +46,9 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
         install_backport(machine)
     if not (release := find_installed(PACKAGE)):
         raise HostError(
-            f"apt-get installed {PACKAGE}, yet there is none of {OLDEST} or newer; look at `{PACKAGE} -version`"
+            f"apt-get installed {PACKAGE}, but its release is older than {OLDEST}; see `{PACKAGE} -version`"
         )
-    return SetupStep("wall gvisor", f"{PACKAGE} of {release} installed", True)
+    return SetupStep("wall gvisor", f"{PACKAGE}, release {release}, installed", True)
 
 
 def find_installed(name: str) -> int:
@@ -102,7 +102,7 @@ def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> lis
 def missing_package(machine: HostMachine) -> str:
     """Say what to do where no package is to be had."""
     return (
-        f"{machine.name} has no package {PACKAGE} of {OLDEST} or newer; put gVisor's runsc on this machine yourself "
+        f"{machine.name} has no package {PACKAGE} of release {OLDEST} or newer; install gVisor's runsc yourself "
         'and name it in the settings: `[wall.gvisor]` with `program = "/path/to/runsc"`'
     )
 
@@ -135,6 +135,6 @@ def prove_wall(settings: Config, wall: str, image: str = "base") -> SetupStep:
             return 0 if done.ok else _FAILED
 
     if run_interruptible(work):
-        raise HostError(f"a desk behind the wall {wall} opened, and no program ran in it")
+        raise HostError(f"a desk behind the wall {wall} opened, but no program ran in it")
     platform = look_at(wall, settings).platform
     return SetupStep(f"wall {wall}", f"a desk opened, its kernel says {versions[0]}, platform {platform}", False)

@@ -90,7 +90,7 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
         yield remove_packages(settings, remove=arguments.packages)
         yield from remove_shared(settings)
     else:
-        yield SetupStep("machine", "kept: packages, account and user ids are of all state directories", False)
+        yield SetupStep("machine", "kept: packages, account and user ids are shared by all state directories", False)
     yield from _keep_settings(settings)
 
 
@@ -122,7 +122,9 @@ def burn_desks(settings: Config) -> SetupStep:
     for each in _every_tenant(settings):
         bury(each)
     if remaining := list_desks(settings):
-        raise HostError(f"{len(remaining)} desk(s) are still open; stop what opens them, then run this again.")
+        raise HostError(
+            f"{len(remaining)} desk(s) are still open; stop the process that opens them, then run this again."
+        )
     return SetupStep("desks", f"{len(desks)} burnt" if desks else "none open", bool(desks))
 
 
@@ -158,7 +160,7 @@ def _owners(settings: Config) -> list[int]:
 def remove_images(settings: Config) -> SetupStep:
     """Remove the image store, once nobody writes to it; one elsewhere may be another state directory's, too."""
     if not settings.images.is_dir():
-        return SetupStep("images", "none there", False)
+        return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):
         return SetupStep("images", f"kept: {settings.images} lies outside of {settings.lib}", False)
     size = store.disk_usage(settings.images)
@@ -180,7 +182,7 @@ def remove_state(settings: Config) -> SetupStep:
     found = [path for path in (*paths, settings.run) if path.exists()]
     for path in found:
         store.discard(path)
-    return SetupStep("state", f"removed {', '.join(map(str, found))}" if found else "none there", bool(found))
+    return SetupStep("state", f"removed {', '.join(map(str, found))}" if found else "none", bool(found))
 
 
 def _private_paths(settings: Config) -> list[Path]:
@@ -193,7 +195,7 @@ def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
     private = _private_paths(settings)
     listed = ", ".join(map(str, private))
     if not private:
-        yield SetupStep("own files", "none there", False)
+        yield SetupStep("own files", "none", False)
     elif not everything:
         yield SetupStep("own files", f"kept: {listed}; --all removes them", False)
     else:
@@ -248,7 +250,7 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
         changed = uids.unreserve()
         if claims.is_dir():
             store.discard(claims)
-        yield SetupStep("user ids", "removed" if changed else "none there", changed)
+        yield SetupStep("user ids", "removed" if changed else "none", changed)
         yield _remove_account()
         if remove_cgroup():
             yield SetupStep("cgroup", "removed", True)
@@ -272,10 +274,10 @@ def remove_cgroup() -> bool:
 def _remove_account() -> SetupStep:
     """Remove the account, if it is one that set-up makes: no home, no shell."""
     if not has_account():
-        return SetupStep("account", "none there", False)
+        return SetupStep("account", "none", False)
     entry = pwd.getpwnam(ACCOUNT)
     if (entry.pw_dir, entry.pw_shell) != ("/nonexistent", "/usr/sbin/nologin"):
-        return SetupStep("account", f"kept: {ACCOUNT} is not as set-up makes it", False)
+        return SetupStep("account", f"kept: {ACCOUNT} was changed after set-up", False)
     done = subprocess.run(["userdel", ACCOUNT], capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise HostError(f"The account {ACCOUNT!r} cannot be removed: {done.stderr.strip()[-300:]}")

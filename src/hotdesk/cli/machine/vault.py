@@ -53,20 +53,24 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_set(parser: argparse.ArgumentParser) -> None:
     """Describe what `set` takes."""
     parser.add_argument("name", help="1 to 64 of a-z, 0-9 and -")
-    parser.add_argument("--kind", choices=[*KINDS], help="what it is (token)")
-    parser.add_argument("--command", dest="kind", action="store_const", const="command", help="is --kind command")
-    parser.add_argument("--user", help="basic: whose password it is; without it the value is USER:PASSWORD")
-    parser.add_argument("--token-url", metavar="URL", help="oauth2: where tokens are got")
-    parser.add_argument("--client-id", metavar="ID", help="oauth2: who gets them")
-    parser.add_argument("--scope", metavar="WORDS", help="oauth2: what they are for")
-    parser.add_argument("--insecure-loopback", action="store_true", help="oauth2: http to an address of this machine")
+    parser.add_argument("--kind", choices=[*KINDS], help="the kind of secret (token)")
+    parser.add_argument(
+        "--command", dest="kind", action="store_const", const="command", help="the same as --kind command"
+    )
+    parser.add_argument("--user", help="basic: the user name; without it the value is USER:PASSWORD")
+    parser.add_argument("--token-url", metavar="URL", help="oauth2: the token endpoint")
+    parser.add_argument("--client-id", metavar="ID", help="oauth2: the client id")
+    parser.add_argument("--scope", metavar="WORDS", help="oauth2: the requested scope")
+    parser.add_argument(
+        "--insecure-loopback", action="store_true", help="oauth2: allow http to an address of this machine"
+    )
     parser.add_argument("--digits", type=int, help="totp: digits of a code (6)")
-    parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: how long a code lives (30)")
+    parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: lifetime of a code (30)")
     parser.add_argument("--key-id", metavar="ID", help="sigv4: the id of the key; the value is the key itself")
     parser.add_argument("--service", help="sigv4: the only service it signs for, as s3")
     parser.add_argument("--region", help="sigv4: the only region it signs for")
     parser.add_argument("--bucket", help="sigv4: at s3 the only bucket it signs for")
-    parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: SHA1 unless told otherwise")
+    parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: the hash algorithm (SHA1)")
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +81,8 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
     """Describe what `rotate` takes."""
     parser.add_argument("name", nargs="?", help="the secret's name")
-    parser.add_argument("--root", action="store_true", help="put a new root key above everything instead")
-    parser.add_argument("--root-key", choices=_SOURCES, help="with --root: keep it there from now on")
+    parser.add_argument("--root", action="store_true", help="replace the root key instead")
+    parser.add_argument("--root-key", choices=_SOURCES, help="with --root: where the new root key is stored")
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +131,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     hotdesk vault rotate --root --root-key passphrase
     """
     if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
-        raise BriefError("rotate takes a secret's name, or --root")
+        raise BriefError("rotate needs the name of a secret, or --root")
     vault = unlock_vault()
     if arguments.root:
         vault.rotate_root(arguments.root_key or source_of(place()), _new_passphrase)
@@ -135,7 +139,9 @@ def rotate(arguments: argparse.Namespace) -> None:
         return
     entry = vault.entry(arguments.name)
     if arguments.command is not None and entry.kind != "command":
-        raise BriefError(f"{arguments.name} is no command; its value comes from standard input or a prompt")
+        raise BriefError(
+            f"{arguments.name} is not a secret of kind command; pass its value on standard input or at the prompt"
+        )
     value = _command_value(arguments.command) if entry.kind == "command" else _ask_value(arguments.name)
     note(arguments.name, "put")
     tell(vault.rotate(arguments.name, value))
@@ -175,7 +181,7 @@ def init(arguments: argparse.Namespace) -> None:
     A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
     Vault.make(place(), arguments.root_key, _get_first_passphrase, owner=OWNER)
-    print(f"made a vault in {place()}")
+    print(f"created a vault in {place()}")
 
 
 ACTS = {"set": _set_, "ls": ls, "rm": rm, "rotate": rotate, "init": init}
@@ -213,7 +219,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
             if kind != arguments.kind and getattr(arguments, name) not in (None, False):
                 raise BriefError(f"--{name.replace('_', '-')} belongs to --kind {kind}, not {arguments.kind}")
     if arguments.command is not None and arguments.kind != "command":
-        raise BriefError("what comes after `--` is the program of --kind command; a value is never an argument")
+        raise BriefError(
+            "only --kind command takes a program after `--`; pass a value on standard input or at the prompt"
+        )
 
 
 def build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
@@ -248,7 +256,7 @@ def _command_value(argv: list[str] | None) -> bytes:
     """Give the value of a command; its program must be there."""
     value = argv_value(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
-        raise BriefError(f"there is no program {(argv or [''])[0]}")
+        raise BriefError(f"program not found: {(argv or [''])[0]}")
     return value
 
 
@@ -266,7 +274,9 @@ def ask_hidden(prompt: str) -> bytes:
         with open("/dev/tty", "rb"):  # without one, getpass would read where it shows
             return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
     except OSError as e:
-        raise HostError(f"there is no terminal to ask at; name a file with the passphrase in {PASSPHRASE_FILE}") from e
+        raise HostError(
+            f"there is no terminal for a prompt; set {PASSPHRASE_FILE} to a file with the passphrase"
+        ) from e
     except EOFError:
         raise BriefError("nothing was typed") from None
 
@@ -275,7 +285,7 @@ def _ask_twice(prompt: str) -> bytes:
     """Ask for something new, twice."""
     first = ask_hidden(prompt)
     if ask_hidden("Again: ") != first:
-        raise BriefError("the two are not the same; nothing was changed")
+        raise BriefError("the two entries differ; nothing was changed")
     return first
 
 
@@ -298,7 +308,7 @@ def read_passphrase(variable: str) -> bytes | None:
             private_files.check(os.fstat(file.fileno()), Path(name), 0o077)
             return file.read().removesuffix(b"\n").removesuffix(b"\r")
     except OSError as e:
-        raise BriefError(f"the file {variable} names, {name}, cannot be read: {e.strerror}") from e
+        raise BriefError(f"{variable} is set to {name}, which cannot be read: {e.strerror}") from e
 
 
 def tell(entry: VaultEntry) -> None:

@@ -175,7 +175,7 @@ class _Owner:
         from hotdesk.errors import DeskGone
 
         self.sock.settimeout(END_EVENT_SECONDS)
-        why = "its guest hung up"
+        why = "its guest closed the connection"
         while (message := self.receive()[0]) and message.get("event") != "ended":
             pass
         if message:

@@ -37,7 +37,7 @@ PULSE_INTERVAL_S = 1.0
 
 def explain_end() -> HotdeskError:
     """Say what is known of a desk that hung up, when nobody knows more."""
-    return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
+    return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 
 class Deaf(Exception):  # noqa: N818 - no error: `| head` has read enough
@@ -78,14 +78,14 @@ class Follower:
     def run(self, ask: dict[str, object], timeout: float | None) -> int:
         """Start a program and follow it; give its exit code."""
         while not self.greeted:
-            self.turn("the desk's guest did not greet in time; open another desk")
+            self.turn("the desk's guest did not start in time; open another desk")
         self.put(wire.OPEN, wire.encode(ask))
         silence = (
             SILENCE_SECONDS if timeout is None else min(SILENCE_SECONDS, max(timeout, START_SECONDS) + EXIT_GRACE_S)
         )
         self.due = time.monotonic() + silence
         while not self.started and self.reply is None:
-            self.turn(f"the desk's guest said nothing for {silence:.0f} s; burn it and open another")
+            self.turn(f"the desk's guest sent nothing for {silence:.0f} s; burn the desk and open another")
         self.due = None if timeout is None else time.monotonic() + timeout + EXIT_GRACE_S
         try:
             while self.reply is None:
@@ -188,7 +188,7 @@ class Follower:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
+                raise LinkError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
             self.greeted = True
         elif kind == wire.REPLY and number == 0:
             raise _end_of_desk(wire.decode(payload, wire.MAX_PARTS))
@@ -209,13 +209,13 @@ class Follower:
         elif kind == wire.EVENT:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.started or not isinstance(body, dict) or type(body.get("pid")) is not int:
-                raise LinkError("the guest spoke out of turn")
+                raise LinkError("unexpected frame from the guest")
             self.started = True
             self.give_back(wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("more credit than there is")
+                raise wire.WireError("more flow-control credit than allowed")
         elif kind == wire.REPLY:
             reply = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(reply, dict):

@@ -47,7 +47,7 @@ def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, orde
 
 def _explain_end() -> HotdeskError:
     """Say why a holder hung up without a word."""
-    return DeskGone("the holder of the desk ended, and the desk with it; run the command again")
+    return DeskGone("the holder process ended and the desk was burnt with it; run the command again")
 
 
 def wait_burnt(sock: _socket.socket) -> None:

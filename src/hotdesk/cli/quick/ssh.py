@@ -57,7 +57,7 @@ def dial_owner(path: str) -> Callable[[], _socket.socket]:
     def call() -> _socket.socket:
         sock = dial(path) if os.geteuid() == 0 else connect(path)
         if sock is None:
-            raise HostError(f"nothing answers at {path}; `hotdesk ps` says what is open")
+            raise HostError(f"nothing listens at {path}; `hotdesk ps` lists open desks")
         return sock
 
     return call
@@ -74,7 +74,7 @@ def connect(path: str) -> _socket.socket | None:
     except PermissionError as e:
         sock.close()
         raise HostError(
-            f"{path} is not open to this user; ask the administrator to add you to the group hotdesk "
+            f"this user may not use {path}; ask the administrator to add you to the group hotdesk "
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError:

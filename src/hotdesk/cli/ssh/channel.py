@@ -89,7 +89,7 @@ class SshChannel(ABC):
             data = fields.string()
             self.admitted -= len(data)
             if self.admitted < 0 or self.got_eof:
-                raise SshError("the client sends more than it was allowed")
+                raise SshError("the client exceeded its window")
             self.take_data(data)
         elif kind == EOF:
             self.got_eof = True

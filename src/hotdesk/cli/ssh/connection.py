@@ -26,8 +26,8 @@ MAX_CHANNELS = 256
 MAX_REFUSALS = 6
 """Tries to be somebody."""
 NO_REMOTE = (
-    "-R is refused: a desk that could call this machine would have a way out beside its door; "
-    "let it reach a host by `hotdesk open --allow`, or copy what it needs"
+    "-R is refused: a desk that could connect to this machine would bypass its door; "
+    "allow a host with `hotdesk open --allow`, or copy the files it needs"
 )
 NO_SOCKETS = "only ports of the desk can be reached, not its unix sockets"
 
@@ -96,7 +96,7 @@ class SshConnection:
         try:
             if user not in USERS:
                 raise SshError(
-                    f"there is no user {printable(user[:40])!r} in a desk; it is `user`, or `root` if allowed"
+                    f"a desk has no user {printable(user[:40])!r}; sign in as `user`, or as `root` if allowed"
                 )
             if service != b"ssh-connection":
                 raise SshError("the client asks for an unknown service")
@@ -112,7 +112,7 @@ class SshConnection:
         if self.refusals == 1:
             self.tell(why)
         if self.refusals > MAX_REFUSALS:
-            raise SshError("too many tries to be another user")
+            raise SshError("too many sign-in attempts")
         self.transport.send(bytes((USERAUTH_FAILURE,)) + names((b"none",)) + b"\0")
 
     def refuse_global(self, name: bytes, wants_reply: bool) -> None:
@@ -129,7 +129,7 @@ class SshConnection:
         kind, remote = fields.string(), fields.uint32()
         opening = (remote, fields.uint32(), fields.uint32())
         if len(self.channels) >= MAX_CHANNELS:
-            self.fail(remote, RESOURCE_SHORTAGE, f"more than {MAX_CHANNELS} channels")
+            self.fail(remote, RESOURCE_SHORTAGE, f"too many channels; the limit is {MAX_CHANNELS}")
         elif kind == b"session":
             self.open_session(opening)
         elif kind == b"direct-tcpip":
@@ -137,7 +137,7 @@ class SshConnection:
         elif kind == b"direct-streamlocal@openssh.com":
             self.fail(remote, PROHIBITED, NO_SOCKETS)
         else:
-            self.fail(remote, UNKNOWN_TYPE, "not offered")
+            self.fail(remote, UNKNOWN_TYPE, "not supported")
 
     def open_session(self, opening: tuple[int, int, int]) -> None:
         """Open a channel for a program."""
@@ -151,11 +151,11 @@ class SshConnection:
         desk = self.owner.desk
         if host.lower() not in LOOPBACK | {desk, desk + DESK_SUFFIX}:
             name = printable(host[:80])
-            why = f"{name} is not in the desk: only localhost is; programs inside reach hosts through the door"
+            why = f"{name} is not inside the desk; only localhost can be forwarded"
             self.fail(opening[0], PROHIBITED, why)
             return
         if port == GATE_PORT:
-            self.fail(opening[0], PROHIBITED, f"port {port} is the desk's own way out, for programs inside")
+            self.fail(opening[0], PROHIBITED, f"port {port} is the desk's own gate and cannot be forwarded")
             return
         try:
             sock, request = self.owner.call(f"dial/{port}")
@@ -179,7 +179,7 @@ class SshConnection:
         """Give a message to its channel."""
         channel = self.channels.get(fields.uint32())
         if channel is None:
-            raise SshError("the client speaks on a channel that is not open")
+            raise SshError("the client uses a channel that is not open")
         channel.take(kind, fields)
 
     def pump(self) -> None:

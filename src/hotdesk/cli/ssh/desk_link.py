@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _TEXT_LIMIT = 500
-GONE = "the desk hung up: it was burnt or stopped, or its first process ended"
+GONE = "the desk closed the connection: it was burnt or stopped, or its first process ended"
 
 
 class ProgramChannel:
@@ -84,7 +84,7 @@ class ProgramChannel:
             cost = wire.cost(payload)
             self.window -= cost
             if self.window < 0 or len(payload) < 2:
-                raise wire.WireError("more than it was allowed, or nothing")
+                raise wire.WireError("an empty frame, or more data than allowed")
             if kind == wire.EVENT:
                 self.take_start(wire.decode(payload, wire.MAX_PARTS))
                 self.give_back(cost)
@@ -96,7 +96,7 @@ class ProgramChannel:
             count = int.from_bytes(payload, "big")
             self.credit += count
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("more credit than there is")
+                raise wire.WireError("more flow-control credit than allowed")
             self.follower.take_room(count)
         elif kind == wire.REPLY:
             self.is_over = True
@@ -106,7 +106,7 @@ class ProgramChannel:
     def take_start(self, value: object) -> None:
         """Take the word that the program was started."""
         if self.is_started or not isinstance(value, dict) or type(value.get("pid")) is not int:
-            raise wire.WireError("a word out of turn")
+            raise wire.WireError("an unexpected message")
         self.is_started = True
 
 
@@ -128,9 +128,9 @@ class DeskLink:
         try:
             payload = wire.encode({"op": "exec", "stdin": True, "tell": True, **ask})
         except wire.WireError as e:
-            raise LinkError(f"a desk cannot be asked this: {e}") from e
+            raise LinkError(f"invalid request to the desk: {e}") from e
         if len(payload) > wire.HOST_LIMIT:
-            raise LinkError(f"a command of {len(payload)} bytes is more than a desk takes; put it in a file")
+            raise LinkError(f"the command is too long for a desk ({len(payload)} bytes); put it into a file")
         self.last += 1
         channel = self.channels[self.last] = ProgramChannel(self, self.last, follower)
         self.put(wire.OPEN, self.last, payload)
@@ -167,7 +167,7 @@ class DeskLink:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise wire.WireError("a greeting in another version; rebuild the image with `hotdesk setup`")
+                raise wire.WireError("another protocol version; rebuild the image with `hotdesk setup`")
             self.greeted = True
         elif (channel := self.channels.get(number)) is not None:
             channel.take(kind, payload)
@@ -183,5 +183,5 @@ def read_end(body: object) -> tuple[int, str]:
         return 126, str(body.get("text"))[:_TEXT_LIMIT]
     code, text = body.get("code"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-        raise wire.WireError("a strange exit")
+        raise wire.WireError("a malformed exit status")
     return code, text[:_TEXT_LIMIT]

@@ -45,7 +45,7 @@ class FieldReader:
         """Read so many bytes."""
         end = self.at + count
         if end > len(self.data):
-            raise SshError("an SSH message ends too early")
+            raise SshError("an SSH message is truncated")
         part = self.data[self.at : end]
         self.at = end
         return part
@@ -81,4 +81,4 @@ class FieldReader:
     def end(self) -> None:
         """Refuse what comes after the last field."""
         if self.at != len(self.data):
-            raise SshError("an SSH message has more than its fields")
+            raise SshError("an SSH message has trailing data")

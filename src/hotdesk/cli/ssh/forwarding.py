@@ -134,7 +134,7 @@ class PortForwarding(SshChannel):
         """Close both sides: one of them is gone, or both are done."""
         self.hang_up()
         if not self.is_joined:
-            self.refuse("the desk's owner hung up")
+            self.refuse("the desk's owner closed the connection")
         else:
             self.send_eof()
             self.close()
@@ -165,4 +165,4 @@ def read_reason(head: bytes) -> str:
     except (ValueError, RecursionError):
         value = None
     text = value.get("text") if isinstance(value, dict) else None
-    return printable(text[:_MAX_TEXT]) if isinstance(text, str) else "the desk's owner hung up"
+    return printable(text[:_MAX_TEXT]) if isinstance(text, str) else "the desk's owner closed the connection"

@@ -86,7 +86,7 @@ def _read(path: str) -> bytes | None:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise HostError(f"{path} is not this user's alone; remove it, and another key is made")
+            raise HostError(f"{path} can be accessed by other users; remove it, and a new key is created")
         return os.read(fd, KEY_BYTES + 1)
     finally:
         os.close(fd)
@@ -96,7 +96,7 @@ def _make_folder(folder: str, mode: int = 0o700) -> None:
     try:
         os.makedirs(folder, mode=mode, exist_ok=True)
     except OSError as e:
-        raise HostError(f"the folder {folder} cannot be made: {e.strerror}") from e
+        raise HostError(f"cannot create the folder {folder}: {e.strerror}") from e
 
 
 def _write(path: str, data: bytes, mode: int, *, replaces: bool = False) -> None:

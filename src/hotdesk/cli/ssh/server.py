@@ -32,12 +32,12 @@ class ServerDialer:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BriefError(f"--server takes an address such as https://desks.example.test:3700, not {url!r}")
+            raise BriefError(f"--server must be an address such as https://desks.example.test:3700, not {url!r}")
         if parts.scheme == "http" and parts.hostname not in _LOCAL:
-            raise BriefError("--server takes https beyond this machine: the key would be sent in the clear")
+            raise BriefError("--server must use https, except on this machine: the key would be sent unencrypted")
         self.key = os.environ.get(KEY, "")
         if not self.key:
-            raise BriefError(f"no key for {url}; put one of `hotdesk key new` into {KEY}")
+            raise BriefError(f"no key for {url}; create one with `hotdesk key new` and set {KEY}")
         self.base = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{PREFIX}"
 
     def __call__(self) -> socket.socket:
@@ -70,7 +70,9 @@ class ServerDialer:
                 max_size=MAX_MESSAGE_BYTES,
             )
         except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as e:
-            raise BriefError(f"the server does not let us in: {e}; is the key good, and desk {desk} open?") from e
+            raise BriefError(
+                f"the server refused the connection: {e}; check the key, and that desk {desk} is open"
+            ) from e
         try:
             if line.recv(OPEN_SECONDS) == OPENED:
                 return line
@@ -78,9 +80,9 @@ class ServerDialer:
         except TimeoutError:
             why = "it took too long"
         except ConnectionClosed as e:
-            why = e.rcvd.reason if e.rcvd is not None else "it hung up"
+            why = e.rcvd.reason if e.rcvd is not None else "the connection was closed"
         line.close()
-        raise BriefError(f"the server says: {why}")
+        raise BriefError(f"the server refused the request: {why}")
 
 
 def read_request(sock: socket.socket) -> tuple[str, str]:
@@ -90,7 +92,7 @@ def read_request(sock: socket.socket) -> tuple[str, str]:
         head += data
     parts = head.partition(b" HTTP/")[0].decode("ascii", "replace").split("/")
     if len(parts) not in (4, 5) or not parts[2].isalnum():
-        raise BriefError("a call that no server answers")
+        raise BriefError("a server does not support this call")
     return parts[2], parts[-1]
 
 

@@ -150,9 +150,9 @@ class SftpReplies:
         if kind == DATA:
             data = fields.string()
             if len(data) > request.length:
-                raise SftpError("more bytes than were asked for")
+                raise SftpError("more bytes than requested")
             if request.offset + len(data) > MAX_FILE_BYTES:
-                self.tell(f"a file has more than {MAX_FILE_BYTES >> 30} GiB, and no more of it is copied")
+                self.tell(f"a file was cut at {MAX_FILE_BYTES >> 30} GiB, the limit for a copy")
                 return None
             return string(data)
         if kind == ATTRS:
@@ -175,7 +175,7 @@ class SftpReplies:
             return uint32(1) + string(found[0][0]) + string(found[0][0]) + uint32(0)
         total = self.entries[request.subject] = self.entries.get(request.subject, 0) + max(1, count)
         if total > MAX_ENTRIES:
-            self.tell(f"a folder has more than {MAX_ENTRIES} entries, and no more of it is listed")
+            self.tell(f"the listing of a folder was cut at {MAX_ENTRIES} entries")
             return None
         admitted = [(name, attributes) for name, attributes in found if self.admit(name)] or [(b".", FOLDER)]
         return uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)

@@ -121,12 +121,12 @@ class Transport:
         line, newline, _ = self.buffer.partition(b"\n")
         if not newline:
             if len(self.buffer) > MAX_VERSION_BYTES:
-                raise SshError("what calls here is no SSH client")
+                raise SshError("the peer is not an SSH client")
             return False
         del self.buffer[: len(line) + 1]
         self.client_version = bytes(line).rstrip(b"\r")
         if not self.client_version.startswith(b"SSH-2.0-") or len(line) > MAX_VERSION_BYTES:
-            raise SshError("what calls here is no SSH client of version 2")
+            raise SshError("the peer is not an SSH 2 client")
         return True
 
     def next_packet(self) -> bytes | None:
@@ -154,7 +154,7 @@ class Transport:
         try:
             return cipher.aead.decrypt(cipher.next_nonce(), body, length)
         except (InvalidTag, ValueError) as e:
-            raise SshError("a packet that was changed on its way") from e
+            raise SshError("a packet failed its integrity check") from e
 
     # -- the transport's own messages ------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class Transport:
         elif kind == NEWKEYS:
             self.change_keys()
         elif not self.session_id and (self.is_strict or kind not in (IGNORE, DEBUG, UNIMPLEMENTED)):
-            raise SshError("the client spoke before keys were exchanged")
+            raise SshError("the client sent data before the key exchange")
         else:
             return kind in (IGNORE, DEBUG, UNIMPLEMENTED)
         return True
@@ -203,7 +203,7 @@ class Transport:
         if not self.is_exchanging:
             self.begin_exchange()
         if self.client_init:
-            raise SshError("the client began to exchange keys twice")
+            raise SshError("the client started a second key exchange")
         self.client_init = payload
         fields = FieldReader(payload, 17)
         kinds, keys, inward, outward = (fields.names() for _ in range(4))
@@ -213,7 +213,7 @@ class Transport:
         if not self.session_id:
             self.is_strict = STRICT_CLIENT in kinds
             if self.is_strict and self.received != 1:
-                raise SshError("the client spoke before keys were exchanged")
+                raise SshError("the client sent data before the key exchange")
         kind, key = choose(kinds, KEX_NAMES), choose(keys, (KEY_NAME,))
         self.cipher_names = choose(inward, CIPHER_KEY_BYTES), choose(outward, CIPHER_KEY_BYTES)
         self.ignores_guess = follows and (kinds[0] != kind or keys[0] != key)
@@ -221,14 +221,14 @@ class Transport:
     def exchange(self, payload: bytes) -> None:
         """Agree on keys, and use ours from now on."""
         if not self.client_init or self.next_opening is not None:
-            raise SshError("the client exchanges keys out of turn")
+            raise SshError("unexpected key exchange message from the client")
         theirs = FieldReader(payload, 1).string()
         private = X25519PrivateKey.generate()
         ours = private.public_key().public_bytes_raw()
         try:
             shared = mpint(private.exchange(X25519PublicKey.from_public_bytes(theirs)))
         except ValueError as e:
-            raise SshError("the client exchanges keys with an invalid one") from e
+            raise SshError("invalid key exchange value from the client") from e
         key = string(KEY_NAME) + string(self.key.public)
         transcript = (self.client_version, VERSION, self.client_init, self.own_init, key, theirs, ours)
         digest = digest_of(b"".join(map(string, transcript)) + shared)
@@ -247,7 +247,7 @@ class Transport:
     def change_keys(self) -> None:
         """Use the client's new keys from now on, and send what waited."""
         if self.next_opening is None:
-            raise SshError("the client changes keys out of turn")
+            raise SshError("unexpected NEWKEYS message from the client")
         self.opening, self.next_opening = self.next_opening, None
         self.client_init = b""
         self.is_exchanging = False
@@ -270,4 +270,6 @@ def choose(offered: list[bytes], available: tuple[bytes, ...] | dict[bytes, int]
             return name
     theirs = b",".join(offered).decode("ascii", "replace")
     ours = b",".join(available).decode()
-    raise SshError(f"the SSH client offers {theirs}, and this server has {ours}; remove such restrictions for desks")
+    raise SshError(
+        f"the SSH client offers only {theirs}; this server supports {ours}; remove that restriction for desks"
+    )

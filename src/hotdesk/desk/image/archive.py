@@ -62,7 +62,7 @@ class Bounded(io.RawIOBase):
         data = self.inner.read(len(buffer))
         self.remaining -= len(data)
         if self.remaining < 0:
-            raise ImageError("the archive unpacks to more than is allowed")
+            raise ImageError("the unpacked archive exceeds the size limit")
         buffer[: len(data)] = data
         return len(data)
 
@@ -85,7 +85,7 @@ class Folder:
             raise ImageError(f"the layout has no {printable(name[:90])}: {e.strerror}") from e
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise ImageError(f"the layout's {printable(name[:90])} is no file")
+            raise ImageError(f"the layout's {printable(name[:90])} is not a file")
         return io.BufferedReader(io.FileIO(fd, "rb"), BUFFER)
 
 
@@ -176,7 +176,7 @@ def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
         module = importlib.import_module("compression.zstd")
     except ImportError:
         remedy = "uncompress it (`zstd -d`) or use gzip"
-        raise ImageError(f"the archive has zstd, which this Python cannot read: {remedy}") from None
+        raise ImageError(f"the archive is compressed with zstd, which this Python cannot read: {remedy}") from None
     inner: IO[bytes] = module.open(stream)
     return inner
 
@@ -195,4 +195,4 @@ def verify(stream: IO[bytes], digest: str, name: str) -> None:
     while data := stream.read(BUFFER):
         sha256.update(data)
     if f"sha256:{sha256.hexdigest()}" != digest:
-        raise ImageError(f"the layer {printable(name[:90])} is not what its digest says")
+        raise ImageError(f"the content of layer {printable(name[:90])} does not match its digest")

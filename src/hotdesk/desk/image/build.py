@@ -120,7 +120,7 @@ def _require_tools() -> None:
     require_root()
     for program, package in TOOLS.items():
         if shutil.which(program) is None:
-            raise HostError(f"building an image needs {program}: `apt-get install {package}`")
+            raise HostError(f"building an image needs {program}; run `apt-get install {package}`")
 
 
 def require_root(act: str = "making an image") -> None:

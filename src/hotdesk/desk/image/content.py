@@ -1,4 +1,4 @@
-"""A regular file's bytes, copied without their holes, and hashed so that holes and zeros read the same."""
+"""Copy a file without its holes, and hash it so that holes and zeros are equal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read(fd: int, start: int, size: int) -> memoryview:
     while len(data) < size:
         more = os.pread(fd, size - len(data), start + len(data))
         if not more:
-            raise OSError(errno.ESTALE, "it grew shorter meanwhile")
+            raise OSError(errno.ESTALE, "the file shrank while it was read")
         data += more
     return memoryview(data)
 

@@ -102,7 +102,7 @@ class Copy:
         """Copy one entry, or see why not."""
         top = self.levels[-1]
         if info.st_dev != self.levels[0].info.st_dev:
-            raise self.refusal("lies on another file system")
+            raise self.refusal("is on another file system")
         path = self.path(name)
         if path is not None and self.skips(self.source, path):
             return
@@ -118,7 +118,7 @@ class Copy:
     def enter(self, name: bytes, info: os.stat_result) -> None:
         """Go down into a directory."""
         if len(self.levels) > self.limits.depth:
-            raise self.refusal(f"lies in more than {self.limits.depth} folders, the most there may be")
+            raise self.refusal(f"is nested in more than {self.limits.depth} folders, the limit")
         self.source = replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
@@ -131,9 +131,7 @@ class Copy:
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
-            raise self.refusal(
-                f"brings the tree to more than {self.limits.entries} entries, the most an image may have"
-            )
+            raise self.refusal(f"brings the tree to more than {self.limits.entries} entries, the limit for an image")
         self.note(b"d", name, attributes(info), *xattrs)
         path = self.path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
@@ -210,7 +208,7 @@ class Copy:
         """Count bytes before they are written."""
         self.size += size
         if self.size > self.limits.size:
-            raise self.refusal(f"brings the tree to more than {self.limits.size} bytes, the most there is room for")
+            raise self.refusal(f"brings the tree to more than {self.limits.size} bytes, the available space")
 
     def note(self, kind: bytes, *parts: bytes) -> None:
         """Add an entry to the digest, so that no two trees read the same."""

@@ -67,8 +67,8 @@ def as_name(text: str) -> str:
     """Check that a text can be an image's name."""
     if not NAME_SHAPE.fullmatch(text):
         raise BriefError(
-            f"{printable(text[:80])!r} is not an image's name; use up to 64 of a-z 0-9 . _ -, "
-            "beginning with a letter or digit"
+            f"{printable(text[:80])!r} is not a valid image name; use up to 64 characters of a-z 0-9 . _ -, "
+            "starting with a letter or digit"
         )
     return text
 
@@ -81,7 +81,7 @@ def find(store: Path, name: str) -> Image:
     except FileNotFoundError:
         raise ImageError(f"image {name!r} is not on this machine; {remedy(name)}") from None
     except PermissionError as e:
-        raise ImageError(f"image {name!r} in {store} is not for this user to read: run as root") from e
+        raise ImageError(f"image {name!r} in {store} cannot be read by this user; run as root") from e
     except ValueError as e:
         raise ImageError(f"image {name!r}: {path} is damaged ({e}): remove the file, then build again") from e
     for layer in image.layers:
@@ -93,7 +93,7 @@ def find(store: Path, name: str) -> Image:
 def remedy(name: str) -> str:
     """Say how to get an image that is missing; what images there are is for who may list them."""
     has_recipe = (Path(__file__).parent / "recipes" / f"{name}.toml").exists()
-    return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists those there are"
+    return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists the images"
 
 
 class ImageCatalog:
@@ -122,7 +122,7 @@ def ls(store: Path) -> list[Image]:
     except FileNotFoundError:
         return []
     except PermissionError as e:
-        raise ImageError(f"the images in {store} are not for this user to read: run as root") from e
+        raise ImageError(f"the images in {store} cannot be read by this user; run as root") from e
     images = []
     for name in names:
         try:
@@ -151,7 +151,7 @@ def parse(store: Path, text: bytes) -> Image:
     if not isinstance(digests, list) or not digests:
         raise ValueError("no layers")
     if not all(isinstance(each, str) and DIGEST_SHAPE.fullmatch(each) for each in digests):
-        raise ValueError("a layer that is no digest")
+        raise ValueError("a layer is not a digest")
     try:
         return Image(
             name=str(data["name"]),

@@ -1,4 +1,4 @@
-"""Import an image made elsewhere: a root file system's tar, an OCI layout, or what `docker save` wrote."""
+"""Import an image: a tar of a root file system, an OCI layout, or an archive of `docker save`."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def open_archive(path: Path) -> int:
     if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and (path / "index.json").is_file()):
         return fd
     os.close(fd)
-    remedy = "give a tar, or an OCI layout's directory"
-    raise BriefError(f"{printable(str(path))!r} is no archive: {remedy}")
+    remedy = "pass a tar file, or the directory of an OCI layout"
+    raise BriefError(f"{printable(str(path))!r} is not an archive; {remedy}")
 
 
 def digest_of(archive: int, path: Path) -> str:

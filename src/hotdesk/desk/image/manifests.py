@@ -44,7 +44,7 @@ def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     with parts.open("manifest.json") as file:
         images = _load_json(file.read(_JSON_LIMIT + 1))
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
-        raise ImageError("the archive must hold one image; save one alone: `docker save NAME`")
+        raise ImageError("the archive must contain exactly one image; save one with `docker save NAME`")
     layers, config = images[0].get("Layers"), images[0].get("Config")
     if not isinstance(layers, list) or not all(isinstance(each, str) for each in layers):
         raise ImageError("the archive's manifest.json lists no layers")
@@ -72,7 +72,7 @@ def choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[st
     if len(silent) == 1:
         return silent[0]
     found = printable(", ".join(others))[:80] or "no machine"
-    raise ImageError(f"the archive holds no image for {architecture}, but for {found}")
+    raise ImageError(f"the archive has no image for {architecture}, only for {found}")
 
 
 def require_machine(config: dict[str, object], machine: str) -> None:
@@ -93,7 +93,7 @@ def texts(data: dict[str, object], key: str) -> list[dict[str, object]]:
     """Take a list of tables from a table."""
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ImageError(f"the layout's {key} is no list of descriptors")
+        raise ImageError(f"the layout's {key} is not a list of descriptors")
     return value
 
 
@@ -102,7 +102,7 @@ def blob_name(descriptor: dict[str, object]) -> str:
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
         shown = printable(str(descriptor.get("digest")))[:90]
-        raise ImageError(f"the layout names a blob {shown!r}, which is no sha256")
+        raise ImageError(f"the layout names a blob {shown!r}, which is not a sha256")
     return f"blobs/sha256/{match[1]}"
 
 
@@ -116,10 +116,10 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
     with parts.open(name) as file:
         text = file.read(_JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
-        raise ImageError(f"the blob {name} is not what its digest says")
+        raise ImageError(f"the content of blob {name} does not match its digest")
     data = _load_json(text)
     if not isinstance(data, dict):
-        raise ImageError(f"{printable(name[:90])} is no table of JSON")
+        raise ImageError(f"{printable(name[:90])} is not a JSON object")
     return data
 
 
@@ -130,4 +130,4 @@ def _load_json(text: bytes) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise ImageError("the archive has a description that is no JSON") from e
+        raise ImageError("the archive has a description that is not JSON") from e

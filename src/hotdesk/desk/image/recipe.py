@@ -1,4 +1,4 @@
-"""What an image is made of: a short TOML, checked before anything runs."""
+"""Recipes of images: a short TOML, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def load_builtin(name: str) -> Recipe:
     """Give the recipe of that name that comes with hotdesk."""
     if as_name(name) not in builtin():
         raise BriefError(
-            f"there is no recipe {name!r}; there is {', '.join(builtin())}, or write one: "
+            f"unknown recipe {name!r}; the built-in recipes are {', '.join(builtin())}; or write one: "
             'a TOML file with `from = "base"` and `apt = […]`, and `hotdesk image build ./FILE.toml`'
         )
     return parse((resources.files("hotdesk.desk.image") / "recipes" / f"{name}.toml").read_text(), name)
@@ -108,13 +108,13 @@ def parse(text: str, name: str) -> Recipe:
     )
     if table:
         key = printable(sorted(table)[0])
-        raise BriefError(f"{where} has an unknown key {key!r}; it takes from, apt, pip, files and run")
+        raise BriefError(f"{where} has an unknown key {key!r}; the keys are from, apt, pip, files and run")
     if (recipe.parent is None) == (recipe.suite is None):
-        raise BriefError(f'{where} must say what it stands on: `from = "base"` (or a `suite`, not both)')
+        raise BriefError(f'{where} must name its base: `from = "base"` (or a `suite`, not both)')
     if recipe.parent is not None and recipe.include:
-        raise BriefError(f"{where} stands on {recipe.parent!r}: its packages belong in `apt`")
+        raise BriefError(f"{where} is based on {recipe.parent!r}: list its packages in `apt`")
     if recipe.parent == name:
-        raise BriefError(f"{where} cannot stand on itself; give it another name with --name")
+        raise BriefError(f"{where} cannot be based on itself; give it another name with --name")
     return recipe
 
 
@@ -157,16 +157,16 @@ def _ours_of(table: dict[str, object], where: str) -> dict[str, str]:
     folder = SOURCE / name
     found = {f"{OURS}/{name}/{each.name}": each.read_text() for each in sorted(folder.glob("*.*")) if each.is_file()}
     if not found:
-        raise BriefError(f"{where}: {name!r} does not come with hotdesk")
+        raise BriefError(f"{where}: {name!r} is not a file that hotdesk ships")
     return found
 
 
 def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
     """Check one text of a recipe."""
     if not isinstance(value, str):
-        raise BriefError(f"{where}: {key} takes text, not {printable(repr(value))[:80]}")
+        raise BriefError(f"{where}: {key} must be a text, not {printable(repr(value))[:80]}")
     if not shape.fullmatch(value):
-        raise BriefError(f"{where}: {printable(value[:80])!r} cannot be meant in {key}")
+        raise BriefError(f"{where}: {printable(value[:80])!r} is not valid in {key}")
     return value
 
 

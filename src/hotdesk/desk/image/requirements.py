@@ -89,7 +89,7 @@ def refusal(machine: HostMachine) -> str | None:
     if (machine.distro, machine.release) in _SUPPORTED and machine.arch in ARCHITECTURES:
         return None
     return (
-        f"this machine is {machine.name} on {machine.arch}; hotdesk is made for {', '.join(_SUPPORTED.values())} "
+        f"this machine is {machine.name} on {machine.arch}; hotdesk supports {', '.join(_SUPPORTED.values())} "
         f"on {' and '.join(ARCHITECTURES)}; use a remote `hotdesk serve` from here, or set {ANY_HOST}=1 to try anyway"
     )
 
@@ -98,9 +98,8 @@ def caveat(machine: HostMachine, cgroup_version: int) -> str | None:
     """Say that hotdesk was not tested on such a machine; None where it was."""
     if (machine.distro, machine.release, machine.arch, cgroup_version) in TESTED:
         return None
-    return (
-        f"hotdesk was not tested on {machine.name}, {machine.arch}, with cgroup v{cgroup_version}; doctor is the test"
-    )
+    where = f"{machine.name}, {machine.arch}, with cgroup v{cgroup_version}"
+    return f"hotdesk was not tested on {where}; run `hotdesk doctor`"
 
 
 def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str | None:
@@ -110,7 +109,7 @@ def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str |
         return None
     if environ.get(ANY_HOST) != "1":
         raise HostError(why)
-    return f"{machine.name} on {machine.arch} is not supported; going on because {ANY_HOST}=1"
+    return f"{machine.name} on {machine.arch} is not supported; continuing because {ANY_HOST}=1"
 
 
 def packages(machine: HostMachine) -> tuple[str, ...]:
@@ -124,7 +123,9 @@ def missing_packages(packages: Sequence[str]) -> list[str]:
         argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages]
         output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
     except FileNotFoundError as e:
-        raise HostError("there is no dpkg here, so hotdesk cannot see what is installed; use Debian or Ubuntu") from e
+        raise HostError(
+            "dpkg is missing, so hotdesk cannot see which packages are installed; use Debian or Ubuntu"
+        ) from e
     installed = parse_installed(output)
     return [name for name in packages if name not in installed]
 

@@ -63,8 +63,8 @@ def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[s
         if own:
             return name, own[0].stem
     raise ImageError(
-        "this machine's apt knows no source of Debian or Ubuntu packages: run `apt-get update`, "
-        "or import an image made elsewhere: `hotdesk image import`"
+        "this machine's apt has no source of Debian or Ubuntu packages: run `apt-get update`, "
+        "or import an image from another machine: `hotdesk image import`"
     )
 
 
@@ -82,7 +82,7 @@ def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Se
                 components[key].append(target.component)
     if not any(pocket == "" for _, pocket in found):
         raise ImageError(
-            f"this machine's apt has no source for {distro} {suite}: run `apt-get update`, and look at "
+            f"this machine's apt has no source for {distro} {suite}: run `apt-get update`, and see "
             "`apt-get indextargets`"
         )
     return [

@@ -81,7 +81,7 @@ def attach(fd: int, kind: str, at: Path) -> None:
         syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
     except OSError as e:
         raise ImageError(
-            f"the sterile copy {os.readlink(f'/proc/self/fd/{fd}')} cannot be mounted: {e}; remove it, then "
+            f"the sterile copy {os.readlink(f'/proc/self/fd/{fd}')} cannot be mounted: {e}; remove it, then run "
             "`hotdesk image build`, or import its image again"
         ) from e
     finally:
@@ -108,8 +108,8 @@ def verify(fd: int, file: Path) -> None:
         expected = "nothing"
     if digest_of(fd) != expected:
         raise ImageError(
-            f"the kernel has oopsed, and {file} is not what was written there: reboot; if it is the same "
-            "then, remove that file, then `hotdesk image build`, or import its image again"
+            f"the kernel has oopsed, and {file} differs from what was written: reboot; if it still differs, "
+            "remove that file, then run `hotdesk image build`, or import its image again"
         )
 
 

@@ -41,8 +41,8 @@ def make(
     missing = sterile.lacking(store, image)
     if missing and sterile.is_suspect(sterile.taint() if tainted is None else tainted):
         raise HostError(
-            f"no sterile copy of image {image.name!r} can be made: the kernel has oopsed, and what it caches of the "
-            "image may be another's work; reboot, then again"
+            f"cannot make a sterile copy of image {image.name!r}: the kernel has oopsed, and its cache of the "
+            "image may be corrupt; reboot, then try again"
         )
     for layer in missing:
         progress(f"{image.name}: making a sterile copy of layer {layer.name[:12]}")
@@ -60,10 +60,10 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
             argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COPY_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {e}") from e
+        raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {e}") from e
     if done.returncode:
         error = printable(done.stderr.decode(errors="replace").strip()[-600:])
-        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {error or 'the process was killed'}")
+        raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {error or 'the process was killed'}")
 
 
 def main() -> None:
@@ -119,7 +119,7 @@ def _check_room(layer: Path, place: Path) -> None:
     """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
     size, disk = measure(layer)[0], os.statvfs(place)
     if size > disk.f_bavail * disk.f_frsize:
-        raise HostError(f"its files are {size >> 20} MiB long, holes and all, and the disk has less left")
+        raise HostError(f"its files have {size >> 20} MiB including holes, and the disk has less free space")
 
 
 def _drop_cached(layer: Path) -> None:
@@ -139,7 +139,7 @@ def write(kind: str, layer: Path, file: Path) -> None:
     elif kind == "ext4":
         _write_ext4(layer, file)
     else:
-        raise HostError(f"nothing here writes {kind}")
+        raise HostError(f"no program on this machine can write {kind}")
     file.chmod(0o600)
 
 

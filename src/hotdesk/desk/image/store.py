@@ -1,4 +1,4 @@
-"""The image store: made in `tmp/`, renamed into place, one writer at a time."""
+"""The image store: images are written in `tmp/` and renamed into place, by one writer at a time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_private(folder: Path) -> None:
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as e:
-        raise HostError(f"the image store {folder} cannot be made: {e.strerror}; run as root") from e
+        raise HostError(f"cannot create the image store {folder}: {e.strerror}; run as root") from e
 
 
 def take(lock: int, store: Path, progress: Progress) -> None:
@@ -97,7 +97,7 @@ def publish(store: Path, image: Image, tree: Path) -> Image:
 def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
     """Remove an image and the layers only it uses; `in_use` names the images of open desks."""
     if as_name(name) in in_use:
-        raise ImageError(f"image {name!r} has open desks: burn them first, `hotdesk ps` lists them")
+        raise ImageError(f"image {name!r} has open desks; burn them first, `hotdesk ps` lists them")
     if not store.is_dir():
         find(store, name)
     with writing(store, lambda line: None) as (work, _):
@@ -129,7 +129,7 @@ def lock_layer(layer: Path, name: str) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as e:
-        raise ImageError(f"image {name!r} is in use: burn its desks first, `hotdesk ps` lists them") from e
+        raise ImageError(f"image {name!r} is in use; burn its desks first, `hotdesk ps` lists them") from e
     finally:
         os.close(fd)
 
@@ -170,7 +170,7 @@ def read_record(store: Path, path: Path) -> Image:
     try:
         return parse(store, path.read_bytes())
     except ValueError as e:
-        raise ImageError(f"{path} is damaged ({e}), so its layers are not known: remove the file, then again") from e
+        raise ImageError(f"{path} is damaged ({e}), so its layers are unknown; remove the file and try again") from e
 
 
 def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:

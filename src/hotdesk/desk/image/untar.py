@@ -114,11 +114,11 @@ def _parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     shown = printable(text[:80])
     if b".." in parts:
-        raise ImageError(f"the archive's entry {shown!r} climbs out with `..`")
+        raise ImageError(f"the archive's entry {shown!r} leaves the archive with `..`")
     if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
         raise ImageError(f"the archive's entry {shown!r} has an impossible name")
     if any(len(part) > limits.name for part in parts):
-        raise ImageError(f"the archive's entry {shown!r} has too long a name")
+        raise ImageError(f"the archive's entry {shown!r} has a name that is too long")
     return parts
 
 
@@ -173,7 +173,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
             shown = printable(os.fsdecode(target[:80]))
-            raise ImageError(f"the archive links to {shown!r}, which is no file")
+            raise ImageError(f"the archive links to {shown!r}, which is not a file")
         openat2.link(source, fd, name)
     finally:
         os.close(source)

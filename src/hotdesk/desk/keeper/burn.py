@@ -1,4 +1,4 @@
-"""Desks that are ending: struck, emptied, cleared away, step by step, so that one that resists keeps nobody waiting."""
+"""Burn desks step by step: kill, empty, clean up; a desk that resists does not block others."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Burning:
         tracked = fire.tracked
         try:
             if pids := tracked.room.cgroup.strike() | fire.children:
-                return [f"processes {sorted(pids)[:20]} resist"]
+                return [f"processes {sorted(pids)[:20]} could not be killed"]
             if tracked.busy:
                 return ["a snapshot is being taken"]
             leftovers = state.clear_runtime(self.settings, tracked.room.desk) + tracked.room.clear()

@@ -102,10 +102,12 @@ def check(below: Image) -> None:
     """Make sure that an image can be stood on."""
     if len(below.layers) >= _MAX_LAYERS:
         remedy = "save from a desk of an image with fewer"
-        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {_MAX_LAYERS} are most: {remedy}")
+        raise ImageError(
+            f"image {below.name!r} has {len(below.layers)} layers, and the limit is {_MAX_LAYERS}; {remedy}"
+        )
     for layer in below.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {below.name!r} has lost its layer {layer}: `hotdesk image build {below.name}`")
+            raise ImageError(f"image {below.name!r} has lost its layer {layer}; run `hotdesk image build {below.name}`")
 
 
 def room(settings: Config) -> int:

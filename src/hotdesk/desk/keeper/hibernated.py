@@ -80,7 +80,7 @@ class HibernatedDesks:
         try:
             return HibernatedDesk(**json.loads(self.path(desk).read_text()))
         except FileNotFoundError:
-            raise DeskGone(f"desk {desk} is not hibernated here; `hotdesk ps` lists those that are") from None
+            raise DeskGone(f"desk {desk} is not hibernated here; `hotdesk ps` lists the desks") from None
         except (ValueError, TypeError) as e:
             raise BriefError(f"{self.path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 

@@ -223,7 +223,7 @@ class Keeper:
         except OSError as e:
             self.refuse(number, KeeperError(explain_refusal(e)))
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
-            self.refuse(number, KeeperError(f"the keeper failed at it: {e!r}"))
+            self.refuse(number, KeeperError(f"internal error of the keeper: {e!r}"))
 
     def answer(self, number: int, request: KeeperRequest) -> None:
         """Carry out one request of the vocabulary."""
@@ -429,7 +429,9 @@ class Keeper:
         for desk, tracked in list(self.desks.items()):
             at, why = tracked.due()
             if at <= now():
-                self.burn(desk, why if not tracked.runtime else "it did not start in time; is the machine overloaded?")
+                self.burn(
+                    desk, why if not tracked.runtime else "it did not start in time; the machine may be overloaded"
+                )
         self.nearest = min((tracked.due()[0] for tracked in self.desks.values()), default=math.inf)
 
     def burn_flooded(self) -> None:

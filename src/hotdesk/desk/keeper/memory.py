@@ -66,24 +66,26 @@ class MemorySaves:
         desk, spec = tracked.room.desk, tracked.spec
         if not tracked.wall.traits.can_keep_memory:
             raise BriefError(
-                f"the memory of desk {desk} cannot be kept: it is behind the wall {tracked.wall.name}, whose programs "
-                "cannot be written down. Open one behind gvisor, or leave memory out: files can be kept everywhere"
+                f"the memory of desk {desk} cannot be saved: it is behind the wall {tracked.wall.name}, whose programs "
+                "cannot be checkpointed. Open one behind gvisor, or leave memory out: files can always be saved"
             )
         if spec.volumes:
             raise BriefError(
-                f"the memory of desk {desk} cannot be kept: it has volumes, which others may change meanwhile. Open "
+                f"the memory of desk {desk} cannot be saved: it has volumes, which others may change meanwhile. Open "
                 "one without volumes, or leave memory out"
             )
         if spec.disk_in == "memory":
-            raise BriefError(f"the memory of desk {desk} cannot be kept: its disk is in memory. Open one with a disk")
+            raise BriefError(
+                f"the memory of desk {desk} cannot be saved: its disk is in memory. Open one with its disk on disk"
+            )
         if stop and not tracked.room.disk.is_durable:
             raise BriefError(
                 f"desk {desk} cannot be hibernated: its disk ends with its keeper. Set `disk` to btrfs in config.toml, "
                 "or pause it in memory"
             )
         if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
-            state = tracked.down or ("paused" if tracked.paused else "stopped by a person or not up")
-            raise DeskError(f"the memory of desk {desk} cannot be kept while it is {state}; let it go on first")
+            state = tracked.down or ("paused" if tracked.paused else "stopped by a person or not running")
+            raise DeskError(f"the memory of desk {desk} cannot be saved while it is {state}; resume it first")
         self.has_room()
 
     def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
@@ -120,7 +122,7 @@ class MemorySaves:
         except OSError as e:
             failure = KeeperError(str(e))
         except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
-            failure = KeeperError(f"the keeper failed at it: {e!r}")
+            failure = KeeperError(f"internal error of the keeper: {e!r}")
         finally:
             syscalls.close_all((writer.report, writer.go))
         self.tell(MemoryOutcome(number, tracked, stop, snapshot, failure, is_told=bool(snapshot)))
@@ -148,7 +150,9 @@ class MemorySaves:
         goes_on = hear(writer)
         tracked.room.layers.drop_memory()
         if not goes_on:
-            raise KeeperError(f"desk {tracked.room.desk} does not run on: {tracked.wall.explain_memory(tracked.room)}")
+            raise KeeperError(
+                f"desk {tracked.room.desk} does not continue: {tracked.wall.explain_memory(tracked.room)}"
+            )
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
         """Keep a desk that ended with its memory, beyond its keeper."""
@@ -158,7 +162,7 @@ class MemorySaves:
             self.let_go_on(tracked, writer)
             raise explain(tracked, why)
         if not room.cgroup.kill(_END_TIMEOUT_S):
-            raise KeeperError(f"processes of desk {room.desk} resist")
+            raise KeeperError(f"processes of desk {room.desk} could not be killed")
         size = room.layers.hibernate()
         until = time.time() + max(0.0, tracked.ends - now())
         spec = describe_spec(tracked.spec)
@@ -178,7 +182,7 @@ class MemorySaves:
         tracked.busy = bool(outcome.snapshot) and not outcome.is_told
         if outcome.is_told:
             if failure is not None:
-                self.burn(desk, f"its programs did not run on: {failure}")
+                self.burn(desk, f"its programs did not continue: {failure}")
             return
         if self.desks.get(desk) is not tracked:
             self.owner.refuse(outcome.number, DeskGone(f"desk {desk} is gone; open another"))
@@ -216,6 +220,6 @@ def hear(writer: MemoryWriter) -> bool:
 def explain(tracked: TrackedDesk, why: str) -> DeskError:
     """Say why a desk's memory could not be written, and what may help."""
     return DeskError(
-        f"the memory of desk {tracked.room.desk} could not be written; it runs on. {why}; end that program, or leave "
-        "memory out"
+        f"the memory of desk {tracked.room.desk} could not be saved; it keeps running. {why}; end that program, or "
+        "leave memory out"
     )

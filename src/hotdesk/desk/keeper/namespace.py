@@ -1,4 +1,4 @@
-"""What a keeper does for itself before it serves: a mount namespace of its own; what it says if that is refused."""
+"""Prepare the keeper's own mount namespace, with a helpful error if that is refused."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def explain_refusal(error: OSError) -> str:
 
     host = host_kind.look()
     where = f"this is {host.describe()}; " if host.is_container else ""
-    return f"{error}; {where}`hotdesk doctor` names what this host lacks and what supplies it"
+    return f"{error}; {where}`hotdesk doctor` names what this host lacks and how to supply it"

@@ -65,19 +65,21 @@ class Opening:
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
         if request.memory and not wall.traits.can_keep_memory:
-            raise BriefError(f"the wall {wall.name} cannot keep memory")
+            raise BriefError(f"the wall {wall.name} cannot save memory")
         if spec.volumes and not wall.traits.can_mount_volumes:
-            raise BriefError(f"no volume can be mounted behind the wall {wall.name}; leave it out, or choose another")
+            raise BriefError(
+                f"volumes cannot be mounted behind the wall {wall.name}; leave them out, or choose another wall"
+            )
         record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.images.find(spec.image)
         if record is not None and picture.digest != record.image:
-            raise BriefError(f"desk {desk} stands on image {spec.image!r} as it was; it was built anew since")
+            raise BriefError(f"desk {desk} needs image {spec.image!r} as it was, but it was rebuilt since")
         stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
         shown = self.sterile.show(picture) if spec.sterile else {}
         if origin is not None and origin.spec.tenant != spec.tenant:
-            raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
+            raise BriefError(f"desk {origin.desk} belongs to another tenant and cannot be forked")
         if origin is not None and origin.spec.wall != spec.wall:
-            raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}, and so have its forks")
+            raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}; its forks must have the same")
         source = origin.layers.find(request.snapshot) if origin is not None else None
         if record is not None:
             source = name_hibernated(desk)
@@ -165,11 +167,11 @@ class Opening:
         except StartError as e:
             raise KeeperError(f"desk {desk} did not start: {e}") from e
         if pid in early:
-            raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
+            raise KeeperError(f"the first process of desk {desk} ended at once; its image may be damaged")
         tracked.init = pid
         tracked.wall.prove(room, tracked.init)
         if not room.cgroup.holds(tracked.init):
-            raise KeeperError("the wall does not stand: its first process is not in its cgroup")
+            raise KeeperError("the wall failed its test: its first process is not in its cgroup")
         tracked.proof = self.walls.describe(tracked.wall)
         if room.memory:
             room.layers.drop_memory()

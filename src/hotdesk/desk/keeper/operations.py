@@ -1,4 +1,4 @@
-"""What is done to an open desk from outside at once: counting, pausing, giving it away, dialling."""
+"""Immediate operations on an open desk from outside: usage, pause, claim, dial."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def freeze(tracked: TrackedDesk) -> None:
 def begin_freezing(tracked: TrackedDesk) -> None:
     """Tell everything in a desk to stop; what is amid a call to its disk does so when that returns."""
     if tracked.root is not None and not tracked.root.proven:
-        raise DeskError(f"desk {tracked.room.desk} is starting its root; try again")
+        raise DeskError(f"desk {tracked.room.desk} is starting root's guest; try again")
     tracked.room.cgroup.freeze(True)
 
 
@@ -149,7 +149,7 @@ def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
 
 def goes_on(tracked: TrackedDesk, seconds: float) -> DeskError:
     """Say that a desk did not stop in time."""
-    return DeskError(f"desk {tracked.room.desk} did not stop within {seconds} s; it goes on")
+    return DeskError(f"desk {tracked.room.desk} did not stop within {seconds} s; it keeps running")
 
 
 def forget(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
@@ -167,17 +167,17 @@ def note_snapshots(tracked: TrackedDesk) -> None:
 def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Give a desk that was kept ready to whoever asked for one like it."""
     if not tracked.spare:
-        raise BriefError(f"desk {tracked.room.desk} is not a spare of the pool; it is in use")
+        raise BriefError(f"desk {tracked.room.desk} is not a ready desk of the pool; it is in use")
     if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
-        raise BriefError(f"desk {tracked.room.desk} is kept ready for another tenant, or with another disk")
+        raise BriefError(f"desk {tracked.room.desk} was prepared for another tenant, or with another disk")
     if request.spec.wall != tracked.spec.wall:
-        raise BriefError(f"desk {tracked.room.desk} is kept ready behind the wall {tracked.spec.wall}")
+        raise BriefError(f"desk {tracked.room.desk} was prepared behind the wall {tracked.spec.wall}")
     if request.spec.sterile != tracked.spec.sterile:
         raise BriefError(
-            f"desk {tracked.room.desk} is {'' if tracked.spec.sterile else 'not '}sterile, and cannot become another"
+            f"desk {tracked.room.desk} is {'' if tracked.spec.sterile else 'not '}sterile, which cannot be changed"
         )
     if request.spec.volumes:
-        raise BriefError(f"desk {tracked.room.desk} is kept ready without volumes, and cannot get any")
+        raise BriefError(f"desk {tracked.room.desk} was prepared without volumes, which cannot be added")
     tracked.wall.settle(tracked.room, request.spec, tracked.init)
     tracked.room.settle(request.spec, request.ca)
     tracked.spec, tracked.spare, tracked.paused = request.spec, False, False

@@ -1,4 +1,4 @@
-"""What a keeper listens to: many descriptors, of which few change from one turn to the next."""
+"""Poll many descriptors, of which few change between turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keeper as a program: how it is started, by whoever owns it. Imports almost nothing."""
+"""Start the keeper as a program. Imports almost nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to open that wait for their turn: in the order they came, those somebody waits for first."""
+"""The queue of requests to open desks: first come first served, requests with a waiting caller first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class QueuedOpen:
         """Refuse one whose turn came too late."""
         if now() - self.since > MAX_WAIT_S:
             raise HostError(
-                f"no desk could be opened for {MAX_WAIT_S:.0f} s; the machine is overloaded, try again later"
+                f"no desk could be opened within {MAX_WAIT_S:.0f} s; the machine is overloaded, try again later"
             )
 
 
@@ -41,7 +41,7 @@ class Queue:
         if request.desk in self.waiting:
             raise BriefError(f"desk {request.desk} is being opened already")
         if len(self.waiting) >= MAX_WAITING:
-            raise HostError(f"{MAX_WAITING} desks wait to be opened already; open fewer at a time")
+            raise HostError(f"{MAX_WAITING} desks are already waiting to be opened; open fewer at a time")
         self.waiting[request.desk] = QueuedOpen(number, request)
 
     def take(self) -> QueuedOpen | None:

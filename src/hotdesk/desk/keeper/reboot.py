@@ -1,4 +1,4 @@
-"""Desks that are stopped while their disk is kept, and started again from it."""
+"""Halt desks while their disk is kept, and start them again from it."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ class Roots:
         tracked.knocked = False
         desk = tracked.room.desk
         if tracked.room.sudo is None:
-            raise BriefError(f"desk {desk} was opened without root; open one with `root`")
+            raise BriefError(f"desk {desk} was opened without root; open a desk with `root`")
         if tracked.hushed:
-            raise DeskError(f"a person holds the wheel of desk {desk}; try again when it is handed back")
+            raise DeskError(f"a person has control of desk {desk}; try again after they hand it back")
         if tracked.paused or tracked.down:
             raise DeskError(f"desk {desk} is {tracked.down or 'paused'}; resume it first")
         if tracked.root is not None and not tracked.root.proven:
@@ -122,7 +122,7 @@ class Roots:
         except OSError:
             return  # it has ended, and its exit will be told
         if wrong and root.hard <= now():
-            why = f"the wall around root does not stand in desk {room.desk}: {'; '.join(wrong)}"
+            why = f"the wall around root failed its test in desk {room.desk}: {'; '.join(wrong)}"
             self.give_up(tracked, root, KeeperError(why))
         elif not wrong:
             assert room.listener is not None

@@ -1,4 +1,4 @@
-"""Snapshots that are kept as images: copied by a child of the keeper, which meanwhile goes on."""
+"""Save snapshots as images: copied by a child of the keeper, which keeps running."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Saves:
         room = tracked.room
         if room.stage is not None:
             raise BriefError(
-                f"desk {room.desk} has a disk of its own kernel's, which this host does not read: it cannot be saved "
+                f"desk {room.desk} has a disk that only its own kernel reads, so it cannot be saved "
                 "as an image; copy its files out, or write a recipe"
             )
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
@@ -85,5 +85,7 @@ class Saves:
         elif self.desks.get(desk := tracked.room.desk) is not tracked:  # its files went while they were copied
             self.owner.refuse(number, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
         else:
-            self.owner.refuse(number, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
+            self.owner.refuse(
+                number, ImageError(wrong or f"the image was not saved: the copy process ended with status {status}")
+            )
         return True

@@ -70,7 +70,7 @@ class KeeperSnapshots:
         except OSError as e:
             failure = KeeperError(str(e))
         except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
-            failure = KeeperError(f"the keeper failed at it: {e!r}")
+            failure = KeeperError(f"internal error of the keeper: {e!r}")
         self.outcomes.append(SnapshotOutcome(number, tracked, running, name, failure))
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
@@ -102,4 +102,4 @@ class KeeperSnapshots:
 def require_idle(tracked: TrackedDesk) -> None:
     """Refuse what would meet a snapshot amid its taking."""
     if tracked.busy:
-        raise DeskError(f"the files of desk {tracked.room.desk} are just being kept; try again")
+        raise DeskError(f"another snapshot of desk {tracked.room.desk} is being taken; try again")

@@ -1,4 +1,4 @@
-"""Start a keeper. Apart from its client, and light, so that a command can start one before it imports the rest."""
+"""Start a keeper. Light and separate from its client, so that a command can start one before it imports the rest."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def decode_settings(text: str) -> Config:
 
 def missing_privilege(socket_path: Path | None = None) -> str:
     """Say what an ordinary user lacks, and at which socket a server was looked for."""
-    where = f"answers at {socket_path}" if socket_path else "is running"
+    where = f"listens at {socket_path}" if socket_path else "is running"
     return (
         f"using desks needs root (mounts, namespaces, cgroups) or a server, and no `hotdesk serve` {where}; use sudo, "
-        "or ask whoever runs this machine to start one and to put you into group hotdesk (`usermod -aG hotdesk USER`)"
+        "or ask the operator to start one and to add you to the group hotdesk (`usermod -aG hotdesk USER`)"
     )

@@ -72,7 +72,7 @@ def prepare(config: Config) -> None:
     for above in (config.run, *config.run.parents):
         if not above.stat().st_mode & 0o001:
             raise HostError(
-                f"{above} is closed to other users, so no desk can start below it; chmod o+x, or move HOTDESK_HOME"
+                f"other users cannot enter {above}, so no desk can start below it; run chmod o+x, or move HOTDESK_HOME"
             )
 
 
@@ -173,7 +173,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
         return []
     record = facts(folder) or {}
     cgroup = Cgroup(hierarchies, desk)
-    leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} resist"]
+    leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} could not be killed"]
     leftovers += clear_runtime(config, desk)
     try:
         cgroup.remove()

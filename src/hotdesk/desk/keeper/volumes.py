@@ -1,4 +1,4 @@
-"""The keeper's hold on volumes: made in threads, removed, and read by confined processes that it starts on request."""
+"""The keeper's volumes: created in threads, removed, and read by confined processes that it starts on request."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class KeeperVolumes:
         except HotdeskError as e:
             failure = e
         except OSError as e:
-            failure = KeeperError(f"volume {request.desk} was not made: {e.strerror or e}")
+            failure = KeeperError(f"volume {request.desk} could not be created: {e.strerror or e}")
         except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
-            failure = KeeperError(f"the keeper failed at it: {e!r}")
+            failure = KeeperError(f"internal error of the keeper: {e!r}")
         self.outcomes.append((number, failure))
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
@@ -89,7 +89,7 @@ class KeeperVolumes:
         One that runs already is ended: its owner asks again because it lost its line.
         """
         if len(self.processes) >= _MAX_PROCESSES:
-            raise DeskError(f"{_MAX_PROCESSES} volumes are being read; try again when some are not")
+            raise DeskError(f"{_MAX_PROCESSES} volumes are being read, which is the limit; try again later")
         self.dismiss(volume)
         at = self.store.place / f"read-{volume}-{os.urandom(4).hex()}"
         self.store.mount(volume, at)

@@ -115,7 +115,7 @@ class Channel:
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
-                raise wire.WireError("more credit than there is")
+                raise wire.WireError("more flow-control credit than allowed")
             self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload, wire.MAX_PARTS)
@@ -129,7 +129,7 @@ class Channel:
         """Queue what a frame held, within the window."""
         self.window -= cost
         if self.window < 0:
-            raise wire.WireError("more than it was allowed")
+            raise wire.WireError("more data than allowed")
         self.items.append((item, cost))
         if self.news is not None:
             self.news.set()
@@ -155,7 +155,7 @@ class Channel:
             with anyio.move_on_after(silence):
                 return await self.receive()
             if not self.link.may_be_silent():
-                raise LinkError(f"the desk's guest said nothing for {silence:.0f} s; burn it and open another")
+                raise LinkError(f"the desk's guest sent nothing for {silence:.0f} s; burn the desk and open another")
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
         """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.
@@ -168,7 +168,9 @@ class Channel:
                 with anyio.move_on_after(patience) as scope:
                     await self.more_credit()
                 if scope.cancelled_caught and not self.link.may_be_silent():
-                    raise LinkError(f"the desk's guest took nothing for {patience:.0f} s; burn it and open another")
+                    raise LinkError(
+                        f"the desk's guest read nothing for {patience:.0f} s; burn the desk and open another"
+                    )
                 continue
             part = view[: min(wire.CHUNK, self.credit)]
             view = view[len(part) :]

@@ -1,4 +1,4 @@
-"""A desk's own time: it stands still while the desk's programs are stopped on purpose."""
+"""A desk's own clock, which stops while its programs are suspended on purpose."""
 
 from __future__ import annotations
 

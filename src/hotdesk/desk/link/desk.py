@@ -89,7 +89,7 @@ class LinkedDesk:
     async def burn(self) -> None:
         """End the desk and everything of it."""
         if self.burn_by_id is None:
-            raise BriefError(f"desk {self.id} belongs to no runtime here; burn it where it was opened")
+            raise BriefError(f"desk {self.id} has no runtime in this process; burn it where it was opened")
         await self.burn_by_id(self.id)
 
     async def close(self) -> None:
@@ -131,7 +131,7 @@ class LinkedDesk:
         if user in ("root", "0"):
             await self.up()
             return await self.outside.root()
-        raise BriefError(f"no user {user!r} in this desk; it has `user`, and `root` where its spec says so")
+        raise BriefError(f"this desk has no user {user!r}; it has `user`, and `root` if it was opened with root")
 
     async def start(
         self,
@@ -171,7 +171,7 @@ class LinkedDesk:
                     return LinkedProcess(channel, 0, as_done(body), timeout)
                 case GuestReply(body):
                     raise as_error(f"process {ask.get('pid')}", body)
-            raise LinkError("the guest spoke out of turn")
+            raise LinkError("unexpected frame from the guest")
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
                 # nobody will ever know the pid of a program that was to be started
@@ -194,7 +194,7 @@ class LinkedDesk:
                         check(path, body)
                         return
                     case GuestEvent():
-                        raise LinkError("the guest spoke out of turn")
+                        raise LinkError("unexpected frame from the guest")
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
@@ -214,7 +214,7 @@ class LinkedDesk:
         if not isinstance(data, AsyncIterable):
             data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
-            raise BriefError(f"{mode:o} is not a file's mode")
+            raise BriefError(f"{mode:o} is not a file mode")
         channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, bytes):
@@ -227,7 +227,7 @@ class LinkedDesk:
             await channel.end()
             item = await channel.answer()
             if not isinstance(item, GuestReply):
-                raise LinkError("the guest spoke out of turn")
+                raise LinkError("unexpected frame from the guest")
             check(path, item.body)
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
@@ -262,7 +262,7 @@ class LinkedDesk:
             if isinstance(item, GuestReply):
                 check(path, item.body)
             if not isinstance(item, GuestEvent):
-                raise LinkError("the guest spoke out of turn")
+                raise LinkError("unexpected frame from the guest")
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
@@ -293,7 +293,7 @@ class LinkedDesk:
         with anyio.move_on_after(DIAL_SECONDS) as scope:
             await anyio.wait_writable(sock)
         if scope.cancelled_caught:
-            raise DeskError(f"port {port} of desk {self.id} did not answer within {DIAL_SECONDS:.0f} s")
+            raise DeskError(f"port {port} of desk {self.id} did not respond within {DIAL_SECONDS:.0f} s")
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     async def up(self) -> Link:
@@ -305,9 +305,9 @@ class LinkedDesk:
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
         """Stop every program where it is; without memory, for good; kept on disk, until whoever resumes it."""
         if keep not in ("ram", "disk"):
-            raise BriefError(f"a desk is not kept in {keep!r}; its memory stays in 'ram', or goes to 'disk'")
+            raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
-            raise BriefError("without memory nothing is kept on disk but files; leave `memory` or `keep` out")
+            raise BriefError("memory=False cannot be combined with keep: only files are kept then")
         async with self.rebooting:
             if not memory:
                 await self.halt()
@@ -397,13 +397,13 @@ class LinkedDesk:
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
         """Open desks that begin with this one's files; with `memory`, in which its programs go on."""
         if not 0 < count <= _MAX_FORKS:
-            raise BriefError(f"a desk cannot be forked {count} times; 1 to {_MAX_FORKS}")
+            raise BriefError(f"the number of forks must be 1 to {_MAX_FORKS}, not {count}")
         if memory and snapshot is not None:
-            raise BriefError("a snapshot has files and no memory; fork with one of them, or neither")
+            raise BriefError("snapshot cannot be combined with memory: a snapshot has files and no memory")
         if memory:
             async with self.rebooting:
                 if self.down is not None:
-                    raise DeskError(f"nothing runs in desk {self.id}; resume it first, or fork it without memory")
+                    raise DeskError(f"desk {self.id} is not running; resume it first, or fork it without memory")
                 return await self.outside.fork_live(self.link, count)
         async with self.snapshot_of(snapshot) as source:
             return await self.outside.fork(source, count)
@@ -435,7 +435,7 @@ class LinkedDesk:
         try:
             item = await channel.answer()
             if not isinstance(item, GuestReply):
-                raise LinkError("the guest spoke out of turn")
+                raise LinkError("unexpected frame from the guest")
             check(path, item.body)
             return item.body
         finally:
@@ -455,13 +455,13 @@ class LinkedDesk:
                         size += length
                         if count > limit or size > MAX_LISTING_BYTES:
                             most = f"{limit} entries" if count > limit else f"{MAX_LISTING_BYTES // MIB} MiB of names"
-                            raise FileError(f"{path} has more than {most}; list less of it", "other")
+                            raise FileError(f"{path} has more than {most}; list a smaller folder", "other")
                         found += [read(value) for value in batch]
                     case GuestReply(answer):
                         check(path, answer)
                         return found
                     case _:
-                        raise LinkError("the guest spoke out of turn")
+                        raise LinkError("unexpected frame from the guest")
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
@@ -470,5 +470,5 @@ class LinkedDesk:
 def check_snapshot(snapshot: str) -> str:
     """Check that a text can name a snapshot."""
     if not (name := parse_snapshot(snapshot)):
-        raise BriefError("a snapshot without a name; `snapshot` gives one")
+        raise BriefError("the name of the snapshot is empty; pass one that `snapshot` returned")
     return name

@@ -1,4 +1,4 @@
-"""What is done to a desk from outside, by whoever holds it."""
+"""The handle of a desk: operations from outside, such as pause, snapshot and fork."""
 
 from __future__ import annotations
 

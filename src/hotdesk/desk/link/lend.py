@@ -52,11 +52,11 @@ class Borrowed:
         if kind in (wire.DATA, wire.EVENT):
             self.window -= wire.cost(payload)
             if self.window < 0 or not payload:
-                raise wire.WireError("more than it was allowed")
+                raise wire.WireError("more data than allowed")
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if self.credit > wire.WINDOW:
-                raise wire.WireError("more credit than there is")
+                raise wire.WireError("more flow-control credit than allowed")
         self.loan.put(wire.frame(kind, self.theirs, payload))
         if kind == wire.REPLY:
             self.over = True
@@ -67,11 +67,11 @@ class Borrowed:
         if kind == wire.CREDIT:
             self.window += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.window > wire.WINDOW:
-                raise wire.WireError("a borrower gave credit it does not have")
+                raise wire.WireError("a borrower gave more flow-control credit than allowed")
         elif kind == wire.DATA:
             self.credit -= len(payload) - 1
             if self.credit < 0 or not payload:
-                raise wire.WireError("a borrower sent more than it was allowed")
+                raise wire.WireError("a borrower sent more data than allowed")
 
     def wake(self) -> None:
         """Let the borrower learn that the link ended."""
@@ -103,12 +103,12 @@ class Loan:
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN and _OWNERS_ALONE.search(payload):
-            refusal = {"error": "denied", "text": "only the desk's owner may ask this"}
+            refusal = {"error": "denied", "text": "only the desk's owner may send this request"}
             self.put(wire.frame(wire.REPLY, theirs, wire.encode(refusal)))
             return
         if kind == wire.OPEN:
             if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
-                raise wire.WireError("a borrower opened a channel twice, or too many")
+                raise wire.WireError("a borrower opened a channel twice, or too many channels")
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)
         if ours is None:

@@ -29,12 +29,12 @@ STUCK_SECONDS = 1.0
 
 async def _hung_up() -> DeskGone:
     """Say what is known of a link that ended, when nobody knows more."""
-    return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
+    return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 
 async def explain_stop(desk: str) -> DeskGone:
     """Say why calls have no answer that were under way when a desk was stopped."""
-    return DeskGone(f"desk {desk} was stopped, and what ran in it ended; call again once it is resumed")
+    return DeskGone(f"desk {desk} was stopped, and its programs ended; try again after it is resumed")
 
 
 class LinkGap:
@@ -181,7 +181,7 @@ class Link:
         """Take the guest's first word, once."""
         body = wire.decode(payload, wire.MAX_PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-            raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
+            raise LinkError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
         self.hello = body
         self.greeted.set()
 
@@ -192,7 +192,7 @@ class Link:
         if self.hello is None:
             if self.failure is not None:
                 raise self.lost()
-            raise LinkError("the desk's guest did not greet in time; open another desk")
+            raise LinkError("the desk's guest did not start in time; open another desk")
         return self.hello
 
     async def open(self, body: Body) -> Channel:
@@ -202,9 +202,9 @@ class Link:
         try:
             payload = wire.encode(body)
         except wire.WireError as e:
-            raise BriefError(f"a desk cannot be asked this: {e}") from e
+            raise BriefError(f"invalid request to the desk: {e}") from e
         if len(payload) > wire.HOST_LIMIT:
-            raise BriefError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
+            raise BriefError(f"the request is too large for a desk ({len(payload)} bytes); put the data into a file")
         channel = Channel(self)
         channel.number = self.add(channel)
         try:
@@ -262,13 +262,15 @@ class Link:
         except BaseException as e:
             self.end_gap()
             if isinstance(e, TimeoutError):
-                raise LinkError("the desk's guest did not hang up; burn it and open another") from None
+                raise LinkError(
+                    "the desk's guest did not close the connection; burn the desk and open another"
+                ) from None
             raise
         self.paused = True
         with anyio.move_on_after(_PARK_SECONDS):
             await gap.parted.wait()
         if not gap.parted.is_set():
-            self.break_off(LinkError("the desk's guest did not hang up; burn it and open another"))
+            self.break_off(LinkError("the desk's guest did not close the connection; burn the desk and open another"))
             raise self.lost()
 
     async def rejoin(self, sock: socket.socket) -> None:
@@ -284,7 +286,7 @@ class Link:
             with anyio.fail_after(_PARK_SECONDS):
                 await self.ask_beside({"op": "rejoin", "same": True, "env": {}})
         except TimeoutError:
-            self.break_off(LinkError("the desk's guest did not go on; burn it and open another"))
+            self.break_off(LinkError("the desk's guest did not continue; burn the desk and open another"))
             raise self.lost() from None
         self.paused = False
         self.end_gap()
@@ -301,7 +303,7 @@ class Link:
                     return
                 case GuestReply(answer):
                     raise DeskError(f"the desk's guest refused: {printable(str(answer.get('text'))[:200])}")
-            raise LinkError("the guest spoke out of turn")
+            raise LinkError("unexpected frame from the guest")
         finally:
             self.channels.pop(channel.number, None)
 
@@ -344,7 +346,7 @@ class Link:
         except TimeoutError:
             if self.may_be_silent():
                 return
-            self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+            self.fail(LinkError("the desk's guest stopped reading; burn the desk and open another"))
             raise self.lost() from None
         except anyio.ClosedResourceError:
             raise self.lost() from None
@@ -372,7 +374,7 @@ class Link:
             with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
                 await anyio.wait_writable(self.sock)
             if patience.cancelled_caught:
-                self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+                self.fail(LinkError("the desk's guest stopped reading; burn the desk and open another"))
                 self.sock.shutdown(socket.SHUT_RDWR)
 
     def fail(self, why: LinkError | DeskGone) -> None:
@@ -387,7 +389,7 @@ class Link:
 
     def lost(self) -> LinkError | DeskGone:
         """Give why the link ended, to one caller: an error raised again and again keeps what every caller had."""
-        why = self.failure or DeskGone("the desk hung up")
+        why = self.failure or DeskGone("the desk closed the connection")
         return type(why)(*why.args)
 
     def hang_up(self) -> None:

@@ -50,12 +50,12 @@ async def wait_connected(channel: Channel, desk: str, port: int, seconds: float 
         item = await channel.receive()
     match item:
         case None:
-            raise DeskError(f"port {port} of desk {desk} did not answer within {seconds:.0f} s")
+            raise DeskError(f"port {port} of desk {desk} did not respond within {seconds:.0f} s")
         case GuestEvent({"connected": True}):
             return
         case GuestReply(body) if "error" in body:
             raise DeskError(f"port {port} of desk {desk}: {str(body.get('text'))[:_MAX_TEXT]}")
-    raise LinkError("the guest spoke out of turn")
+    raise LinkError("unexpected frame from the guest")
 
 
 async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str, port: int) -> None:

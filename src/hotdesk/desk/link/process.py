@@ -49,7 +49,7 @@ class LinkedProcess:
                 check("the program", item.body)
                 self.done = as_done(item.body)
             elif item is not None:
-                raise LinkError("the guest spoke out of turn")
+                raise LinkError("unexpected frame from the guest")
         return None
 
     async def receive(self) -> Data | GuestEvent | GuestReply | None:
@@ -116,7 +116,7 @@ def ask_exec(
     """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
     check_argv(argv)
     if any("\0" in text for text in (*argv, cwd or "")):
-        raise BriefError("a program's arguments and working folder cannot hold a zero byte")
+        raise BriefError("a program's arguments and working folder must not contain a zero byte")
     check_variables(env or {})
     if timeout is not None and not timeout < MAX_TIMEOUT_S:
         timeout = None

@@ -1,4 +1,4 @@
-"""What a guest's answers mean: checked field by field, because every one of them is what a hostile desk says."""
+"""Parse the guest's replies field by field: all of them may come from a hostile desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A watched folder of a desk, told of over a channel of its link."""
+"""A watched folder of a desk: changes arrive over a channel of its link."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LinkedWatch:
                     if len(found) + len(batch) > _MAX_CHANGES
                     else f"{MAX_LISTING_BYTES // MIB} MiB of changes"
                 )
-                raise FileError(f"more than {most} in {self.path}; ask more often", "other")
+                raise FileError(f"more than {most} in {self.path}; read the changes more often", "other")
             found += batch
             if self.drains in marks:
                 return found
@@ -53,7 +53,7 @@ class LinkedWatch:
         if isinstance(item, GuestReply):
             check(self.path, item.body)
         if not isinstance(item, GuestEvent) or not isinstance(item.value, list):
-            raise LinkError("the guest spoke out of turn")
+            raise LinkError("unexpected frame from the guest")
         self.received += item.size
         marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]
         return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks

@@ -57,10 +57,10 @@ _MAX_CALLS = 256
 """Calls that may be amid their request at once; more wait in the socket's queue."""
 ACCEPT_RETRY_S = 0.1
 _EXPLAIN_SECONDS = 1.0
-_REMEDY = "put what makes it large in a file"
+_REMEDY = "put the large part into a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
-NOTHING = "there is no such thing here"
+NOTHING = "this path does not exist"
 PEOPLE = frozenset({"tools", "view", "wheel"})
 """What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
 
@@ -223,7 +223,7 @@ class ControlServer:
                     await join(sock, inside)
             case _, [route, *_] if self.people is not None and route in PEOPLE:
                 if route != "wheel" and (desk.link.paused or desk.down is not None):
-                    raise BriefError(f"desk {desk.id} is paused: `hotdesk resume {desk.id}`")
+                    raise BriefError(f"desk {desk.id} is paused; resume it with `hotdesk resume {desk.id}`")
                 await self.people(route).answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
                 await self.fork(sock, desk, *_parse_forks(json.loads(body or b"{}")))
@@ -304,7 +304,7 @@ class ControlServer:
     async def wake(self, sock: socket.socket, desk: DeskId) -> None:
         """Have a hibernated desk go on here, without a way out: none of what it reached is kept with it."""
         if self.everyone:
-            raise BriefError("only whoever runs this machine wakes desks")
+            raise BriefError("only the operator of this machine may resume hibernated desks")
         await self.runtime.wake(desk)
         await respond(sock, 200, {})
 
@@ -332,7 +332,7 @@ class ControlServer:
         except BaseExceptionGroup as group:
             raise alone(group) from None
         if desk is None:
-            raise DeskGone("the caller hung up")
+            raise DeskGone("the client disconnected")
         return desk
 
 
@@ -352,7 +352,7 @@ async def explain(sock: socket.socket, why: HotdeskError) -> None:
 def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     """Read what shall be opened, and whether a person opens it for themselves."""
     if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
-        raise BriefError("a desk is opened by its spec and its scope")
+        raise BriefError("a request to open a desk needs its spec and its scope")
     scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
     spec = parse_spec(data.get("spec", {}))
     if spec.volumes:
@@ -365,7 +365,7 @@ def _parse_forks(data: object) -> tuple[int, str, bool]:
     match data:
         case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot", "memory"}:
             return count, parse_snapshot(rest.get("snapshot")), rest.get("memory") is True
-    raise BriefError("a desk is forked by a count, and a snapshot or with its memory")
+    raise BriefError("a request to fork a desk needs a count, and either a snapshot or its memory")
 
 
 def _parse_keep(data: object) -> Keep:
@@ -375,7 +375,7 @@ def _parse_keep(data: object) -> Keep:
             return "disk"
         case {**rest} if rest in ({}, {"keep": "ram"}):
             return "ram"
-    raise BriefError("a paused desk keeps its memory in `ram` or on `disk`")
+    raise BriefError("keep must be `ram` or `disk`")
 
 
 def _parse_answer(data: object) -> tuple[bool, str, str]:
@@ -383,7 +383,7 @@ def _parse_answer(data: object) -> tuple[bool, str, str]:
     match data:
         case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
             return approved, digest, parse_behind(rest.get("behind", ""))
-    raise BriefError("an answer says whether it is approved, and the digest of what was asked")
+    raise BriefError("a decision needs `approved` and the digest of the question")
 
 
 def _parse_allow(data: object) -> tuple[str, str]:
@@ -391,7 +391,7 @@ def _parse_allow(data: object) -> tuple[str, str]:
     match data:
         case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
             return rule, parse_behind(rest.get("behind", ""))
-    raise BriefError("what is allowed is a rule, as `GET https://erp.example.test/orders`")
+    raise BriefError("a rule is missing; write it like `GET https://erp.example.test/orders`")
 
 
 def parse_behind(name: object) -> str:
@@ -411,7 +411,7 @@ def _parse_unlock(data: object) -> str:
     match data:
         case {"root": str(root), **rest} if not rest:
             return root
-    raise BriefError("a vault opens with its root key")
+    raise BriefError("the root key of the vault is missing")
 
 
 async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
@@ -428,11 +428,11 @@ async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h1
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > limit:
-                raise BriefError(f"a request of more than {limit} bytes is more than an owner takes; {_REMEDY}")
+                raise BriefError(f"the request has more than {limit} bytes, the limit of an owner; {_REMEDY}")
         elif isinstance(event, h11.EndOfMessage) and request is not None:
             return request, bytes(body)
         else:
-            raise h11.RemoteProtocolError("the caller hung up")
+            raise h11.RemoteProtocolError("the client disconnected")
 
 
 async def switch(sock: socket.socket, protocol: str, fields: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An owner's end of the socketpair to its keeper: requests, replies, and the keeper's events."""
+"""An owner's end of the socketpair to its keeper: requests, replies and events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeeperClient(PacketCalls):
     """An owner's end of the socketpair to its keeper."""
 
     peer = "the keeper"
-    gone = "the keeper of these desks died; they are being burnt, open others"
+    gone = "the keeper of these desks ended unexpectedly; they are being burnt, open others"
 
     def __init__(self, started: Started) -> None:
         super().__init__(started.sock, started.pid)
@@ -81,7 +81,7 @@ class KeeperClient(PacketCalls):
             case {"event": "knock", "desk": str(desk)}:
                 self.on_sudo(desk)
             case {"event": "unfit", "why": str(why)}:
-                self.fail(HostError(f"no desk can be opened here: {why}"))
+                self.fail(HostError(f"this machine cannot open desks: {why}"))
 
     def notify(self, desk: str) -> None:
         """Wake those who wait for a change of a desk."""
@@ -112,7 +112,7 @@ class KeeperClient(PacketCalls):
         await self.wait_end(desk, _END_EVENT_TIMEOUT_S, root)
         if root and desk not in self.ended and desk in self.rootless:
             return LinkError(f"root's guest in desk {desk} ended; the next call as root starts another")
-        why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
+        why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest closed the connection")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
     async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
@@ -125,7 +125,7 @@ class KeeperClient(PacketCalls):
         try:
             body = body_of(message, self.peer, KeeperError)
             if len(fds) < descriptors:
-                raise HostError("this process has too many files open to take one more; raise its limit (ulimit -n)")
+                raise HostError("this process has too many open files; raise its limit (ulimit -n)")
             if len(fds) > descriptors:
                 raise KeeperError("unexpected descriptors from the keeper")
         except HotdeskError:
@@ -153,7 +153,7 @@ class KeeperClient(PacketCalls):
         data = write(number, request)
         if len(data) > MAX_PACKET_BYTES:
             raise BriefError(
-                f"a request of {len(data)} bytes is more than a keeper takes; put the environment in a file"
+                f"the request is too large for the keeper ({len(data)} bytes); put the environment into a file"
             )
         await self.send(data)
 

@@ -44,8 +44,8 @@ def require_memory(desk: str, spec: Spec) -> None:
     if not TRAITS[spec.wall].can_keep_memory:
         walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
         raise BriefError(
-            f"the programs of desk {desk} cannot be copied or hibernated: the wall {spec.wall} cannot keep memory. "
-            f"Open a desk behind {walls}, or leave memory out: files can be kept behind every wall"
+            f"the programs of desk {desk} cannot be copied or hibernated: the wall {spec.wall} cannot save memory. "
+            f"Open a desk behind {walls}, or leave memory out: files can be saved behind every wall"
         )
 
 
@@ -97,11 +97,11 @@ async def hear_guest(
             found = await recognize(listener, (body["caller"], body["uid"]), token)
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
-        raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
+        raise HostError(f"the guest of desk {desk} could not be reached: {group.exceptions[0]}") from group
     finally:
         listener.detach()
     if found is None:
-        raise DeskGone(f"desk {desk} did not go on: {runtime.keeper.ended.get(desk, 'its guest is silent')}")
+        raise DeskGone(f"desk {desk} did not resume: {runtime.keeper.ended.get(desk, 'its guest does not respond')}")
     return found
 
 
@@ -118,7 +118,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
     except BaseException as e:
         link.hang_up()
         if isinstance(e, TimeoutError):
-            raise DeskGone(f"desk {desk} did not go on: its guest is silent") from None
+            raise DeskGone(f"desk {desk} did not resume: its guest does not respond") from None
         raise
     return link
 

@@ -1,4 +1,4 @@
-"""The trusted processes beside an owner's desks: what holds keys, what is a desk's door, what reads its screen."""
+"""The trusted processes of an owner's desks: keys, doors, readers of screens."""
 
 from __future__ import annotations
 

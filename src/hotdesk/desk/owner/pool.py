@@ -113,9 +113,9 @@ class Pool:
         Those that are `proven` have a way out that was tried, for orders with a scope; others are tried at the claim.
         """
         if not 0 <= count <= MAX_READY:
-            raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MAX_READY}")
+            raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")
         if spec.volumes:
-            raise BriefError("a desk with volumes cannot be kept ready: what it mounts is decided when it starts")
+            raise BriefError("a desk with volumes cannot be in the pool: its mounts are fixed when it starts")
         self.kind(spec, proven)  # an image that is not here is told to whoever asks
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))

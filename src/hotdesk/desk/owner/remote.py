@@ -207,7 +207,7 @@ class RemoteRuntime:
         """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
         if len(body) > MAX_PACKET_BYTES:
-            raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
+            raise BriefError(f"the request is too large for an owner ({len(body)} bytes); put the data into a file")
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:
             status, answer = await self.exchange(sock, head.encode() + body, seconds)
@@ -226,8 +226,8 @@ class RemoteRuntime:
                 await send(sock, data)
                 return await read_answer(sock)
         except (OSError, h11.RemoteProtocolError) as e:
-            raise DeskGone("the owner hung up, or speaks another language") from e
-        raise KeeperError(f"the owner at {self.path} did not answer in {seconds:.0f} s")
+            raise DeskGone("the owner closed the connection, or sent a malformed response") from e
+        raise KeeperError(f"the owner at {self.path} did not respond within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
         """Call the owner; one that is busy has its caller wait in a queue, and when that is full, here."""
@@ -239,7 +239,7 @@ class RemoteRuntime:
                     if try_connect(sock, self.path):
                         return sock
                     await anyio.sleep(_CONNECT_RETRY_S)
-            raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
+            raise KeeperError(f"the owner at {self.path} accepted no connection for {CALL_SECONDS:.0f} s")
         except BaseException:
             sock.close()
             raise
@@ -264,11 +264,11 @@ def try_connect(sock: socket.socket, path: Path) -> bool:
         return False
     except PermissionError as e:
         raise NotAdmittedError(
-            f"{path} is not open to this user; ask the administrator to add you to the group hotdesk "
+            f"this user may not use {path}; ask the administrator to add you to the group hotdesk "
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError as e:
-        raise NoOwnerError(f"nothing answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+        raise NoOwnerError(f"nothing listens at {path}: {e.strerror}; `hotdesk ps` lists open desks") from e
     return True
 
 
@@ -291,13 +291,11 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > ANSWER_LIMIT:
-                raise KeeperError(
-                    f"the owner answered with more than {ANSWER_LIMIT >> 20} MiB; end it and start another"
-                )
+                raise KeeperError(f"the owner's response has more than {ANSWER_LIMIT >> 20} MiB; restart the owner")
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(body)
         elif not isinstance(event, h11.InformationalResponse):
-            raise DeskGone("the owner hung up")
+            raise DeskGone("the owner closed the connection")
 
 
 async def read_head(sock: socket.socket) -> bytes:

@@ -131,7 +131,7 @@ class KeeperRuntime:
 
     def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
         """Tell whoever has a desk that it could not be given away after all."""
-        desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was given away ({why}); open another"))
+        desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was claimed ({why}); open another"))
         self.tasks.start(functools.partial(self.discard, desk))
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
@@ -220,7 +220,7 @@ class KeeperRuntime:
         supervisor = self.get_supervisor()
         if supervisor is None:
             if scope != CLOSED or gated:
-                raise BriefError("these desks have no way out; leave the scope away")
+                raise BriefError("these desks have no door; leave the scope out")
             return spec, ""
         if scope == CLOSED and not gated:
             await supervisor.ready()
@@ -262,7 +262,7 @@ class KeeperRuntime:
                         await anyio.lowlevel.checkpoint()  # a crowd of strangers takes nobody's turn
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
-            raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
+            raise HostError(f"the guest of desk {desk} could not be reached: {group.exceptions[0]}") from group
         except BaseException:
             if link is not None:
                 link.sock.close()  # cancelled when the guest had just called: nobody would read this link
@@ -270,10 +270,10 @@ class KeeperRuntime:
         finally:
             listener.detach()
         if link is None and root and desk not in self.keeper.ended:
-            raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
+            raise LinkError(f"root's guest in desk {desk} did not connect; its Python may be broken")
         if link is None:
-            why = self.keeper.ended.get(desk, "its guest is silent")
-            raise DeskGone(f"desk {desk} did not come up: {why}{_read_console(console)}")
+            why = self.keeper.ended.get(desk, "its guest does not respond")
+            raise DeskGone(f"desk {desk} did not start: {why}{_read_console(console)}")
         link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:

@@ -64,9 +64,7 @@ class Fetch:
         """Copy one entry into an open local folder under a checked name."""
         self.remaining_entries -= 1
         if self.remaining_entries < 0:
-            raise FileError(
-                f"{printable(remote)} holds more than {MAX_ENTRIES} entries; copy less of it at once", "other"
-            )
+            raise FileError(f"{printable(remote)} has more than {MAX_ENTRIES} entries; copy fewer at once", "other")
         if found.kind == "file":
             await self.file(found, remote, folder, name)
         elif found.kind == "directory" and depth < MAX_DEPTH:
@@ -91,19 +89,19 @@ class Fetch:
     async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's bytes; of its mode only whether it can be executed."""
         if found.size > self.remaining_bytes:
-            most = f"the {MAX_BYTES // GIB} GiB that may come out at once"
+            most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
             raise FileError(f"{printable(remote)} is larger than {most}; copy less, or read it as a stream", "other")
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
         with os.fdopen(fd, "wb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise BriefError(f"{name!r} exists here and is no file; remove it first")
+                raise BriefError(f"{name!r} exists here and is not a file; remove it first")
             async with aclosing(self.desk.read_stream(remote)) as stream:
                 async for data in stream:
                     self.remaining_bytes -= len(data)
                     if self.remaining_bytes < 0:
-                        most = f"more than {MAX_BYTES // GIB} GiB would come out at once"
-                        raise FileError(f"{most}; stopped at {printable(remote)}, copy less", "other")
+                        most = f"the copy exceeds the limit of {MAX_BYTES // GIB} GiB"
+                        raise FileError(f"{most}; it stopped at {printable(remote)}, copy less", "other")
                     while data:
                         data = data[file.write(data) :]
 
@@ -120,12 +118,12 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
     except FileError as e:
         raise FileError(f"in the desk: {e}", e.reason) from e
     if found.kind == "symlink":
-        raise FileError(f"{printable(remote)} is a symbolic link in the desk; name what it points to", "invalid")
+        raise FileError(f"{printable(remote)} is a symbolic link in the desk; name its target instead", "invalid")
     into = local.is_dir() and found.kind == "file"
     name = os.path.basename(remote.rstrip("/")) if into else local.name
     parent = local if into else local.parent
     if not _is_safe(name):
-        raise BriefError(f"{printable(name)!r} cannot be a file's name here; name the local file")
+        raise BriefError(f"{printable(name)!r} is not a valid file name here; name the local file")
     parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -146,4 +144,6 @@ def open_local(name: str, flags: int, folder: int, mode: int = 0o644) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as e:
-        raise BriefError(f"{printable(name)!r} cannot be written here: {e.strerror}; remove what is in the way") from e
+        raise BriefError(
+            f"{printable(name)!r} cannot be written here: {e.strerror}; remove the existing file or folder"
+        ) from e

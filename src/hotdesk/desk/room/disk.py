@@ -87,7 +87,7 @@ class Memory:
 
     def resize(self, desk: str, size: int) -> None:
         """Refuse: its size was said when it was mounted."""
-        raise DeskError("a disk in memory keeps its size")
+        raise DeskError("a disk in memory cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Refuse: a copy would count against the desk's own memory."""

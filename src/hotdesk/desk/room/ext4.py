@@ -1,4 +1,4 @@
-"""A sparse ext4 file each, deleted as soon as it is attached, so that nothing survives its keeper."""
+"""A disk as a sparse ext4 file, unlinked once it is attached, so that nothing survives its keeper."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Ext4:
     def resize(self, desk: str, size: int) -> None:
         """Refuse anything else than what it was formatted for."""
         if max(size, 4 * MIB) != os.fstat(self.files[desk]).st_size:
-            raise DeskError("a disk on ext4 keeps its size")
+            raise DeskError("a disk on ext4 cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Have everything written out, and copy the file.

@@ -56,5 +56,7 @@ def plant(folder: Path, files: Files) -> None:
     with RootDirectory(folder) as root:
         for path, data in files.items():
             if is_folder(root, path):
-                raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")
+                raise DeskError(
+                    f"/{path} is a folder in the files of this desk's image or snapshot; rename it there and try again"
+                )
             root.write(path.encode(), data, 0o755 if path == layout.SUDO else 0o644)

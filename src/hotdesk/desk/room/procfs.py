@@ -1,4 +1,4 @@
-"""What a desk reads in /proc about its size: its own limits and use, where the kernel would tell of the whole host."""
+"""Files over /proc that show a desk its own limits and usage, instead of the whole host's."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Layers:
     def snapshot(self) -> str:
         """Keep the writable layer as it is; nothing in the desk runs just now."""
         if len(self.snapshots) >= SNAPSHOTS:
-            raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots; forget some")
+            raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots, which is the limit; delete some")
         name = str(self.last_snapshot + 1)
         subvolume = f"{self.desk}.{name}"
         self.disk.snapshot(self.desk, subvolume, self.folder / "disk")

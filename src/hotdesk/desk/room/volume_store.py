@@ -52,7 +52,7 @@ class VolumeStore:
         try:
             fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
-            raise DeskError(f"volume {volume} is being made already") from None
+            raise DeskError(f"volume {volume} is already being created") from None
         try:
             if source:
                 self.copy(source, fd, size)
@@ -93,7 +93,7 @@ class VolumeStore:
             if not self.wait_unused(source):
                 raise DeskError("the volume is in use; copy it when no sandbox has it mounted")
             if os.fstat(fd).st_size != size:
-                raise BriefError("a copy of a volume has the size of the volume")
+                raise BriefError("the size of a copy must be the size of its volume")
             os.ftruncate(target, size)
             for start, end in list_extents(fd, size):
                 while start < end:
@@ -122,7 +122,7 @@ class VolumeStore:
         try:
             fd = os.open(self.file(volume), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise BriefError(f"there is no volume {volume}") from None
+            raise BriefError(f"volume {volume} not found") from None
         try:
             end = time.monotonic() + _LOCK_TIMEOUT_S
             while not _lock(fd):

@@ -33,13 +33,13 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 _STATUS = {
-    errno.ENOENT: (404, "there is no such path in the volume"),
+    errno.ENOENT: (404, "the path does not exist in the volume"),
     errno.ENOTDIR: (404, "part of the path is not a directory"),
-    errno.ELOOP: (400, "part of the path is a symbolic link; the content API follows none"),
+    errno.ELOOP: (400, "part of the path is a symbolic link, which the content API does not follow"),
     errno.EXDEV: (400, "the path leads out of the volume"),
     errno.ENAMETOOLONG: (400, "a name in the path is too long"),
-    errno.ENOSPC: (507, "the volume is full; remove something, or use a larger one"),
-    errno.EDQUOT: (507, "the volume is full; remove something, or use a larger one"),
+    errno.ENOSPC: (507, "the volume is full; remove some files, or use a larger volume"),
+    errno.EDQUOT: (507, "the volume is full; remove some files, or use a larger volume"),
     errno.ENXIO: (400, "the path is neither a file nor a directory"),
     errno.EISDIR: (400, "the path is a directory"),
     errno.EEXIST: (409, "the path exists"),
@@ -67,9 +67,9 @@ class Attributes:
     def __post_init__(self) -> None:
         for number in (self.uid, self.gid):
             if number is not None and not (0 <= number <= uids.USER or number == 65534):
-                raise FilesError(400, f"uid and gid are 0 to {uids.USER}, or 65534: a sandbox has no others")
+                raise FilesError(400, f"uid and gid must be 0 to {uids.USER}, or 65534: a sandbox has no others")
         if self.mode is not None and not 0 <= self.mode <= MAX_MODE:
-            raise FilesError(400, f"mode is 0 to {MAX_MODE:#o}: permission bits, and the sticky bit")
+            raise FilesError(400, f"mode must be 0 to {MAX_MODE:#o}: permission bits and the sticky bit")
 
     def apply(self, fd: int, usual: tuple[int, int, int]) -> None:
         """Give an open file or directory these, and where none is named the usual owner, group and mode."""
@@ -158,7 +158,7 @@ class VolumeFiles:
     def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
         """List a directory as JSON, depth first, by name."""
         if not 1 <= depth <= MAX_DEPTH:
-            raise FilesError(400, f"depth is 1 to {MAX_DEPTH}")
+            raise FilesError(400, f"depth must be 1 to {MAX_DEPTH}")
         parts = _split(path)
         rows: list[bytes] = []
         size = 0
@@ -167,7 +167,9 @@ class VolumeFiles:
                 rows.append(json.dumps(entry, separators=(",", ":")).encode())
                 size += len(rows[-1])
                 if len(rows) > limit or size > MAX_LISTING_BYTES:
-                    raise FilesError(400, f"there are more than {limit} entries; list less, or less deep")
+                    raise FilesError(
+                        400, f"there are more than {limit} entries; list a smaller folder, or fewer levels"
+                    )
         return b"[" + b",".join(rows) + b"]"
 
     def open_file(self, path: str) -> tuple[int, int]:
@@ -226,7 +228,7 @@ class VolumeFiles:
         """
         parts = _split(path)
         if not parts:
-            raise FilesError(400, "the whole volume is removed by destroying it")
+            raise FilesError(400, "the root of a volume cannot be removed; delete the volume instead")
         with self.hold_folder(parts[:-1]) as folder:
             found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISDIR(found.st_mode):
@@ -312,7 +314,7 @@ def _split(path: str) -> list[bytes]:
         raise FilesError(400, f"a path has at most {MAX_PATH_BYTES} bytes, and none of them is NUL")
     parts = [part for part in data.split(b"/") if part not in (b"", b".")]
     if b".." in parts:
-        raise FilesError(400, "a path has no `..`")
+        raise FilesError(400, "a path must not contain `..`")
     return parts
 
 

@@ -26,10 +26,10 @@ def check_mounts(volumes: Mapping[str, str]) -> None:
     for path, volume in volumes.items():
         _check_path(path)
         if not ID_SHAPE.fullmatch(volume):
-            raise BriefError("a desk's volumes are named by their ids")
+            raise BriefError("volumes must be named by their ids")
     for one, other in permutations(volumes, 2):
         if other.startswith(f"{one}/"):
-            raise BriefError(f"the volume at {other} lies inside the one at {one}; mount them side by side")
+            raise BriefError(f"the volume at {other} is inside the one at {one}; mount them next to each other")
 
 
 def _check_path(path: str) -> None:

@@ -65,7 +65,7 @@ class VolumeRequest:
         """Carry out a request."""
         act, path = request.get("act"), request.get("path")
         if act not in _ACTS or not isinstance(path, str):
-            raise FilesError(400, "the volume does not know that request")
+            raise FilesError(400, "unknown request to the volume's process")
         try:
             getattr(self, f"do_{act}")(path, request)
         except OSError as e:
@@ -146,7 +146,7 @@ class VolumeRequest:
 def _number(request: Mapping[str, object], name: str) -> int | None:
     value = request.get(name)
     if value is not None and type(value) is not int:
-        raise FilesError(400, f"{name} is a whole number")
+        raise FilesError(400, f"{name} must be a whole number")
     return value
 
 

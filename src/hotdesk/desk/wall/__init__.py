@@ -1,1 +1,1 @@
-"""What stands between a desk and the host, one package a wall."""
+"""The walls between a desk and the host, one package each."""

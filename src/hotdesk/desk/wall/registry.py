@@ -70,7 +70,7 @@ class Walls:
         if (wall := self.by_name.get(name)) is not None:
             return wall
         if name not in KINDS and name not in TRAITS:
-            raise HostError(f"there is no wall {name[:40]!r}")
+            raise HostError(f"unknown wall {name[:40]!r}")
         status = look_at(name, self.settings)
         if not status.is_available:
             there = ", ".join(survey(self.settings).list_available())

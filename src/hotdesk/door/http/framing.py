@@ -1,4 +1,4 @@
-"""HTTP/1.1 heads and bodies, strict, without I/O: what is read here any careful reader reads the same way."""
+"""Strict HTTP/1.1 heads and bodies, without I/O: accepts only messages that every parser reads the same way."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def diagnose_head(head: bytes) -> str:
         return "a header is folded over lines"
     if any(b":" not in line for line in lines[1:-2]):
         return "a header line without a colon"
-    return "a header's name or value holds what it must not"
+    return "a header's name or value has invalid characters"
 
 
 # -- heads -------------------------------------------------------------------------------------------------------
@@ -239,7 +239,8 @@ def parse_request(head: bytes) -> Request:
     headers = _parse_fields(head, _SENT_FIELDS)
     if MIMIC.search(head):
         raise HttpMessageError(
-            400, "a header that some servers read as Content-Length, Transfer-Encoding or the like; write `-`"
+            400,
+            "a header that some servers read as Content-Length, Transfer-Encoding or similar; use `-` instead of `_`",
         )
     if headers.once(b"host") is None and version == "1.1":
         raise HttpMessageError(400, "a request without a Host header")
@@ -266,7 +267,7 @@ def _diagnose_request(head: bytes) -> HttpMessageError:
     """Say why a head begins no request."""
     words = head[: head.find(b"\r\n")].split(b" ")
     if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
-        return HttpMessageError(505, "only HTTP/1.1 is spoken here, neither HTTP/2 nor anything else")
+        return HttpMessageError(505, "only HTTP/1.1 is supported, not HTTP/2 or other protocols")
     return HttpMessageError(400, "the first line is not a method, a target and a version")
 
 
@@ -286,7 +287,7 @@ def parse_framing(headers: Headers, version: str) -> Body:
     if length is None:
         return None
     if not length.isdigit():
-        raise HttpMessageError(400, "a Content-Length that is no number")
+        raise HttpMessageError(400, "a Content-Length that is not a number")
     if len(length) > LENGTH_DIGITS:
         raise HttpMessageError(413, f"a Content-Length of more than {LENGTH_DIGITS} digits")
     return int(length)
@@ -352,7 +353,7 @@ class BodyReader:
     def eof(self) -> None:
         """Say that the connection ended: which ends a body, or breaks it."""
         if not self.done and self._body != "close":
-            raise HttpMessageError(400, "the connection ended before the body did")
+            raise HttpMessageError(400, "the connection ended before the end of the body")
         self.done = True
 
     def _unchunk(self, data: bytes) -> tuple[bytes, bytes]:
@@ -371,9 +372,7 @@ class BodyReader:
         if self._last:
             return b"".join(parts), self._finish()
         if not _CHUNK_BEGUN.fullmatch(self._pending):
-            raise HttpMessageError(
-                400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be"
-            )
+            raise HttpMessageError(400, "a chunk's size is not a plain hexadecimal number, or its end is misplaced")
         return b"".join(parts), b""
 
     def _finish(self) -> bytes:
@@ -382,7 +381,7 @@ class BodyReader:
             return self._wait()
         trailers = _parse_fields(self._pending[:end], _ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
-            raise HttpMessageError(400, "a trailer that would change where the body ends or whom it is for")
+            raise HttpMessageError(400, "a trailer that would change the length or the target of the message")
         self.done = True
         return self._pending[end:]
 
@@ -405,7 +404,7 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     except HttpMessageError as broken:
         raise HttpMessageError(500, f"a request that cannot be written: {broken.reason}") from None
     if (read.method, read.target, read.headers) != (method, target, headers):
-        raise HttpMessageError(500, "a request that would be read as another")
+        raise HttpMessageError(500, "a request that could be read as another")
     return head
 
 
@@ -415,9 +414,9 @@ def response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     try:
         read = parse_response(head, "GET")
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"an answer that cannot be written: {broken.reason}") from None
+        raise HttpMessageError(500, f"a response that cannot be written: {broken.reason}") from None
     if (read.status, read.reason, read.headers) != (status, reason, headers):
-        raise HttpMessageError(500, "an answer that would be read as another")
+        raise HttpMessageError(500, "a response that could be read as another")
     return head
 
 

@@ -1,4 +1,4 @@
-"""Names to checked addresses, asked of a child that reads the resolver's files and no byte of a desk but a name.
+"""Resolve names to checked addresses in a child process, which sees nothing of a desk except the name.
 
 Each side takes the other for hostile: the child reads what name servers send, the door what desks do. One packet is one
 message: `{"id": 1, "name": "api.example.test"}`, answered by `{"id": 1, "addresses": [...], "own": [...]}` or
@@ -38,7 +38,7 @@ _LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
 NAME = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}(?<!-)\Z")
 """Letters, digits and hyphens. The last label begins with a letter: libc takes `127.1` and `0x7f.1` for addresses."""
 _NO_SUCH = "no such name"
-_FAILURES = {socket.EAI_NONAME: _NO_SUCH, socket.EAI_AGAIN: "the name servers do not answer"}
+_FAILURES = {socket.EAI_NONAME: _NO_SUCH, socket.EAI_AGAIN: "the name servers do not respond"}
 PR_SET_PDEATHSIG = 1
 
 
@@ -79,7 +79,9 @@ class Resolver:
 
     async def _ask(self, name: str) -> bytes:
         if self.gone or len(self._waiting) >= UNDER_WAY:
-            raise UnresolvedError("the resolver is gone" if self.gone else "too many names are being resolved")
+            raise UnresolvedError(
+                "the resolver process has ended" if self.gone else "too many names are being resolved"
+            )
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -88,7 +90,7 @@ class Resolver:
                 self._sock.send(json.dumps({"id": number, "name": name}).encode())
                 return bytes(await answer)
         except (OSError, TimeoutError):
-            raise UnresolvedError("the resolver does not answer") from None
+            raise UnresolvedError("the resolver does not respond") from None
         finally:
             del self._waiting[number]
 
@@ -109,7 +111,7 @@ class Resolver:
         asyncio.get_running_loop().remove_reader(self._sock)
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(UnresolvedError("the resolver is gone"))
+                answer.set_exception(UnresolvedError("the resolver process has ended"))
 
 
 def as_address(host: str) -> Address | None:
@@ -140,7 +142,7 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
         found = tuple(normalise_address(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
         return found, frozenset(normalise_address(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
-        raise UnresolvedError("the resolver's answer is broken") from None
+        raise UnresolvedError("malformed reply from the resolver") from None
 
 
 def start_resolver(uid: int) -> tuple[socket.socket, int]:

@@ -64,7 +64,7 @@ async def request_connection(wire: Wire, proxy: SocksProxy, host: str, port: int
         wire.write(bytes((_VERSION, _CONNECT, 0)) + encode_host(host) + struct.pack(">H", port))
         await _read_reply(wire)
     except HungUpError:
-        raise SocksError("the egress proxy hung up, or does not speak SOCKS5") from None
+        raise SocksError("the egress proxy closed the connection, or does not speak SOCKS5") from None
 
 
 async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
@@ -109,7 +109,7 @@ async def _take(wire: Wire, count: int) -> bytes:
     """Read so many bytes."""
     while len(wire.buffer) < count:
         if not await wire.fill(_HANDSHAKE_TIMEOUT_S):
-            raise HungUpError("the proxy hung up")
+            raise HungUpError("the proxy closed the connection")
     data = bytes(wire.buffer[:count])
     del wire.buffer[:count]
     return data

@@ -73,7 +73,7 @@ class Upstreams:
                 else:
                     wire = await self.through_socks(proxy, host, port, private, named, names, bars)
         except TimeoutError:
-            raise UnreachableError(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
+            raise UnreachableError(f"{host} did not respond within {DIAL_SECONDS:.0f} s") from None
         except (UnresolvedError, SocksError) as e:
             raise UnreachableError(f"{host}: {e}") from None
         except OSError as e:
@@ -96,7 +96,7 @@ class Upstreams:
         if host in names:
             host, other_port = split_authority(names[host])
             if is_metadata(host):
-                raise UnreachableError(f"{host} is a metadata address: no name leads there")
+                raise UnreachableError(f"{host} is a cloud metadata address, which is never reachable")
             return await self.open(host, other_port or port, True, host)
         if self.proxy:
             return await self.through_proxy(scheme, host, port)
@@ -169,7 +169,7 @@ class Upstreams:
             wire.write(framing.request_head("CONNECT", where, headers))
             status = await self.proxy_answer(wire)
             if status != 200:
-                raise UnreachableError(f"the host's proxy answered {status} for {host}")
+                raise UnreachableError(f"the host's proxy responded with {status} for {host}")
         except BaseException:
             wire.abort()
             raise
@@ -179,7 +179,7 @@ class Upstreams:
         """Read what the proxy says."""
         while (end := framing.find_end(wire.buffer)) < 0:
             if not await wire.fill(HEAD_SECONDS):
-                raise UnreachableError("the host's proxy hung up")
+                raise UnreachableError("the host's proxy closed the connection")
         head = bytes(wire.buffer[:end])
         del wire.buffer[:end]
         return framing.parse_response(head, "HEAD").status

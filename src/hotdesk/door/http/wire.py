@@ -135,7 +135,7 @@ class Wire(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes; `drain` waits while too many are on their way."""
         if self.lost:
-            raise HungUpError("the connection is gone")
+            raise HungUpError("the connection was closed")
         self.transport.write(data)
 
     async def drain(self, seconds: float) -> None:
@@ -149,7 +149,7 @@ class Wire(asyncio.Protocol):
                 alarm.cancel()
                 self.writer = None
         if self.lost:
-            raise HungUpError("the connection is gone")
+            raise HungUpError("the connection was closed")
 
     def hold(self) -> None:
         """Read nothing until somebody wants it: what comes may be for TLS."""
@@ -169,7 +169,7 @@ class Wire(asyncio.Protocol):
             ssl_shutdown_timeout=2.0,
         )
         if transport is None:
-            raise HungUpError("the connection went away during the TLS handshake")
+            raise HungUpError("the connection was closed during the TLS handshake")
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
         self.stopped = False
@@ -210,4 +210,4 @@ class Wire(asyncio.Protocol):
 def expire(future: asyncio.Future[None]) -> None:
     """End a wait that took too long."""
     if not future.done():
-        future.set_exception(TimedOutError("nothing came for too long"))
+        future.set_exception(TimedOutError("no data was received in time"))

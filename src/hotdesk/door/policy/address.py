@@ -1,4 +1,4 @@
-"""Which addresses may be dialled. Pure: the address, what was written by name, and this host's own addresses decide."""
+"""Decide which addresses may be dialled. Pure: address, mapped names and the host's own addresses are arguments."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check(
         return None
     for part in (address, *extract_ipv4(address)):
         if part in METADATA:
-            return f"{address} is a metadata address"
+            return f"{address} is a cloud metadata address"
         kind = kind_of(part)
         if kind != "loopback" and part in own:
             return f"{address} is this host"

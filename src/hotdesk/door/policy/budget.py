@@ -1,4 +1,4 @@
-"""What a rule's bytes and rate come to: plain accounting; whoever counts brings the clock."""
+"""Byte and rate budgets of a rule: plain accounting; the caller supplies the clock."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def spent(what: str, total: int, most: int | None, size: int) -> str | None:
     """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
     if most is None or total < most or (size and total == most):
         return None
-    return f"the rule's {size_text(most)} of bytes {what} are used up"
+    return f"the rule's limit of {size_text(most)} bytes {what} is used up"

@@ -142,12 +142,12 @@ class Compiled:
 def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     """Say why a request's parameters are not those an allow lists."""
     if view.parameters is None:
-        return "the query can be read in two ways"
+        return "the query is ambiguous"
     if len({name for name, _ in view.parameters}) != len(view.parameters):
         return "a parameter is sent twice"
     for name, value in view.parameters:
         if name not in query or not query[name].fullmatch(value):
-            return "a parameter that is not listed, or with another value"
+            return "a parameter is not listed, or has another value"
     return ""
 
 
@@ -269,7 +269,7 @@ class Policy:
         if rule is not None and rule.verdict == "deny":
             return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
         if self.top and (top is None or top.verdict == "deny"):
-            why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule there admits it"
+            why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule of the ceiling admits it"
             return PolicyDecision("deny", rule, f"denied by the operator's ceiling: {why}", top)
         if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
             return self.decide_approval(view, rule, top)
@@ -283,7 +283,7 @@ class Policy:
         if rule is None:
             return PolicyDecision("deny", None, f"default deny: {self.missing(view.target)}", top, askable=True)
         who = "the operator's ceiling" if top is not None and top.verdict == "ask" else f"the rule {rule_text(rule)!r}"
-        return PolicyDecision("ask", rule, f"to be asked, by {who}", top, askable=True)
+        return PolicyDecision("ask", rule, f"approval required by {who}", top, askable=True)
 
     def missing(self, target: Target) -> str:
         """Say what no rule admits."""
@@ -363,7 +363,9 @@ class Policy:
     def widen(self, rule: Rule) -> Policy:
         """Give the policy with one more rule that was approved."""
         if rule.verdict != "allow" or rule.tunnel:
-            raise BriefError(f"{rule_text(rule)!r} cannot be approved: only an allow can, and no tunnel; write a brief")
+            raise BriefError(
+                f"{rule_text(rule)!r} cannot be approved: only allow rules without a tunnel can; put it into the brief"
+            )
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 
 
@@ -393,7 +395,7 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
     lines = []
     for each in index.all:
         why = each.mismatch(view) if id(each) in named else "another host"
-        last = "decides" if each.rule == decided else "holds, but a more specific rule decides"
+        last = "decides" if each.rule == decided else "matches, but a more specific rule decides"
         lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
     return lines
 

@@ -67,7 +67,7 @@ def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
     """Give the rules of a preset."""
     if name not in PRESETS:
         shown = printable(name[:80])
-        raise BriefError(f"there is no preset {shown!r}; there are {', '.join(PRESETS)}, as in --allow pypi")
+        raise BriefError(f"unknown preset {shown!r}; the presets are {', '.join(PRESETS)}, as in --allow pypi")
     return tuple(dict.fromkeys(PRESETS[name](machine)))
 
 
@@ -144,7 +144,7 @@ def npm(machine: PackageSources) -> tuple[Rule, ...]:
         return own
     if not (host := urlsplit(machine.public_npm).hostname):
         raise BriefError(
-            "no npm is here to say which registry it asks; install it, set npm_config_registry, or --allow HOST"
+            "npm is not installed, so its registry is unknown; install it, set npm_config_registry, or use --allow HOST"
         )
     return own + parse_public_rules((f"read {host}",))
 
@@ -153,7 +153,7 @@ def debian(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
     own = tuple(rule for url in machine.apt for rule in build_source_rules(url))
     if not own:
-        raise BriefError("this machine's apt has no archive on the web to name; write its host: --allow HOST")
+        raise BriefError("this machine's apt has no archive on the web; name a host with --allow HOST")
     return own
 
 

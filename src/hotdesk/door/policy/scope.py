@@ -36,7 +36,7 @@ def rules_of(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     words = words_of(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(
-            f"{words[1]} is a preset and only ever admits, as in --allow {words[1]}; to {words[0]}, name hosts"
+            f"{words[1]} is a preset, which can only be allowed: --allow {words[1]}; to {words[0]}, name hosts"
         )
     return parse_rules(entry)
 
@@ -56,7 +56,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     check_fields("grant", Grant, table)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
-        raise ValueError("it names no secret, or no host")
+        raise ValueError("the secret or the host is missing")
     if isinstance(places := values.get("places"), tuple):
         values["places"] = tuple(place_of(place) for place in places)
     return Grant(**values)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappin
     """Refuse a table with a field its kind does not have."""
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
-        raise ValueError(f"{printable(unknown[0][:80])!r} is no field of a {what}")
+        raise ValueError(f"{printable(unknown[0][:80])!r} is not a field of a {what}")
 
 
 def place_of(entry: object) -> SecretPlace:
@@ -76,7 +76,7 @@ def place_of(entry: object) -> SecretPlace:
         return SecretPlace(**{"kind": "", **entry})
     found = read_grant_words(["one@host.test", *words_of(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
-        raise ValueError(f"{printable(str(entry)[:80])!r} is no place")
+        raise ValueError(f"{printable(str(entry)[:80])!r} is not a place")
     return found.places[0]
 
 
@@ -93,7 +93,7 @@ def _lead_of(name: str, upstream: str) -> tuple[str, str]:
             raise ValueError("has no port")
     except ValueError as e:
         shown = printable(f"{name}={upstream}"[:200])
-        raise BriefError(f"{shown!r}: the host {e}; a name leads to a host and port: erp.test=127.0.0.1:8443") from None
+        raise BriefError(f"{shown!r}: the host {e}; map a name to a host and port: erp.test=127.0.0.1:8443") from None
     return host, upstream
 
 
@@ -104,5 +104,5 @@ def _check_reach(scope: Scope) -> None:
         if not policy.reachable("https", grant.host, grant.port):
             host = bracket_ipv6(grant.host) if grant.port == 443 else f"https://{bracket_ipv6(grant.host)}:{grant.port}"
             raise BriefError(
-                f"{grant.secret} is granted for {grant.host}, where no rule lets the desk go; add --allow {host!r}"
+                f"{grant.secret} is granted for {grant.host}, but no rule allows that host; add --allow {host!r}"
             )

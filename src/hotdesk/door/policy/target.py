@@ -1,4 +1,4 @@
-"""What a request means, in one canonical form. What is judged here is what is sent: the original spelling is gone."""
+"""Parse a request into one canonical target. The canonical form is both judged and sent."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def read(
     else:
         authority, rest = absolute(text, scheme)
     if named != (authority.host, authority.port) and named != (authority.host, default(authority, scheme)):
-        raise UnclearTargetError("the Host header is not the host the request is for")
+        raise UnclearTargetError("the Host header does not match the host of the request")
     if inside not in (None, authority):
-        raise UnclearTargetError("the request is for another host than the connection it came through")
+        raise UnclearTargetError("the host of the request does not match its CONNECT")
     path, mark, query = rest.partition("?")
     return Target(
         scheme, authority.host, authority.port, verb, clear("path", path or "/"), clear("query", query) if mark else ""
@@ -123,7 +123,7 @@ def _check_method(method: str | bytes) -> str:
     """Give a method that may be judged."""
     name = check_ascii("method", method)
     if not METHOD_SHAPE.fullmatch(name):
-        raise UnclearTargetError("the method is not a word in capitals")
+        raise UnclearTargetError("the method must be a word in capital letters")
     if name in NEVER:
         raise UnclearTargetError(f"{name} is never admitted")
     return name
@@ -142,7 +142,7 @@ def absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
     if not found:
         raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
     if found[1].lower() != scheme:
-        raise UnclearTargetError(f"{scheme} is spoken here; https and others go through CONNECT")
+        raise UnclearTargetError(f"this connection takes {scheme} requests; use CONNECT for https and others")
     host, port = _authority_of(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 

@@ -1,1 +1,1 @@
-"""Secrets put into requests, and kept out of whatever comes back to a desk."""
+"""Insert secrets into requests, and remove them from responses."""

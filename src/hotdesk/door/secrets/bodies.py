@@ -15,7 +15,7 @@ from hotdesk.strict import loads
 
 BODY_LIMIT = 1 << 20
 BODY_TOO_LARGE = (
-    "a secret is put into bodies of at most 1 MiB; send a smaller one, or in a header if the grant allows it"
+    "the body is too large for a secret (limit 1 MiB); send a smaller body, or a header if the grant allows it"
 )
 BEGINNING = PREFIX.decode()
 DEPTH = 32
@@ -54,13 +54,13 @@ def swap_body(
     try:
         found = fields(kind, body)
     except (ValueError, RecursionError) as e:
-        reason = f"a secret is put into a body that reads one way only, and this one does not: {e}"[:200]
+        reason = f"a secret needs an unambiguous body, and this one is ambiguous: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
     done: list[SecretUse] = []
     for name, text in found:
         use = next((use for use in uses if use.place.name == name and use.live_grant.placeholder == text), None)
         if use is None or body.count(text) != 1:
-            reason = "the body has a placeholder where its grant does not put the secret"
+            reason = "the body has a placeholder in a place that its grant does not cover"
             return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
         done.append(use)
     return put_in(body, done, values)
@@ -70,9 +70,9 @@ def explain_excess(kind: str, body: bytes) -> str | None:
     """Say why a body has too much in it to be taken apart; counted without doing so."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
-            return f"a secret is put into forms of at most {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
+            return f"the form is too large for a secret: the limit is {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
         case "json" if max(body.count(b'"') // 2, sum(map(body.count, (b",", b"[", b"{")))) > MOST_LOOKED_AT:
-            return f"a secret is put into JSON of at most {MOST_LOOKED_AT} strings, members and elements"
+            return f"the JSON is too large for a secret: the limit is {MOST_LOOKED_AT} strings, members and elements"
     return None
 
 
@@ -103,12 +103,12 @@ def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
 def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Give the fields of a form, and under no name their names."""
     if re.search(rb"[^\x21-\x7e]", body):
-        raise ValueError("a form of other than printable characters")
+        raise ValueError("the form has unprintable characters")
     pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
     times = Counter(name for name, _ in pairs)
     for name, value in pairs:
         if PREFIX in value and times[name] > 1:
-            raise ValueError("a field is there twice")
+            raise ValueError("a field appears twice")
         yield name, value
         yield "", name.encode("latin-1")
 
@@ -123,7 +123,7 @@ def _json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
     """Give every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
     if depth > DEPTH:
-        raise ValueError("too deep")
+        raise ValueError("nested too deeply")
     if isinstance(node, str) and BEGINNING in node:
         yield ".".join(path), node
     for key, inner in members(node):

@@ -105,7 +105,7 @@ class Inflate:
     def finish(self) -> None:
         """Expect the end of a member."""
         if self.inner is not None or self.head:
-            raise UnreadableError("the compressed body is cut short")
+            raise UnreadableError("the compressed body is truncated")
 
 
 class Brotli:
@@ -133,7 +133,7 @@ class Brotli:
     def finish(self) -> None:
         """Expect the end of the stream."""
         if self.begun and not self.inner.is_finished():
-            raise UnreadableError("the compressed body is cut short")
+            raise UnreadableError("the compressed body is truncated")
 
 
 class Zstd:
@@ -167,7 +167,7 @@ class Zstd:
     def finish(self) -> None:
         """Expect the end of a frame."""
         if self.inner is not None:
-            raise UnreadableError("the compressed body is cut short")
+            raise UnreadableError("the compressed body is truncated")
 
 
 class Capped:
@@ -184,9 +184,9 @@ class Capped:
         for piece in self.inner.feed(data):
             self.bytes_out += len(piece)
             if self.bytes_out > self.limit:
-                raise UnreadableError(f"the body unpacks to more than {self.limit} bytes")
+                raise UnreadableError(f"the unpacked body has more than {self.limit} bytes")
             if self.bytes_out > max(self.free, self.ratio * self.bytes_in):
-                raise UnreadableError(f"the body unpacks to more than {self.ratio} times its size")
+                raise UnreadableError(f"the unpacked body is more than {self.ratio} times its size")
             yield piece
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What a desk may send to a host it uses as us: listed headers, and nothing that is a credential by its name. Pure.
+"""Find credentials that a desk must not send to a host it uses with a grant, by header and field names. Pure.
 
 A header that is not listed is left out; one that is a credential by its name refuses the request and is an alarm. Query
 parameters and body fields cannot be listed for every host: those whose names are those of credentials are refused. A
@@ -124,8 +124,8 @@ def brought(kind: str, name: str) -> Refusal:
     """Refuse a credential the desk brings itself, and say how it could be meant otherwise."""
     remedy = {"header": f"allow-header={name}", "cookie": "foreign"}.get(kind, f"allow-field={name}")
     reason = (
-        f"this host is used with the credentials granted for it; {kind} {name!a:.60} would bring others."
-        f" Leave it out; if it is no credential, the grant must say {remedy!a:.80}"
+        f"this host may only be used with the credentials granted for it; {kind} {name!a:.60} would send others."
+        f" Leave it out; if it is not a credential, the grant needs {remedy!a:.80}"
     )
     return Refusal(reason, (Sign("foreign", ""),))
 

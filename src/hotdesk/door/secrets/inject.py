@@ -55,9 +55,9 @@ from hotdesk.door.secrets.signature import (
     unsignable,
 )
 
-COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
+COMPRESSED = "a secret cannot be inserted into a compressed body; send the body uncompressed"
 _COMPRESSED_SIGNED = "a request with a compressed body cannot be signed again; send the body uncompressed"
-NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
+NO_UPGRADE = "this request used a secret, and data after an upgrade cannot be checked for it"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
 _UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
@@ -135,7 +135,9 @@ def plan(
     if isinstance(removed, Refusal):
         return removed
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
-        return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
+        return Refusal(
+            f"this request creates new credentials ({what}), which no grant covers; the rule must name the exact path"
+        )
     signing = next((use.live_grant for use in uses.values() if use.live_grant.kind == "sigv4"), None)
     plan = InjectionPlan(
         tuple(uses.values()),
@@ -223,8 +225,8 @@ def stray(
     if not found:
         return None
     if out.scheme != "https":
-        return Refusal("a placeholder is exchanged for its secret over https only", signs_of(found))
-    return Refusal("a placeholder is where its grant does not put the secret, or not live at all", signs_of(found))
+        return Refusal("a placeholder is replaced by its secret over https only", signs_of(found))
+    return Refusal("a placeholder is in a place that its grant does not cover, or its grant has ended", signs_of(found))
 
 
 def _may_hold(out: Outgoing) -> bool:

@@ -1,4 +1,4 @@
-"""Tokens an upstream issues, kept outside: the desk gets placeholders bound to that host, and sends them back to it.
+"""Keep tokens that an upstream issues outside the desk: it gets placeholders that are valid for that host only.
 
 Kept: the values of `HttpOnly` cookies; the fields `access_token`, `refresh_token`, `id_token` and those a grant names
 in JSON answers (also in JSON that is itself a string in JSON), form-encoded ones, and the address of a redirect.
@@ -169,7 +169,7 @@ class JsonAnswer:
             at = end
         cut = m.start() if m else len(data) if final else self.find_cut(data, at)
         if len(data) - cut > _LONGEST_HELD:
-            raise UnreadableError(f"a field to be kept outside does not end within {_LONGEST_HELD} bytes")
+            raise UnreadableError(f"a token field is longer than {_LONGEST_HELD} bytes")
         self.buffer = data[cut:]
         return b"".join([*out, data[at:cut]])
 
@@ -177,12 +177,12 @@ class JsonAnswer:
         """Keep what a string says, and give its placeholder; an empty one stays."""
         self.count += 1
         if self.count > AN_ANSWER:
-            raise UnreadableError(f"more than {AN_ANSWER} tokens in one answer")
+            raise UnreadableError(f"more than {AN_ANSWER} tokens in one response")
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")
         except ValueError as e:
-            raise UnreadableError("a field to be kept outside is not a JSON string") from e
+            raise UnreadableError("a token field is not a JSON string") from e
         return self.issued.keep(text) if text else b""
 
     def find_cut(self, data: bytes, at: int) -> int:
@@ -231,7 +231,7 @@ class FormAnswer:
         """Take the next bytes; give nothing yet."""
         self.buffer += data
         if len(self.buffer) > _LONGEST_HELD:
-            raise UnreadableError(f"a form-encoded answer of more than {_LONGEST_HELD} bytes")
+            raise UnreadableError(f"a form-encoded response of more than {_LONGEST_HELD} bytes")
         return b""
 
     def feed_last(self, data: bytes) -> bytes:

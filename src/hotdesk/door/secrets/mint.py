@@ -1,4 +1,4 @@
-"""Tokens made just in time: OAuth2 client credentials, fetched by the door over the same checked way as everything."""
+"""Fetch OAuth2 client-credentials tokens just in time, through the door's own checked connections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
         token, life = _read_token(await answer(wire))
     except (HungUpError, HttpMessageError, OSError) as e:
-        raise UnreachableError(f"no token for {live.live_grant.grant.secret} came from {host}: {e}") from None
+        raise UnreachableError(f"could not get a token for {live.live_grant.grant.secret} from {host}: {e}") from None
     finally:
         wire.abort()
     live.minted = token
@@ -64,7 +64,7 @@ async def answer(wire: Wire) -> bytes:
     """Read a short answer whole."""
     while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
         if not await wire.fill(_MINT_TIMEOUT_S):
-            raise HungUpError("the token server hung up")
+            raise HungUpError("the token server closed the connection")
     response = framing.parse_response(bytes(wire.buffer[:end]), "POST")
     del wire.buffer[:end]
     reader, body = BodyReader(response.body), bytearray()
@@ -74,9 +74,9 @@ async def answer(wire: Wire) -> bytes:
             reader.eof()
         body += reader.feed(data)[0]
         if len(body) > ANSWER:
-            raise HttpMessageError(502, "the token server's answer is too long")
+            raise HttpMessageError(502, "the token server's response is too long")
     if response.status != 200:
-        raise HttpMessageError(502, f"the token server answered {response.status}")
+        raise HttpMessageError(502, f"the token server responded with status {response.status}")
     return bytes(body)
 
 
@@ -88,5 +88,5 @@ def _read_token(body: bytes) -> tuple[bytes, float]:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        raise HttpMessageError(502, "the token server's answer has no access_token") from None
+        raise HttpMessageError(502, "the token server's response has no access_token") from None
     return token.encode(), min(max(life, 0.0), _LONGEST_LIFE)

@@ -1,4 +1,4 @@
-"""The head of a request on its way out, taken apart into what a secret may be put in, and put together again. Pure."""
+"""Split the head of an outgoing request into the parts a secret may go into, and join it again. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a desk holds in place of a secret. Pure."""
+"""Placeholders that a desk has in place of secrets. Pure."""
 
 from __future__ import annotations
 

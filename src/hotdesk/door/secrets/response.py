@@ -1,4 +1,4 @@
-"""An answer made fit for its desk: unpacked, its tokens kept outside, its secrets removed. Without I/O."""
+"""Prepare a response for the desk: decompress it, replace issued tokens, remove secrets. Without I/O."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Cleaner:
             return None
         found = decoder(coding, DECODED)
         if found is None and granted:
-            raise UnreadableError("it is in an encoding that cannot be looked through")
+            raise UnreadableError("it has an encoding that cannot be checked")
         return found
 
     def headers(self, pairs: Pairs) -> Pairs:

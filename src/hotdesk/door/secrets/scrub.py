@@ -1,4 +1,4 @@
-"""Secrets out: what was put into a request never comes back in an answer, in any of the spellings listed here.
+"""Remove secrets from responses, in each of the encodings listed here.
 
 Seen: the secret itself, reversed, in hex, in base64 of either alphabet at any of the three alignments, and any of
 these with some or all characters escaped in one way: percent; `\\u`, `\\x`, `\\/`; HTML entities. Across any split.

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4, made anew: the desk signs with a placeholder, the door signs what really goes out. Pure.
+"""Sign AWS Signature Version 4 requests again: the desk signs with a placeholder, the door with the key. Pure.
 
 A key signs for one service and one region, and at S3 for one bucket. Refused, with the reason: requests signed in the
 query, which are good for whoever holds the address, and bodies signed chunk by chunk, which would have to be rewritten.
@@ -28,12 +28,12 @@ _CREDENTIAL = re.compile(
 LONGEST_AUTHORIZATION = 2048
 _AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
 """Hosts of S3, and the bucket that is named there."""
-PRESIGNED = "a presigned URL works for everyone who has it, so presigned URLs are refused; sign in a header"
+PRESIGNED = "presigned URLs are refused, because anyone who has one can use it; sign in a header"
 STREAMED = (
-    "a body signed chunk by chunk cannot be signed again; send it in one piece or unsigned"
+    "a body that is signed in chunks cannot be signed again; send it in one piece or unsigned"
     " (SDKs do with AWS_REQUEST_CHECKSUM_CALCULATION=when_required)"
 )
-BODY_TOO_LARGE = "a request is signed with bodies of at most 1 MiB, but at S3; send a smaller one"
+BODY_TOO_LARGE = "the body is too large to be signed (limit 1 MiB, except at S3); send a smaller one"
 _REMADE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token", b"date"})
 SIGNED = re.compile(rb"host|content-type|content-md5|x-amz-[a-z0-9-]+")
 
@@ -90,7 +90,7 @@ def elsewhere(signers: Sequence[SigV4Signer], host: str, path: str) -> str | Non
     buckets = {signer.bucket for signer in signers}
     if "" in buckets or _bucket_of(host, path) in buckets:
         return None
-    return f"this host is used for the bucket {', '.join(sorted(buckets))} only"
+    return f"this host may be used for the bucket {', '.join(sorted(buckets))} only"
 
 
 def _bucket_of(host: str, path: str) -> str:

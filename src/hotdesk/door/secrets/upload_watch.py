@@ -40,7 +40,7 @@ class UploadWatcher:
             unpacked = 0
             for piece in self.reader.feed(data):
                 if (unpacked := unpacked + len(piece)) > AT_ONCE:
-                    raise UnreadableError("it unpacks to too much")
+                    raise UnreadableError("the unpacked body is too large")
                 self.inside.feed(piece)
                 self.found = self.found or self.inside.found
         if self.fields:
@@ -81,8 +81,8 @@ def watcher(
     """
     named = codings(content_encoding)
     if len(named) > 1:
-        raise UnreadableError("a body in more than one encoding; send it in one, or as it is")
+        raise UnreadableError("the body has more than one encoding; use one, or none")
     reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
-        raise UnreadableError("a body in an encoding that cannot be looked into; send it as it is")
+        raise UnreadableError("the body has an encoding that cannot be checked; send it unencoded")
     return UploadWatcher(reader, fields)

@@ -1,1 +1,1 @@
-"""A desk's browser: the tools, and what the reader says of its pages."""
+"""A desk's browser: its tools, and the results of its reader."""

@@ -109,7 +109,7 @@ class Browser:
         placed = [place(self.seat.desk, path) for path in paths]
         for path in placed:
             if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):
-                raise DeskError(f"{printable(path)} is no file: a page is given files")
+                raise DeskError(f"{printable(path)} is not a file; only files can be uploaded")
         return await self.ask("upload", ref=ref, paths=placed)
 
     async def press(self, keys: Sequence[str]) -> BrowserResult:

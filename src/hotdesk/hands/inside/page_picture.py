@@ -47,7 +47,7 @@ def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
     document = path if kind == "pdf" else convert(path)
     pages = count_pages(document)
     if page > pages:
-        raise PageError(f"there is no page {page}: it has {pages}")
+        raise PageError(f"page {page} does not exist: the document has {pages}")
     return {"page": page, "pages": pages}, draw_page(document, page, request["side"], request["bytes"])
 
 
@@ -83,7 +83,7 @@ def pass_on(path: str, side: int, most: int) -> bytes:
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most or not data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
-        raise PageError("this desk has no Pillow to convert it; the images office and desktop have")
+        raise PageError("this desk has no Pillow to convert it; the images office and desktop have it")
     return data
 
 
@@ -92,7 +92,7 @@ def count_pages(document: str) -> int:
     output = run(["pdfinfo", "--", document], DRAW_TIMEOUT_S).decode("utf-8", "replace")
     found = re.search(r"^Pages:\s+(\d+)$", output, re.MULTILINE)
     if found is None or not int(found[1]):
-        raise PageError("it has no pages")
+        raise PageError("the document has no pages")
     return int(found[1])
 
 
@@ -125,7 +125,7 @@ def convert(path: str) -> str:
             shutil.rmtree(f"{folder}/profile-{os.getpid()}", ignore_errors=True)
         pages = os.path.join(work, "document.pdf")
         if not os.path.exists(pages):
-            raise PageError("LibreOffice could not open it")
+            raise PageError("LibreOffice could not open the document")
         shutil.move(pages, cached)
     return cached
 
@@ -137,10 +137,10 @@ def run(argv: list[str], seconds: float) -> bytes:
     except FileNotFoundError:
         raise PageError(f"this desk has no {os.path.basename(argv[0])}") from None
     except subprocess.TimeoutExpired:
-        raise PageError(f"{os.path.basename(argv[0])} was not done after {seconds:g} seconds") from None
+        raise PageError(f"{os.path.basename(argv[0])} did not finish within {seconds:g} seconds") from None
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip()[-200:]
-        raise PageError(f"{os.path.basename(argv[0])} ended with {done.returncode}: {words}")
+        raise PageError(f"{os.path.basename(argv[0])} ended with exit code {done.returncode}: {words}")
     return done.stdout
 
 

@@ -44,7 +44,7 @@ def load_library(novnc: Path) -> PageFile:
     """Read noVNC, as one script."""
     sources = dict(_modules(novnc))
     if ENTRY not in sources:
-        raise HostError(f"noVNC, which shows a desk's screen, is not at {novnc}: run `hotdesk setup`")
+        raise HostError(f"noVNC, which shows a desk's screen, is missing at {novnc}; run `hotdesk setup`")
     return PageFile(TYPES[".js"], bundle(sources, ENTRY).encode())
 
 

@@ -53,7 +53,7 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
     modules: dict[str, Module] = {}
     add(entry, sources, modules, ())
     if "default" not in modules[entry].exports:
-        raise strange(entry, "it exports nothing by default")
+        raise strange(entry, "it has no default export")
     numbers = {name: number for number, name in enumerate(modules)}
     parts = [write(name, modules, numbers) for name in modules]
     return "".join([*parts, f"export default $m{numbers[entry]}.default;\n"])
@@ -64,9 +64,9 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
     if name in modules:
         return
     if name in within:
-        raise strange(name, "it needs itself")
+        raise strange(name, "it imports itself")
     if name not in sources:
-        raise strange(name, f"{within[-1] if within else 'the page'} needs it, and it is not there")
+        raise strange(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
     module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
@@ -152,7 +152,7 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Have a module read a thing where it comes from, each time, as its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise strange(module, f"`{name}`, which it imports, is something else there too")
+        raise strange(module, f"`{name}`, which it imports, is also defined there")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""Where the JavaScript that shows a desk's screen lies: noVNC's, as the distribution packages it."""
+"""Locate noVNC, the JavaScript that shows a desk's screen, as the distribution packages it."""
 
 from __future__ import annotations
 

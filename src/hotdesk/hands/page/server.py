@@ -100,8 +100,8 @@ class PageRequest:
         return next((each.strip().removeprefix(_HANDLE) for each in offered if each.strip().startswith(_HANDLE)), "")
 
 
-FORBIDDEN = PageResponse(403, b"This page is shown once, to whoever began it. Run `hotdesk watch` again.")
-NOTHING = PageResponse(404, b"There is no such thing here.")
+FORBIDDEN = PageResponse(403, b"This page works once, in the browser that opened it first. Run `hotdesk watch` again.")
+NOTHING = PageResponse(404, b"Not found.")
 
 
 class PageServer:
@@ -223,9 +223,9 @@ class PageServer:
         """Do something with the wheel."""
         act, secret = parse_act(request.body)
         if act not in ACTS:
-            return PageResponse(400, b"The wheel is taken, kept or handed back.")
+            return PageResponse(400, b"The act must be take, keep, hand back or type.")
         if not self.control:
-            raise BriefError("this page only shows the desk; `hotdesk watch --control` lets you drive it")
+            raise BriefError("this page is view-only; run `hotdesk watch --control` to take control")
         return self.describe(session, await self.owner.turn(act, session.viewer, secret))
 
     def describe(self, session: PageSession, wheel: Mapping[str, object]) -> PageResponse:

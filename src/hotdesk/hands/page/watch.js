@@ -13,7 +13,7 @@ async function ask(method, path, value) {
   if (answer?.ok && reply) {
     return reply;
   }
-  const error = new Error(reply?.error ?? "This page is over. Run `hotdesk watch` again.");
+  const error = new Error(reply?.error ?? "This page has ended. Run `hotdesk watch` again.");
   error.over = !reply || Boolean(reply.gone);
   if (error.over) {
     ending.textContent = error.message;
@@ -24,7 +24,7 @@ async function ask(method, path, value) {
 function describe(reply) {
   desk.textContent = reply.desk;
   document.title = `Desk ${reply.desk}`;
-  viewers.textContent = reply.viewers > 1 ? `${reply.viewers} are looking` : "";
+  viewers.textContent = reply.viewers > 1 ? `${reply.viewers} viewers` : "";
   return { ...reply, driverName: reply.holder };
 }
 

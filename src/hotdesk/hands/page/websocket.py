@@ -1,4 +1,4 @@
-"""A WebSocket that carries bytes: what a browser sends goes on as it is, and what comes back goes to it."""
+"""A WebSocket that carries bytes in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a page by reference: click, fill, select, upload, press, hover, scroll."""
+"""Act on a page by reference: click, fill, select, upload, press, hover, scroll."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ async def _find_point(page: BrowserPage, ref: str) -> UntrustedObject:
     """Bring an element into view, and find where it can be hit."""
     point = await page.apply(ref, scripts.POINT)
     if point.flag("hidden"):
-        raise DeskError(f"{ref} cannot be seen on the page: what shows it must be opened first; take a new snapshot")
+        raise DeskError(
+            f"{ref} is not visible on the page: open the menu or section that contains it, then take a new snapshot"
+        )
     return point
 
 
@@ -44,7 +46,7 @@ async def _press_covered(page: BrowserPage, ref: str, covered: str, plain: bool)
     """Use an element that something covers by the keyboard, as whoever tabs to it would."""
     focus = await page.apply(ref, scripts.FOCUS)
     if not plain or not focus.flag("focused"):
-        raise DeskError(f"{ref} is covered by {covered}: close or move that first")
+        raise DeskError(f"{ref} is covered by {covered}: close or move the covering element first")
     await press(page, [focus.text("key", 10)])
     return {"fallback": "keyboard", "covered": covered}
 
@@ -102,7 +104,9 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
         case "file":
             raise DeskError(f"{ref} takes files: use browser_upload")
         case _:
-            raise DeskError(f"{ref} is no field: take a new snapshot, and use the reference of a textbox or the like")
+            raise DeskError(
+                f"{ref} is not a form field: take a new snapshot, and use the reference of a textbox or similar"
+            )
     await page.settle()
     return compare(text, await page.apply(ref, scripts.FIELD))
 
@@ -111,7 +115,7 @@ async def _fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObj
     """Replace what a field holds, as typed."""
     selection = await page.apply(ref, scripts.SELECT_ALL)
     if not selection.flag("focused"):
-        raise DeskError(f"{ref} does not take the focus: click it first, or what lies over it")
+        raise DeskError(f"{ref} does not take the focus: click it first, or the element that covers it")
     if text:
         await page.ask("Input.insertText", text=text)
     elif field.text("value"):
@@ -135,7 +139,7 @@ def _normalize_text(text: str, editable: bool) -> str:
 async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[str, object]:
     """Have a box checked or not."""
     if text.lower() not in TRUE + _FALSE:
-        raise DeskError(f"{ref} is a box to check: fill it with true or false")
+        raise DeskError(f"{ref} is a checkbox: fill it with true or false")
     clicked: dict[str, object] = {}
     if checked != (expected := text.lower() in TRUE):
         clicked = await click(page, ref)
@@ -147,7 +151,7 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
     """Choose options of a list by value or label."""
     result = await page.apply(ref, scripts.CHOOSE, values)
     if result.flag("other"):
-        raise DeskError(f"{ref} is no list of the page's own: click it, take a new snapshot, and click the option")
+        raise DeskError(f"{ref} is not a select list: click it, take a new snapshot, and click the option")
     if "known" in result:
         labels = ", ".join(printable(clip(one, 100)) for one in result.items("known")[:50])
         why = "takes only one" if result.flag("single") and not result.items("missing") else "has no such option"
@@ -178,7 +182,7 @@ async def _open_chooser(page: BrowserPage, ref: str) -> int:
     try:
         await click(page, ref)
         if not await page.cdp.wait(lambda: page.tab.chooser != 0, _CHOOSER_SECONDS):
-            raise DeskError(f"{ref} takes no files, nor does a click on it ask for any")
+            raise DeskError(f"{ref} is not a file field, and clicking it opens no file chooser")
     finally:
         if page.tab.dialog is None:
             await page.ask("Page.setInterceptFileChooserDialog", enabled=False)

@@ -55,7 +55,7 @@ class Cdp:
                 reply = await self.next()
                 if reply.data.get("id") == number and reply.text("sessionId") == session:
                     return answer(reply)
-        raise DeskError(f"the browser did not answer {method} within {seconds:g} seconds")
+        raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
         """Hear what happens until something is so; False: the time was up."""
@@ -93,7 +93,7 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
         return await work
-    raise ProtocolError(f"it does not answer within {seconds:g} seconds")
+    raise ProtocolError(f"it does not respond within {seconds:g} seconds")
 
 
 def parse(message: bytes) -> object:
@@ -103,7 +103,7 @@ def parse(message: bytes) -> object:
     try:
         return loads(message, duplicates=True, overflow=True)
     except StrictError as e:
-        raise ProtocolError("a message that is no JSON") from e
+        raise ProtocolError("a message that is not JSON") from e
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:

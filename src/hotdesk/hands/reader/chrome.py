@@ -1,4 +1,4 @@
-"""A desk's browser: the verbs it can be asked. One at a time; what happened meanwhile comes with each result."""
+"""A desk's browser: its verbs. One at a time; each result includes what happened meanwhile."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Connection:
             return VerbResult({"interrupted": True})
         finally:
             self.all_tabs.patient = True
-        raise DeskError(f"the page did not let it be done within {seconds:g} seconds")
+        raise DeskError(f"the page blocked this action for {seconds:g} seconds")
 
     async def add_context(self, cdp: Cdp, done: VerbResult) -> VerbResult:
         """Add where we are, and what is new."""
@@ -115,7 +115,7 @@ class Connection:
         except CdpError:  # it was closed meanwhile
             return
         if not (session := reply.text("sessionId", 100)) or session in self.all_tabs.by_session:
-            raise ProtocolError("a session that is none, or another's")
+            raise ProtocolError("an invalid session, or one of another tab")
         tab.session = session
         self.all_tabs.by_session[session] = tab
         followed = False
@@ -127,7 +127,7 @@ class Connection:
             await cdp.call("Page.setLifecycleEventsEnabled", session, _ATTACH_SECONDS, enabled=True)
             followed = True
         except (CdpError, DeskError) as e:
-            self.all_tabs.note(f"the page in tab {tab.id} does not answer: {e}")
+            self.all_tabs.note(f"the page in tab {tab.id} does not respond: {e}")
         finally:
             if not followed:  # whoever comes next tries again
                 self.all_tabs.by_session.pop(session, None)
@@ -141,7 +141,7 @@ class Connection:
             await cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(cdp)
         if not self.all_tabs.by_target:
-            raise DeskError("the browser opens no tab")
+            raise DeskError("the browser did not open a tab")
         tab = [*self.all_tabs.by_target.values()][-1]
         self.all_tabs.current = tab.target
         return tab
@@ -239,7 +239,7 @@ class Chrome(Connection):
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.all_tabs.by_target, _ATTACH_SECONDS)
             if target in self.all_tabs.by_target:
-                raise DeskError(f"{tab} does not close")
+                raise DeskError(f"{tab} could not be closed")
             return {}
 
         return await self.use(act)

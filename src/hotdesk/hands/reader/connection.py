@@ -78,7 +78,7 @@ class ScreenConnection:
             self.conversation.updates.clear()
             if found:
                 return more
-        raise ProtocolError("the screen sends and sends, and never what was asked for")
+        raise ProtocolError("the screen sends too much data without the requested update")
 
     async def receive(self) -> int:
         """Wait for some bytes and take them in; say how many."""
@@ -98,7 +98,7 @@ class ScreenConnection:
             except BlockingIOError:
                 break
             if not came:
-                raise ConnectionError("the screen hung up")
+                raise ConnectionError("the screen closed the connection")
             count += came
             if straight:
                 self.conversation.took(came)

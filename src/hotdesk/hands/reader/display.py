@@ -71,7 +71,9 @@ class Display:
         box = self.box(region)
         scaled = scale(box, width, height)
         if format not in ("png", "jpeg") or not 1 <= quality <= 95:
-            raise DeskError(f"a picture cannot be {format} of quality {quality}: png, or jpeg of 1 to 95")
+            raise DeskError(
+                f"invalid picture format {format} with quality {quality}: use png, or jpeg with quality 1 to 95"
+            )
         async with self.hold_connection() as line:
             await self.look(line)
             image = pixels.picture(line.frame, self.size, box, scaled)
@@ -81,12 +83,12 @@ class Display:
     async def input(self, events: Sequence[Event]) -> VerbResult:
         """Move the pointer, press and release, in this order; return when the screen has taken it all."""
         if len(events) > MAX_EVENTS:
-            raise DeskError(f"{len(events)} events at once are too many: {MAX_EVENTS} at most")
+            raise DeskError(f"{len(events)} events at once are too many; the limit is {MAX_EVENTS}")
         for event in events:
             self.check(event)
         pauses = sum(seconds(event) for event in events)
         if pauses > MAX_WAIT_S:
-            raise DeskError(f"input cannot pause {pauses:g} s: {MAX_WAIT_S:g} at most")
+            raise DeskError(f"the pauses of the input are too long ({pauses:g} s); the limit is {MAX_WAIT_S:g} s")
         async with self.hold_connection(pauses) as line:
             waiting = bytearray()
             for event in events:
@@ -105,7 +107,7 @@ class Display:
         """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
         box = self.box(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
-            raise DeskError(f"a screen cannot be quiet {quiet:g} of {timeout:g} s: {MAX_WAIT_S:g} at most")
+            raise DeskError(f"invalid times: quiet {quiet:g} s, timeout {timeout:g} s; the limit is {MAX_WAIT_S:g} s")
         async with self.hold_connection(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
@@ -136,7 +138,7 @@ class Display:
         """Tell what share of the pixels differs from a marked picture's, and where."""
         box = self.box(region)
         if name not in self.marks:
-            raise DeskError(f"no picture was marked {name!r}")
+            raise DeskError(f"there is no saved picture {name!r}")
         async with self.hold_connection() as line:
             await self.look(line)
             share, where = pixels.compare(self.marks[name], line.frame, self.size, box)
@@ -157,7 +159,7 @@ class Display:
                     yield self.line
             except TimeoutError as e:
                 self.drop()
-                raise DeskError(f"the screen does not answer within {self.patience + longer:g} s") from e
+                raise DeskError(f"the screen does not respond within {self.patience + longer:g} s") from e
             except OSError as e:
                 self.drop()
                 raise DeskError("the connection to the screen broke; what was sent last may not have arrived") from e
@@ -188,10 +190,10 @@ class Display:
         if region is None:
             return 0, 0, width, height
         if len(region) != 4 or any(type(each) is not int for each in region):
-            raise DeskError("a region is four whole numbers: left, top, right, bottom")
+            raise DeskError("a region must be four whole numbers: left, top, right, bottom")
         left, top, right, bottom = region
         if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-            raise DeskError(f"region {list(region)} does not lie on the screen, which is {width} by {height} pixels")
+            raise DeskError(f"region {list(region)} is not on the screen, which is {width} by {height} pixels")
         return left, top, right, bottom
 
     def check(self, event: Event) -> None:
@@ -206,7 +208,7 @@ class Display:
                 return
             case ["pause", int() | float() as seconds] if 0 <= seconds <= MAX_WAIT_S:
                 return
-        raise DeskError(f"{list(event)!r:.80} is no input for a screen of {width} by {height} pixels")
+        raise DeskError(f"{list(event)!r:.80} is not a valid input event for a screen of {width} by {height} pixels")
 
     def encode_event(self, event: Event) -> bytes:
         """Write an event as RFB has it, and remember where that leaves the pointer."""
@@ -237,5 +239,5 @@ def scale(box: pixels.Box, width: int | None, height: int | None) -> pixels.Size
     if height is None:
         height = max(1, round(high * width / wide))
     if not (1 <= width <= MAX_SIDE_PIXELS and 1 <= height <= MAX_SIDE_PIXELS):
-        raise DeskError(f"a picture cannot be {width} by {height} pixels: 1 to {MAX_SIDE_PIXELS} each")
+        raise DeskError(f"invalid picture size {width} by {height}: use 1 to {MAX_SIDE_PIXELS} pixels each")
     return width, height

@@ -46,8 +46,8 @@ def read_stroke(name: str) -> Stroke:
     if unknown or not (last in NAMED or len(last) == 1):
         wrong = unknown[0] if unknown else last
         examples = ", ".join([*NAMED][:15])
-        raise DeskError(f"there is no key {printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
-                        "with Alt, Control, Meta or Shift as Control+a")  # fmt: skip
+        raise DeskError(f"unknown key {printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
+                        "with Alt, Control, Meta or Shift, such as Control+a")  # fmt: skip
     modifiers = 0
     for one in modifier_names:
         modifiers |= _MODIFIERS[one]

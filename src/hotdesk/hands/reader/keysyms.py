@@ -105,7 +105,7 @@ def _of_name(name: str) -> int:
             return of_character(chr(int(name[1:].removeprefix("+"), 16)))
         except (ValueError, OverflowError):
             pass
-    raise DeskError(f"no key is called {name[:40]!r}; keys have X's names: Return, Escape, Page_Up, F5, ctrl, a")
+    raise DeskError(f"unknown key {name[:40]!r}; keys have their X names: Return, Escape, Page_Up, F5, ctrl, a")
 
 
 def of_chord(chord: str) -> list[int]:
@@ -116,7 +116,7 @@ def of_chord(chord: str) -> list[int]:
     if chord.endswith("++"):
         names.append("+")
     if len(names) > 8 or not all(names):
-        raise DeskError(f"{chord[:40]!r} is no chord; one looks like ctrl+shift+t")
+        raise DeskError(f"{chord[:40]!r} is not a key combination; write it like ctrl+shift+t")
     if len(names) > 1:  # the keys are meant, not what Shift makes of them
         names = [name.lower() if len(name) == 1 else name for name in names]
     keys = [_of_name(name) for name in names]

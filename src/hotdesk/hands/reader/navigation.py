@@ -11,7 +11,7 @@ from hotdesk.hands.reader.page import BrowserPage, Countdown
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
-CLOSED = "; the desk's door does not let it through: `hotdesk door log` says why, `--allow HOST` opens it"
+CLOSED = "; the desk's door refused it: `hotdesk door log` shows why, `--allow HOST` admits it"
 NO_EGRESS = "; this desk has no egress: open it with `--allow HOST`"
 REFUSED = {
     "net::ERR_INTERNET_DISCONNECTED": NO_EGRESS,
@@ -27,7 +27,7 @@ def as_url(url: str) -> str:
     """Write an address out; one without a scheme means https."""
     url = url.strip()
     if url.lower().startswith("javascript:"):
-        raise DeskError("a javascript: address is no page: use browser_evaluate")
+        raise DeskError("a javascript: address is not a page: use browser_evaluate")
     return url if SCHEME.match(url) else f"https://{url}"
 
 
@@ -39,7 +39,7 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
         reply = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
     except DeskError:
         await page.ask("Page.stopLoading")
-        raise DeskError(f"{printable(url[:200])} did not answer within {seconds:g} seconds") from None
+        raise DeskError(f"{printable(url[:200])} did not respond within {seconds:g} seconds") from None
     if reply.flag("isDownload"):
         return {"download": True}
     if error := reply.text("errorText", 200):

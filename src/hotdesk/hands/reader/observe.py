@@ -1,4 +1,4 @@
-"""What is seen of a page: as markdown, as a tree with references, as a picture, as the value of an expression."""
+"""Observe a page: as markdown, as a tree with references, as a picture, as the value of an expression."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object
     elements = (await page.look(scripts.READY)).read_integer("elements")
     if elements > _MAX_ELEMENTS:
         raise DeskError(
-            f"the page has {elements} elements, more than the {_MAX_ELEMENTS} a snapshot can tell: "
+            f"the page has {elements} elements, more than the {_MAX_ELEMENTS} that a snapshot can contain: "
             "use browser_read, browser_evaluate or browser_screenshot"
         )
     nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
@@ -81,13 +81,13 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
         }
     data = (await page.ask_within(_PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
     if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
-        raise ProtocolError(f"a picture of more than {MAX_PICTURE_BYTES} bytes, or none")
+        raise ProtocolError(f"an empty picture, or one of more than {MAX_PICTURE_BYTES} bytes")
     try:
         picture = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as e:
-        raise ProtocolError("a picture that is none") from e
+        raise ProtocolError("an invalid picture") from e
     if not picture.startswith(MAGIC[form]):
-        raise ProtocolError(f"a picture that is no {form}")
+        raise ProtocolError(f"a picture that is not {form}")
     return VerbResult({}, picture)
 
 
@@ -95,7 +95,7 @@ async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     """Say where on the page an element is."""
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
-        raise DeskError(f"{ref} lies in a frame: take a picture of the page instead")
+        raise DeskError(f"{ref} is inside a frame: take a screenshot of the page instead")
     return clip_area(area)
 
 
@@ -108,7 +108,7 @@ def clip_area(area: UntrustedObject) -> dict[str, float]:
     """Give a part of a page that is not larger than a picture may be."""
     width, height = area.number("width"), area.number("height")
     if width < 1 or height < 1:
-        raise DeskError("there is nothing to take a picture of: it has no size")
+        raise DeskError("the element has no size, so it cannot be captured")
     box = {"x": max(area.number("x"), 0), "y": max(area.number("y"), 0)}
     return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
 
@@ -154,7 +154,7 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
 def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Give what came of an expression."""
     if "thrown" in value:
-        raise DeskError(f"the expression threw: {printable(value.text('thrown', 2000))}")
+        raise DeskError(f"the expression threw an error: {printable(value.text('thrown', 2000))}")
     return {"text": value.text("text", most), "length": value.read_integer("length")}
 
 

@@ -60,7 +60,7 @@ class BrowserPage:
             **where,
         )
         if "exceptionDetails" in reply:
-            raise DeskError(f"the page does not let it be done: {describe_exception(reply)}")
+            raise DeskError(f"the page raised an error: {describe_exception(reply)}")
         return reply.facts("result").facts("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:

@@ -138,9 +138,9 @@ class ReaderProcess:
         except (DeskError, OSError) as e:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
         except FrameError as e:
-            answer = write({"n": number, "error": "strange", "text": f"its answer is too large: {e}"})
+            answer = write({"n": number, "error": "strange", "text": f"the reply is too large: {e}"})
         except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
-            answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})
+            answer = write({"n": number, "error": "strange", "text": f"internal error of the reader: {e!r}"[:500]})
         finally:
             self.requests.pop(number, None)
         if self.transport is not None:
@@ -151,7 +151,7 @@ class ReaderProcess:
         name, _, method = verb.partition(".")
         part = self.parts[name]
         if method not in part.VERBS:
-            raise DeskError(f"there is no {verb}")
+            raise DeskError(f"unknown request {verb}")
         result: VerbResult = await getattr(part, method)(**arguments)
         return result
 

@@ -178,7 +178,7 @@ class DeskSide(Side):
             raise ProtocolError("it asks for a password, or refuses connections")
         self.back.append(NO_SECURITY)
         if (yield 4) != bytes(4):
-            raise ProtocolError("it does not let us in")
+            raise ProtocolError("it refused the connection")
         self.back += b"\x01"  # others look as well
         head = yield 24
         if head[:4] != pack(">HH", WIDTH, HEIGHT):
@@ -298,7 +298,7 @@ class ViewerSide(Side):
             raise ProtocolError("a viewer of a version other than 3.8")
         self.back += bytes([1, NO_SECURITY])
         if (yield 1)[0] != NO_SECURITY:
-            raise ProtocolError("a viewer that wants a password")
+            raise ProtocolError("a viewer that requests a password")
         self.back += bytes(4)
         yield 1
         self.back += pack(">HH", WIDTH, HEIGHT) + PIXELS + pack(">I", len(NAME)) + NAME
@@ -308,7 +308,7 @@ class ViewerSide(Side):
         """Pass on a wish for pixels of 32 bits, in whatever order."""
         bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(data)
         if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
-            raise ProtocolError("a viewer that wants other pixels than 32 bits")
+            raise ProtocolError("a viewer that requests a pixel format other than 32 bits")
         if len(set(shifts)) != 3 or not set(shifts) <= SHIFTS:
             raise ProtocolError("a viewer whose colours overlap")
         self.out += pack(">B3x", Person.PIXELS) + data[:13] + bytes(3)

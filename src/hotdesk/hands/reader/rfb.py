@@ -141,11 +141,11 @@ class Conversation:
     def check(self, rectangle: Rectangle, encoding: int, remaining: int) -> None:
         """Refuse a rectangle that is not raw, lies outside, or is more than one update may bring."""
         if encoding != 0:
-            raise ProtocolError(f"the screen sends encoding {encoding}, which was not asked for")
+            raise ProtocolError(f"the screen sends encoding {encoding}, which was not requested")
         if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
-            raise ProtocolError(f"the screen paints outside itself: {rectangle}")
+            raise ProtocolError(f"the screen sends a rectangle outside its area: {rectangle}")
         if remaining < 0:
-            raise ProtocolError("the screen paints itself over again and again in one update")
+            raise ProtocolError("the screen sends too many rectangles in one update")
 
     def paint(self, rectangle: Rectangle) -> Filling:
         """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""

@@ -1,4 +1,4 @@
-"""What is run inside a page: small functions, each with an element as `this`, or in a world the page cannot touch."""
+"""JavaScript that runs inside a page: small functions, each with an element as `this`, or in an isolated world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a browser from what it tells: tabs, how far each has loaded, dialogs, downloads, references."""
+"""The state of a browser as it reports it: tabs, loading, dialogs, downloads, references."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class References:
             return self.by_name[name]
         if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
             raise stale(name)
-        raise DeskError(f"there is no reference {printable(name[:20])!r}: references are those of a snapshot, as e12")
+        raise DeskError(
+            f"unknown reference {printable(name[:20])!r}: use a reference from browser_snapshot, such as e12"
+        )
 
     def forget(self) -> None:
         """Let every reference be stale."""
@@ -81,7 +83,7 @@ class References:
 
 def stale(name: str) -> DeskError:
     """Say that an element is gone."""
-    return DeskError(f"what {name} referred to is no longer on the page: take a new snapshot, and use its references")
+    return DeskError(f"the element {name} is no longer on the page: take a new snapshot, and use its references")
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ class Tabs:
             if tab.id == name:
                 return tab
         ids = ", ".join(tab.id for tab in self.by_target.values())
-        raise DeskError(f"there is no tab {printable(name[:20])!r}; there are {ids or 'none'}")
+        raise DeskError(f"unknown tab {printable(name[:20])!r}; the tabs are {ids or 'none'}")
 
     def hear(self, session: str, name: str, event: UntrustedObject) -> None:
         """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
@@ -189,7 +191,7 @@ class Tabs:
             return
         if tab is None:
             if len(self.by_target) >= _MAX_TABS:
-                self.note(f"a tab beyond the {_MAX_TABS} that are followed was opened: close some")
+                self.note(f"more than {_MAX_TABS} tabs are open, and the newest is not tracked: close some")
                 return
             self.opened_count += 1
             tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
@@ -202,8 +204,8 @@ class Tabs:
         if tab := self.by_target.get(target):
             tab.dialog = None
             if target == self.current and not self.patient:
-                raise DeskError(f"the page in tab {tab.id} crashed: reload it, or go elsewhere")
-            self.note(f"the page in tab {tab.id} crashed: reload it, or go elsewhere")
+                raise DeskError(f"the page in tab {tab.id} crashed: reload it, or open another URL")
+            self.note(f"the page in tab {tab.id} crashed: reload it, or open another URL")
 
     def lose(self, target: str) -> None:
         """Take note that a tab is gone."""
@@ -227,7 +229,7 @@ class Tabs:
         guid = event.text("guid", 100)
         name = file_name(event.text("suggestedFilename", 1000))
         self.downloads[guid] = PageDownload(name)
-        self.note(f"the download of {name} began")
+        self.note(f"the download of {name} started")
 
     def go_on_with_download(self, event: UntrustedObject) -> None:
         """Take note how far a download is."""
@@ -242,7 +244,9 @@ class Tabs:
             path = place(event.text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
             over = any(one.path == path for one in self.downloads.values())
             download.path = path
-            self.note(f"{path} was downloaded: {download.received} bytes{', over an earlier one' if over else ''}")
+            self.note(
+                f"{path} was downloaded: {download.received} bytes{', replacing an earlier file' if over else ''}"
+            )
         else:
             self.note(f"the download of {download.name} was cancelled")
 

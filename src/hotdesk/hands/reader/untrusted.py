@@ -1,4 +1,4 @@
-"""What an untrusted side says, asked for fact by fact."""
+"""Read fields of untrusted messages with type checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class UntrustedObject:
 
     def __init__(self, data: object) -> None:
         if not isinstance(data, dict):
-            raise ProtocolError("something else where an object belongs")
+            raise ProtocolError("expected an object")
         self.data: dict[str, Any] = data
 
     def text(self, name: str, longest: int = 4000) -> str:
@@ -24,7 +24,7 @@ class UntrustedObject:
         """Give a number; absent is 0."""
         value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-            raise ProtocolError(f"{name} is no number")
+            raise ProtocolError(f"{name} is not a number")
         return value
 
     def read_integer(self, name: str) -> int:
@@ -48,7 +48,7 @@ class UntrustedObject:
     def items(self, name: str) -> list[Any]:
         """Give a list; absent is empty."""
         if not isinstance(value := self.data.get(name, []), list):
-            raise ProtocolError(f"{name} is no list")
+            raise ProtocolError(f"{name} is not a list")
         return value
 
     def __contains__(self, name: str) -> bool:
@@ -58,5 +58,5 @@ class UntrustedObject:
 def clip(value: object, longest: int) -> str:
     """Cut a text to a length; what is no character is replaced."""
     if not isinstance(value, str):
-        raise ProtocolError("something else where a text belongs")
+        raise ProtocolError("expected a text")
     return value[:longest].encode("utf-8", "replace").decode()

@@ -52,7 +52,7 @@ class ScreenRelay:
         viewer.setblocking(False)
         with viewer:
             if number in self.looking or len(self.looking) >= MAX_VIEWERS:
-                raise DeskError(f"{len(self.looking)} people look at this desk already")
+                raise DeskError(f"{len(self.looking)} viewers already watch this desk, which is the limit")
             with await self.dial(SCREEN_PORT) as desk:
                 screen = DeskSide()
                 one = self.looking[number] = Looking(ViewerSide(screen), desk)
@@ -136,7 +136,7 @@ async def greet(side: Side, sock: socket.socket) -> None:
     while not side.ready:
         data = await receive(sock)
         if not data:
-            raise ConnectionResetError("it hung up")
+            raise ConnectionResetError("it closed the connection")
         side.feed(data)
         await sockets.send(sock, side.take_back())
 

@@ -46,7 +46,9 @@ class WebSocket:
             if any(isinstance(event, Response) for event in await self.more()):
                 break
         if self.protocol.handshake_exc is not None:
-            raise ProtocolError(f"no WebSocket: {self.protocol.handshake_exc}") from self.protocol.handshake_exc
+            raise ProtocolError(
+                f"the WebSocket handshake failed: {self.protocol.handshake_exc}"
+            ) from self.protocol.handshake_exc
 
     async def send(self, message: bytes) -> None:
         """Send one text message."""
@@ -64,7 +66,7 @@ class WebSocket:
     def take(self, frame: Frame) -> None:
         """Put messages together."""
         if frame.opcode is Opcode.BINARY:
-            raise ProtocolError("a binary message where only texts are spoken")
+            raise ProtocolError("a binary message instead of a text")
         if frame.opcode in (Opcode.TEXT, Opcode.CONT):
             self.part += frame.data
             if frame.fin:
@@ -79,7 +81,7 @@ class WebSocket:
         self.protocol.receive_data(data)
         events: list[object] = list(self.protocol.events_received())
         if self.protocol.parser_exc is not None:
-            raise ProtocolError(f"no WebSocket: {self.protocol.parser_exc}") from self.protocol.parser_exc
+            raise ProtocolError(f"malformed WebSocket data: {self.protocol.parser_exc}") from self.protocol.parser_exc
         await self.flush()
         if any(isinstance(event, Frame) and event.opcode is Opcode.CLOSE for event in events):
             raise ProtocolError("the connection was closed")
@@ -113,9 +115,9 @@ async def find_path(sock: socket.socket) -> str:
         address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise ProtocolError("it does not say where it is spoken to") from e
+        raise ProtocolError("it does not report its debugger address") from e
     if not PATH.fullmatch(path):
-        raise ProtocolError("it is spoken to elsewhere")
+        raise ProtocolError("it reports an unexpected debugger address")
     return str(path)
 
 
@@ -124,14 +126,14 @@ async def read_answer(sock: socket.socket) -> bytes:
     head = b""
     while b"\r\n\r\n" not in head:
         if len(head) > MAX_HEAD_BYTES:
-            raise ProtocolError(f"an answer's head of more than {MAX_HEAD_BYTES} bytes")
+            raise ProtocolError(f"a response head of more than {MAX_HEAD_BYTES} bytes")
         head += await _receive_more(sock)
     head, _, body = head.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head):
-        raise ProtocolError("it does not answer")
+        raise ProtocolError("it does not respond")
     lengths = LENGTH.findall(head)
     if len(lengths) != 1 or int(lengths[0]) > MAX_BODY_BYTES:
-        raise ProtocolError("an answer of unknown or great length")
+        raise ProtocolError("a response of unknown or excessive length")
     while len(body) < int(lengths[0]):
         body += await _receive_more(sock)
     return body[: int(lengths[0])]

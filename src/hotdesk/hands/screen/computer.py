@@ -59,7 +59,7 @@ class Scale:
         """Give a point of the model's picture in pixels of the screen."""
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
             raise ToolArgumentError(
-                f"({x!r:.20}, {y!r:.20}) is no point of the screen: "
+                f"({x!r:.20}, {y!r:.20}) is not a point on the screen: "
                 f"x goes from 0 to {self.width - 1}, y from 0 to {self.height - 1}"
             )
         return x * self.real[0] // self.width, y * self.real[1] // self.height
@@ -77,7 +77,7 @@ class Scale:
                     -(-bottom * self.real[1] // self.height),
                 ]
         raise ToolArgumentError(
-            f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels"
+            f"{sides!r:.60} is not a region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels"
         )
 
 
@@ -121,27 +121,27 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
             return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "zoom":
             return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.picture_size})]
-    raise ToolArgumentError(f"there is no action {name[:40]!r}")
+    raise ToolArgumentError(f"unknown action {name[:40]!r}")
 
 
 def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
-        raise ToolArgumentError(f"actions are a list of {_MAX_ACTIONS} at most")
+        raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS}")
     return [use for action in actions for use in one(action, scale)]
 
 
 def one(action: object, scale: Scale) -> list[ScreenAction]:
     """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
-        raise ToolArgumentError("an action is an object with a type")
+        raise ToolArgumentError("an action must be an object with a type")
     keys = join_keys(action.get("keys"))
     meanwhile: dict[str, object] = {"keys": keys} if keys else {}
     match action.get("type"):
         case "click":
             if (button := _OPENAI_BUTTONS.get(str(action.get("button")))) is None:
                 raise ToolArgumentError(
-                    f"there is no button {action.get('button')!r:.40}; there are {', '.join(_OPENAI_BUTTONS)}"
+                    f"unknown button {action.get('button')!r:.40}; the buttons are {', '.join(_OPENAI_BUTTONS)}"
                 )
             return [
                 ScreenAction("screen_click", {**parse_point(action, scale), "button": button, "count": 1, **meanwhile})
@@ -167,7 +167,7 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
-    raise ToolArgumentError(f"there is no action of type {action.get('type')!r:.40}")
+    raise ToolArgumentError(f"unknown action type {action.get('type')!r:.40}")
 
 
 def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
@@ -176,7 +176,7 @@ def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[S
     for name, back, forth in (("scroll_y", "up", "down"), ("scroll_x", "left", "right")):
         pixels = action.get(name, 0)
         if type(pixels) is not int:
-            raise ToolArgumentError(f"{name} is a whole number of pixels")
+            raise ToolArgumentError(f"{name} must be a whole number of pixels")
         if pixels:
             turned = {"direction": forth if pixels > 0 else back, "amount": min(100, max(1, abs(pixels) // PIXELS))}
             uses.append(ScreenAction("screen_scroll", {**turned, **parse_point(action, scale), **meanwhile}))
@@ -196,7 +196,7 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     match point:
         case [x, y] | (x, y):
             return scale.point(x, y)
-    raise ToolArgumentError(f"{point!r:.40} is no point [x, y]")
+    raise ToolArgumentError(f"{point!r:.40} is not a point [x, y]")
 
 
 def parse_point(action: Action, scale: Scale) -> dict[str, object]:
@@ -230,5 +230,5 @@ def join_keys(keys: object) -> str:
     if keys is None:
         return ""
     if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
-        raise ToolArgumentError("keys are a list of names")
+        raise ToolArgumentError("keys must be a list of names")
     return "+".join(SPELT.get(each) or each for each in keys)

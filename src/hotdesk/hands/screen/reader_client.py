@@ -115,7 +115,7 @@ class DeskSeat:
                     raise DeskError(printable(text))
             raise misbehaves(self.desk, name, str(message.get("text")))
         reader.close()
-        raise misbehaves(self.desk, name, f"no answer came in {_ASK_SECONDS:.0f} s")
+        raise misbehaves(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
 
     async def join(self, viewer: socket.socket) -> int:
         """Hand a viewer's connection over; give the number it is known by from now on."""
@@ -177,7 +177,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                     await send(self.line, write(message))
         except (OSError, FrameError, TimeoutError) as e:
             self.close()
-            raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}; ask again") from e
+            raise LinkError(f"the reader of desk {self.desk.id} cannot be reached: {e}; try again") from e
 
     def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
         """Hand the reader a connection."""
@@ -194,7 +194,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 self.fail(self.lost(await self.listen(tasks)))
                 tasks.cancel_scope.cancel()
         finally:
-            self.fail(self.lost("it was let go"))
+            self.fail(self.lost("it was closed"))
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
@@ -232,11 +232,11 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
 
     def lost(self, why: str) -> LinkError:
         """Return the error of every call to a reader that is gone."""
-        return LinkError(f"the reader of desk {self.desk.id} is gone: {why}; ask again")
+        return LinkError(f"the reader of desk {self.desk.id} ended: {why}; try again")
 
     def close(self) -> None:
         """Hang up; the reader ends by itself, or is ended when it is stuck."""
-        self.fail(self.lost("it was let go"))
+        self.fail(self.lost("it was closed"))
         for sock in (self.line, self.handing):
             with suppress(OSError):  # closed already, or by the reader
                 sock.shutdown(socket.SHUT_RDWR)
@@ -263,12 +263,12 @@ async def start(desk: Desk, port: int) -> None:
     for program in STARTS[port]:
         done = await desk.run([program], timeout=START_SECONDS)
         if done.exit_code == 127:
-            raise DeskError(f"desk {desk.id} has no {name}: open one from the image `desktop`")
+            raise DeskError(f"desk {desk.id} has no {name}: open a desk from the image `desktop`")
         if not done.ok:
             why = printable(done.stderr.decode("utf-8", "replace").strip()[-300:])
-            raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'it ended with {done.exit_code}'}")
+            raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'exit code {done.exit_code}'}")
 
 
 def misbehaves(desk: Desk, part: str, why: str) -> LinkError:
     """Say that what comes from a desk makes no sense."""
-    return LinkError(f"the {part} of desk {desk.id} misbehaves: {printable(why)[:500]}")
+    return LinkError(f"malformed data from the {part} of desk {desk.id}: {printable(why)[:500]}")

@@ -1,4 +1,4 @@
-"""The seats of one owner's desks, and readers kept ready for those that have none yet."""
+"""The readers of an owner's desks, and spare readers for desks that have none yet."""
 
 from __future__ import annotations
 

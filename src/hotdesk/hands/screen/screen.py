@@ -101,7 +101,7 @@ class Screen:
         match reply.value:
             case {"width": int(wide), "height": int(high), "media": str(media)}:
                 return Screenshot(reply.blob, media, wide, high)
-        raise LinkError("the reader gives no picture")
+        raise LinkError("the reader returned no picture")
 
     async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
         """Take a picture of a region, as large as fits into a size: the screen's, unless told."""
@@ -116,7 +116,7 @@ class Screen:
         match reply.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
                 return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
-        raise LinkError("the reader does not say whether the picture settled")
+        raise LinkError("malformed reply from the reader: no settled state")
 
     async def cursor_position(self) -> Point:
         """Tell where the pointer is."""
@@ -149,7 +149,7 @@ class Screen:
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
         """Press at the first point, move along the others, release at the last."""
         if len(path) < 2:
-            raise DeskError("a drag goes from one point to another")
+            raise DeskError("a drag needs at least two points")
         number = self.button(button)
         events: Events = [self.build_move(*path[0]), ["button", number, True], ["pause", 5 * _STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
@@ -195,7 +195,7 @@ class Screen:
         """Hold a chord down for some time."""
         keys = keysyms.of_chord(chord)
         if not 0 <= seconds <= _MAX_HOLD_S:
-            raise DeskError(f"a key cannot be held {seconds:g} s: {_MAX_HOLD_S:g} at most")
+            raise DeskError(f"a key cannot be held for {seconds:g} s; the limit is {_MAX_HOLD_S:g} s")
         try:
             await self.input(press_keys(keys))
             await anyio.sleep(seconds)
@@ -302,7 +302,7 @@ class Screen:
             case "windows":
                 lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
                          f"{each.title}" for each in await self.windows()]  # fmt: skip
-                return Observation("\n".join(lines) or "there is no window")
+                return Observation("\n".join(lines) or "No window is open.")
             case "focus":
                 return Observation(f"in front: {(await self.focus(text_of(arguments, 'window'))).title}")
             case "launch":
@@ -354,7 +354,7 @@ class Screen:
     def button(self, name: Button) -> int:
         """Give a button's number."""
         if name not in BUTTONS:
-            raise DeskError(f"button {name} can only be clicked")
+            raise DeskError(f"the button {name} can only be clicked, not held")
         return BUTTONS[name]
 
 
@@ -366,9 +366,9 @@ def _show_picture(picture: Screenshot) -> Observation:
 def describe_stability(settled: Stability) -> str:
     """Say in words whether the picture settled."""
     if settled.settled and not settled.changed:
-        return "the picture stands still: nothing has changed since this call began"
-    share = f"{settled.changed:.1%} of it changed since this call began"
+        return "the screen is stable: nothing has changed since this call started"
+    share = f"{settled.changed:.1%} of it changed since this call started"
     if settled.settled:
-        return f"the picture stands still; {share}, the last after {settled.seconds:.1f} s"
+        return f"the screen is stable; {share}, the last change after {settled.seconds:.1f} s"
     hint = ": perhaps only a blinking cursor" if settled.changed < _CURSOR_SHARE else ""
-    return f"the picture still changes; {share}{hint}"
+    return f"the screen is still changing; {share}{hint}"

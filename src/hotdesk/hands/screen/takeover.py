@@ -1,4 +1,4 @@
-"""The wheel of one desk: a person takes it, the worker is suspended, and later it is told what changed."""
+"""Takeover of one desk: a person takes control, the worker is suspended, and later learns what changed."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Wheel:
         """Give the wheel to a viewer, once the worker is suspended; waits while the desk must not be disturbed."""
         async with self.turning:
             if self.holder is not None and self.holder.viewer != viewer:
-                raise BriefError(f"{self.holder.by} controls this desk; it can be taken over when they hand it back")
+                raise BriefError(f"{self.holder.by} controls this desk; you can take over after they hand it back")
             if self.holder is not None:
                 return
             await self.seat.ask("view.present", number=viewer)
@@ -205,7 +205,7 @@ class Wheel:
             except BaseException:
                 with anyio.move_on_after(_RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
                     await self.let_go_on()
-                    self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "it could not be taken"))
+                    self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "control could not be taken"))
                 self.end()
                 raise
             holder.drives = True
@@ -274,7 +274,7 @@ class Wheel:
     async def type_secret(self, viewer: int, name: str) -> None:
         """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
         if self.holder is None or self.holder.viewer != viewer:
-            raise BriefError("only who holds the wheel has a secret typed")
+            raise BriefError("only the person who has control can have a secret typed")
         if name not in self.secrets:
             raise BriefError(f"this desk has no placeholder for {sanitize_word(name)!r}")
         keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
@@ -375,5 +375,5 @@ def share(value: object) -> float:
 def differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
     """Say what came and what went."""
     came, went = sorted(now - before), sorted(before - now)
-    lines = [f"{what} that came: {'; '.join(came)}."] if came else []
-    return [*lines, f"{what} that went: {'; '.join(went)}."] if went else lines
+    lines = [f"{what} that appeared: {'; '.join(came)}."] if came else []
+    return [*lines, f"{what} that disappeared: {'; '.join(went)}."] if went else lines

@@ -1,4 +1,4 @@
-"""The screen's tools as a worker is told of them, and how what they are given is read."""
+"""The screen's tools: their descriptions, and how their arguments are read."""
 
 from __future__ import annotations
 

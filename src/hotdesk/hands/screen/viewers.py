@@ -139,7 +139,7 @@ class Watching:
             case "type":
                 await wheel.type_secret(viewer.number, secret)
             case _:
-                raise BriefError("the wheel is taken, kept or handed back")
+                raise BriefError("the act must be take, keep, hand back or type")
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
         """Say who looks and who drives; names are nobody's business."""
@@ -175,7 +175,7 @@ def mark(name: str) -> str:
 def as_name(text: str) -> str:
     """Read a viewer's name."""
     if not NAME.fullmatch(text):
-        raise BriefError("a viewer's name is 16 to 64 small letters and digits")
+        raise BriefError("a viewer's name must be 16 to 64 lower-case letters and digits")
     return text
 
 
@@ -184,4 +184,4 @@ def parse_act(data: object) -> tuple[str, str, str, str]:
     match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
-    raise BriefError("the wheel is turned by an act, and the name of a viewer")
+    raise BriefError("a control request needs an act and the name of a viewer")

@@ -115,14 +115,14 @@ class Widgets:
         if not report.nodes:
             return Observation(describe_silence(report, window), fallback="coordinates")
         text, omitted = self.render(report)
-        more = f"the tree was cut: {omitted} lines more" if omitted else "the tree was cut" if report.cut else ""
+        more = f"the tree was cut: {omitted} more lines" if omitted else "the tree was cut" if report.cut else ""
         return Observation(text, note=f"{more}; name one window" if more else "")
 
     async def locate(self, ref: str) -> Point:
         """Say where on the screen a reference is now."""
         widget = self.references.get(ref)
         if widget is None:
-            raise DeskError(f"there is no reference {printable(ref[:20])}: take one of the last screen_read")
+            raise DeskError(f"unknown reference {printable(ref[:20])}: use one from the last screen_read")
         done = await self.run({"bus": widget.bus, "path": widget.path})
         try:
             place = read(WidgetPlace, loads(done.stdout))
@@ -194,7 +194,7 @@ def describe_silence(report: WidgetReport, window: str) -> str:
         return f"No window has the focus.{others} Start a program with screen_launch."
     if report.busy:
         return (
-            f'The program of the window in front, "{printable(report.front.title)}", does not answer yet.{others} '
+            f'The program of the window in front, "{printable(report.front.title)}", does not respond yet.{others} '
             "Wait with screen_settle and read again, or use screen_screenshot."
         )
     return (
@@ -206,7 +206,7 @@ def describe_silence(report: WidgetReport, window: str) -> str:
 def describe_end(done: Done, error: StrictError) -> str:
     """Say why there is no report."""
     if done.timed_out:
-        return "a program on the screen does not answer"
+        return "a program on the screen does not respond"
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words if not done.ok and words else f"the report is malformed ({error})"
 

@@ -1,4 +1,4 @@
-"""Windows, programs and the clipboard of a desk's desktop. What these say is the desk's word."""
+"""Windows, programs and the clipboard of a desk's desktop. All results are untrusted."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def focus(seat: Seat, query: str) -> Window:
                 return each
             raise DeskError(f"window {each.id} cannot be brought to the front: {_describe_failure(done)}")
     titles = "; ".join(f"{each.id} {each.title[:60]}" for each in there[:20]) or "none"
-    raise DeskError(f"no window is {query[:60]!r}; there are: {titles}")
+    raise DeskError(f"no window matches {query[:60]!r}; the windows are: {titles}")
 
 
 async def launch(seat: Seat, argv: Sequence[str]) -> int:
@@ -92,7 +92,7 @@ async def launch(seat: Seat, argv: Sequence[str]) -> int:
     with anyio.move_on_after(0.3):
         done = await process.wait()
         if done.exit_code in (126, 127):
-            raise DeskError(f"{argv[0]} does not start: there is no such program, or it cannot be run")
+            raise DeskError(f"{argv[0]} does not start: the program does not exist, or cannot be executed")
         if not done.ok:
             raise DeskError(f"{argv[0]} ended at once with exit code {done.exit_code}")
     await process.detach()
@@ -111,7 +111,7 @@ async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str
     """Give the text that is on the clipboard; empty when there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
     if done.timed_out or done.truncated:
-        raise DeskError("the clipboard is larger than a text may be, or its program does not answer")
+        raise DeskError("the clipboard is too large, or its program does not respond")
     return done.text if done.ok else ""
 
 
@@ -119,11 +119,11 @@ async def pointer(seat: Seat) -> tuple[int, int]:
     """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
-        raise DeskError(f"the position of the pointer is not known: {_describe_failure(done)}")
+        raise DeskError(f"the position of the pointer is unknown: {_describe_failure(done)}")
     return int(match[1]), int(match[2])
 
 
 def _describe_failure(done: Done) -> str:
     """Say how a program failed."""
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
-    return words or ("it took too long" if done.timed_out else f"it ended with {done.exit_code}")
+    return words or ("it took too long" if done.timed_out else f"exit code {done.exit_code}")

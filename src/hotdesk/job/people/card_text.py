@@ -1,4 +1,4 @@
-"""A card as lines for a terminal: facts first, then what is decided, and last, quoted, what the worker says."""
+"""A card as lines for a terminal: facts first, then the subject, and last, quoted, the worker's words."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ KINDS = {
     "plan": "a plan",
     "step": "a step",
     "amendment": "a change of the plan",
-    "repeat": "doing again what may have been done",
+    "repeat": "repeating acts with an unknown outcome",
     "question": "a question",
-    "pilot": "going on after the pilot",
+    "pilot": "continuing after the pilot",
     "cohort": "one request of many items",
     "review": "a verdict on an item's result",
 }
@@ -28,14 +28,14 @@ KINDS = {
 def card_text(pending: Pending, card: Card | None, now: int) -> str:
     """Lay out what waits in a job; without a card what it was about can no longer be said."""
     facts = {
-        "asks for": KINDS[pending.kind],
+        "kind": KINDS[pending.kind],
         **({"step": pending.step} if pending.step else {}),
         **({} if card is None else _encode_hosts(card.facts)),
         "digest": pending.digest[:16],
         "job": pending.job,
         "left": describe_deadline(pending, now),
     }
-    title = "its card is gone: it can only be refused" if card is None else card.title
+    title = "its details are missing, so it can only be refused" if card is None else card.title
     lines = [
         f"{pending.id}  {format_fact(title)}",
         *(f"  {format_fact(name):9} {format_fact(value)}" for name, value in facts.items()),
@@ -61,7 +61,7 @@ def format_lines(card: Card) -> list[str]:
     """Give the card's lines, each marked so that none passes for a fact; what is left out is said."""
     lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
-    return [*lines, f"  | … and {rest} lines more: see --json"] if rest > 0 else lines
+    return [*lines, f"  | … and {rest} more lines: see --json"] if rest > 0 else lines
 
 
 def quote_words(words: str) -> list[str]:
@@ -73,16 +73,16 @@ def quote_words(words: str) -> list[str]:
 def format_fact(value: str) -> str:
     """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
     rest = len(value) - MAX_FACT_CHARS
-    return printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")
+    return printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} more characters: see --json" if rest > 0 else "")
 
 
 def describe_deadline(pending: Pending, now: int) -> str:
     """Say how long an answer is waited for, and what holds then."""
     seconds = (pending.until - now) / 1000
     if seconds <= 0:
-        return f"nothing: {pending.otherwise} since"
+        return f"none: already {pending.otherwise}"
     span = f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min" if seconds < 10800 else hours(seconds)
-    return f"{span}, then it is {pending.otherwise}"
+    return f"{span}, then {pending.otherwise}"
 
 
 def hours(seconds: float) -> str:

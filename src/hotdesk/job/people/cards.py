@@ -1,4 +1,4 @@
-"""What a person is shown of a plan or an amendment: facts worked out by us first, the worker's words last."""
+"""Cards for people who approve a plan or an amendment: facts first, the worker's words last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hotdesk.plan import Plan, Step, to_json
 
 MAX_CHARS = 300
 """Characters of a line."""
-ALL = "all the brief has for it"
+ALL = "all that the brief allows"
 FOREIGN = "at stake: the program that uses the secret may have read foreign content in this step"
 
 
@@ -34,12 +34,12 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     facts = {
         "steps": str(len(plan.steps)),
         "at stake": f"{len(stakes)} things, listed below" if stakes else "nothing: it only reads, without credentials",
-        "preflight": f"{len(held_lines)} held, {len(failed)} failed",
+        "preflight": f"{len(held_lines)} passed, {len(failed)} failed",
         "brief": job.digest,
         "digest": plan.digest,
     }
     lines = [line for index in range(len(plan.steps)) for line in _step_lines(plan, index, job)]
-    lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
+    lines += [f"{item.path} may contain {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
     return Card(
@@ -78,7 +78,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
              "digest of the plan": plan.digest}  # fmt: skip
     subject = f"{plan.digest} {step.name}"
     return Card(
-        "Take this step?",
+        "Carry out this step?",
         facts,
         sanitize_lines(list(_step_lines(plan, index, job))),
         printable(step.intent)[:MAX_QUOTE_CHARS],
@@ -99,13 +99,11 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
         "step": step.name,
         "attempt": str(attempt),
         "acts made": str(len(lost)),
-        "outcome unknown": ", ".join(unknown) or "of none",
-        "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing that is known",
+        "outcome unknown": ", ".join(unknown) or "none",
+        "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing known",
     }
     lines = [f"sent: {each}" for each in sent]
-    return Card(
-        "Take this step again?", facts, sanitize_lines(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}"
-    )
+    return Card("Repeat this step?", facts, sanitize_lines(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
 
 
 def sanitize_lines(lines: Sequence[str]) -> tuple[str, ...]:
@@ -115,7 +113,7 @@ def sanitize_lines(lines: Sequence[str]) -> tuple[str, ...]:
 
 def cut(text: str) -> str:
     """Cut a line, and say so."""
-    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} characters more]"
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} more characters]"
 
 
 def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
@@ -125,14 +123,14 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{behind}{live}"
-    yield from (f"   goes to {each}" for each in _goes_to(step, job))
+    yield from (f"   reaches {each}" for each in _goes_to(step, job))
     grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
         if names is None or names:
             yield f"   {what}: {ALL if names is None else ', '.join(names)}"
     if has_memory(plan, index, job):
-        yield f"   sees what earlier jobs left in the memory {job.memory}"
+        yield f"   reads what earlier jobs stored in the memory {job.memory}"
     if step.program:
         yield f"   runs: {step.program}"
     yield from (f"   may choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
@@ -146,7 +144,7 @@ def place(plan: Plan, index: int, job: Brief) -> str:
     if needs_fresh(plan, index, job):
         return "at a fresh desk with named files only"
     if step.keeps:
-        return "goes on where the step before left off"
+        return "continues at the desk of the step before, with its programs"
     return "at the same desk" + (", by choice" if step.desk == "same" else "")
 
 
@@ -166,5 +164,11 @@ def _goes_to(step: Step, job: Brief) -> Iterator[str]:
             yield f"{text} (no rule: refused)"
             continue
         cover = within(rule, select_rules(step.name, job.scope.rules))
-        how = "refused: beyond the brief" if cover is None else "asked each time" if cover.verdict == "ask" else ""
+        how = (
+            "refused: beyond the brief"
+            if cover is None
+            else "needs approval each time"
+            if cover.verdict == "ask"
+            else ""
+        )
         yield f"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"

@@ -1,4 +1,4 @@
-"""A plan as text that a person may change, and back: what comes back is what is approved."""
+"""A plan as editable text, and back: the edited text is what is approved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan in sentences: what is at stake first, then what each step reaches, uses, reads and makes."""
+"""A plan in sentences: what is at stake first, then what each step reaches, uses, reads and writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hotdesk.plan import Plan, Step
 
 MOST_STAKES, MOST_POINTS, MOST_NAMES = 60, 40, 30
 """A plan of any length is shown; what is left out is said, and stands in the card's lines."""
-ASKED, REFUSED = ", each time after asking you", ": refused, because the brief does not allow it"
+ASKED, REFUSED = ", with your approval each time", ": refused, because the brief does not allow it"
 TOOLS = {
     "shell": "run commands", "file_": "edit files", "exact_": "run programs and edit files",
     "browser_": "use the browser", "screen_": "use the screen", "computer": "use the screen",
@@ -46,8 +46,8 @@ def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, f
         f"Step {plan.steps[index].name} {each}" for index in chosen for each in step_stakes(plan.steps[index], job)
     ]
     if only is None:
-        risks += [f"{item.path} may hold {join_names(item.active)}." for item in job.deliverables if item.active]
-    risks += [f"Tried beforehand, and failed: {each}" for each in failed]
+        risks += [f"{item.path} may contain {join_names(item.active)}." for item in job.deliverables if item.active]
+    risks += [f"A requirement is not met: {each}" for each in failed]
     steps = tuple(
         sanitize_lines([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
     )
@@ -71,7 +71,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
     if asks_for_secrets(amendment):
         risks.append(f"Step {amendment.step} asks for the secret after it may have read foreign content.")
     after = {step.name for step in new.steps}
-    risks += [f"Step {name} is left out." for name in before if name not in after]
+    risks += [f"Step {name} is removed." for name in before if name not in after]
     steps = tuple(each for place in chosen for each in describe_plan(card, new, wide, place).steps)
     return replace(card, stakes=sanitize_lines(limit_lines(risks, MOST_STAKES)), steps=steps)
 
@@ -83,7 +83,7 @@ def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: B
     yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in before_stakes)
     if old is not None and old.check != step.check:
         now = "another command" if step.check else "no command"
-        yield f"Step {step.name} is checked by {now}, no longer by: {old.check or 'none'}"
+        yield f"Step {step.name} is now checked by {now}; before: {old.check or 'none'}"
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
@@ -98,7 +98,7 @@ def _stake_words(stake: Stake) -> str:
             owner = registrable(grant.host)
             return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
         case Stake(kind="tunnel", rule=rule) if rule is not None:
-            return f"may exchange encrypted data with {destination(rule)} that nothing here can read or check."
+            return f"may exchange encrypted data with {destination(rule)} that hotdesk cannot read or check."
         case Stake(kind="write", rule=rule) if rule is not None:
             who = "" if stake.signed_in else ", without a secret of yours"
             return f"may send data to {destination(rule)}{who}."
@@ -118,8 +118,8 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     step = plan.steps[index]
     points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
     points += [f"Reads the files {join_names(step.files)}."] if step.files else []
-    points += [f"Sees what earlier jobs left in the memory {job.memory}."] if has_memory(plan, index, job) else []
-    points += [f"Makes {join_names(step.makes)}."] if step.makes else []
+    points += [f"Reads what earlier jobs stored in the memory {job.memory}."] if has_memory(plan, index, job) else []
+    points += [f"Writes {join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
     points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
     points += [f"Is checked by this command: {step.check}"] if step.check else []
@@ -129,13 +129,13 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
 def _place_point(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
-    live = " It leaves something running, such as a login." if step.live else ""
+    live = " It leaves programs or logins active for later steps." if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     live += f" The desk is behind the wall {wall}." if wall != job.wall else ""
     if needs_fresh(plan, index, job):
         return f"Works at a fresh desk that has only the files it names.{live}"
     if step.keeps:
-        return f"Goes on at the desk of the step before, with its programs.{live}"
+        return f"Continues at the desk of the step before, with its programs.{live}"
     return f"Works at the job's own desk.{live}"
 
 
@@ -147,7 +147,7 @@ def _network_points(step: Step, job: Brief) -> Iterator[str]:
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
     if not groups:
-        yield "Reaches nothing on the network."
+        yield "Has no network access."
 
 
 def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
@@ -165,7 +165,7 @@ def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
 def act_of(rule: Rule) -> str:
     """Say what a rule lets a step do."""
     if rule.tunnel:
-        return "Exchanges unread, encrypted data with"
+        return "Exchanges encrypted data, which hotdesk cannot read, with"
     if not writes(rule):
         return "Reads from"
     return "Reads from and sends data to" if rule.methods == ("*",) or set(rule.methods) & {*READ} else "Sends data to"

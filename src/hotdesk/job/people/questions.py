@@ -1,4 +1,4 @@
-"""What desks ask for at their doors: every owner of a state directory is asked, and one answered."""
+"""Requests of desks at their doors: list those of every owner of a state directory, and answer one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def owners(settings: Config) -> list[Path]:
     """List the control sockets, each once. An owner answers nobody but its own user and root."""
     if os.geteuid() != 0:
         raise HostError(
-            "Only root answers what desks and jobs of this machine ask: use sudo, or the server's page with a key."
+            "Only root may decide requests of this machine's desks and jobs: use sudo, or the server's page with a key."
         )
     return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
 
@@ -59,7 +59,7 @@ async def questions(path: Path, complain: _Complain = silent) -> list[Asked]:
     except NoOwnerError:
         raise
     except (HotdeskError, TimeoutError) as e:
-        complain(path, str(e) or "no answer")
+        complain(path, str(e) or "no reply")
         return []
 
 
@@ -67,9 +67,9 @@ def select_question(found: list[PendingQuestion], number: str, digest: str = "")
     """Give the one question of that id, about what begins with that digest."""
     matching = [each for each in found if each.question.id == number and each.question.digest.startswith(digest)]
     if not matching:
-        raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
+        raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
     if len(matching) > 1:
-        raise BriefError(f"several questions have the id {number}; no honest door gives one twice: burn those desks")
+        raise BriefError(f"several requests have the id {number}, which an intact door never does: burn those desks")
     return matching[0]
 
 

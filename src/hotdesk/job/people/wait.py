@@ -133,9 +133,11 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
     if (earlier := waiting.decided.get(pending.id)) is not None:
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
-        raise BriefError(f"{pending.id} is about {pending.digest[:16]}, not {digest[:80]}; nothing is decided")
+        raise BriefError(
+            f"{pending.id} now has the digest {pending.digest[:16]}, not {digest[:80]}; it is still pending"
+        )
     if now >= pending.until:
-        raise BriefError(f"{pending.id} waited until {clock(pending.until)} and is {pending.otherwise} since")
+        raise BriefError(f"{pending.id} expired at {clock(pending.until)} and counts as {pending.otherwise}")
 
 
 def describe_decision(decided: Decided, at: int) -> str:
@@ -160,7 +162,7 @@ def decide(
 ) -> Decided:
     """Make the event by which a person decides: what is approved is the digest of the card's subject, or of an edit."""
     if card.digest != pending.digest:
-        raise BriefError(f"{pending.id} no longer says what was asked; nothing is decided")
+        raise BriefError(f"{pending.id} was changed since it was requested; it is still pending")
     digest = hashlib.sha256(edited.encode()).hexdigest() if edited else pending.digest
     paper = papers.write(edited or words) if edited or words else ""
     return Decided(pending.job, pending.id, digest, answer, by, paper)  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""A job's record: its events, sealed papers, lock, and what is folded from them to show, resume or replay it."""
+"""A job's record: its events, sealed papers, lock, and the views folded from them."""

@@ -1,4 +1,4 @@
-"""What jobs wait for people to decide, with what is known of it: found in the journal, whether or not a job lives."""
+"""Pending decisions of jobs, with their cards: read from the journal, whether or not the job is running."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
-        raise BriefError(f"{len(chosen)} things wait under ids that begin with {text!r}; write more of it")
+        raise BriefError(f"{len(chosen)} pending requests have ids that start with {text!r}; write more of the id")
     return case_of(settings, chosen[0][1], chosen[0][0]) if chosen else None
 
 
@@ -97,7 +97,7 @@ def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "",
     if case.papers is not None and case.card is not None:
         return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)
     if answer != "refused":
-        raise BriefError(f"the card of {case.pending.id} is gone or was changed: it can only be refused")
+        raise BriefError(f"the details of {case.pending.id} are missing or were changed, so it can only be refused")
     return Decided(case.pending.job, case.pending.id, case.pending.digest, answer, by)
 
 
@@ -105,6 +105,6 @@ def require_first(settings: Config, decision: Decided) -> None:
     """Refuse a decision that was written down and does not hold: somebody was first, or it was too late."""
     found = waiting_in(journal_of(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
-        raise BriefError(f"{decision.id} was too late, or its job is over; nothing is decided")
+        raise BriefError(f"{decision.id} came too late, or its job has ended; it has no effect")
     if first != decision:
         raise BriefError(describe_decision(first, found.decided_at[decision.id]))

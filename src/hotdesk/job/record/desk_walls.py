@@ -1,4 +1,4 @@
-"""Behind which walls a job's desks stood: what their keepers proved, as the journal has it."""
+"""The walls of a job's desks, as their keepers verified them, from the journal."""
 
 from __future__ import annotations
 

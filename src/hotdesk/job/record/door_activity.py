@@ -1,4 +1,4 @@
-"""What a job's desks asked of the door and of people, folded from the desks' events."""
+"""The network requests and questions of a job's desks, folded from the desks' events."""
 
 from __future__ import annotations
 

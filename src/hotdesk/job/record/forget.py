@@ -40,7 +40,9 @@ def destroy(folder: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as e:
-        raise HostError(f"{folder} cannot be removed: {e.strerror}; its key is gone if {folder / KEY} is") from e
+        raise HostError(
+            f"{folder} cannot be removed: {e.strerror}; its contents are unreadable once {folder / KEY} is deleted"
+        ) from e
 
 
 def overwrite(path: Path) -> None:

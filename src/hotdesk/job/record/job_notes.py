@@ -1,4 +1,4 @@
-"""What a job has to remember, from its events: summaries, notes, and what was seen; the words are read when needed."""
+"""Notes of a job for `recall`: summaries, notes and observations from its events; texts are read on demand."""
 
 from __future__ import annotations
 

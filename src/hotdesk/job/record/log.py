@@ -124,7 +124,11 @@ class JobLog:
         finally:
             self.thinking, self.bound = False, None
         if not results:
-            raise JobHaltedError(ASKED) if self.halted else BudgetSpentError(f"its {self.seconds:g} seconds were up")
+            raise (
+                JobHaltedError(ASKED)
+                if self.halted
+                else BudgetSpentError(f"its time limit of {self.seconds:g} seconds was reached")
+            )
         return results[0]
 
     def check(self) -> None:
@@ -139,18 +143,18 @@ class JobLog:
         """Say which limit would be passed with so many acts more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left > 0 and budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
-            return f"its {budget.acts} acts were used up"
+            return f"its budget of {budget.acts} acts is used up"
         return self.find_spent_budget()
 
     def find_spent_budget(self) -> str:
         """Say which limit forbids to ask a model anything more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
-            return f"its {self.seconds:g} seconds were up"
+            return f"its time limit of {self.seconds:g} seconds was reached"
         if budget.tokens is not None and spent.budget_tokens >= budget.tokens:
-            return f"its {budget.tokens:,} tokens were used up"
+            return f"its budget of {budget.tokens:,} tokens is used up"
         if budget.dollars is not None and spent.dollars >= budget.dollars:
-            return f"its {budget.dollars:g} dollars were used up"
+            return f"its budget of {budget.dollars:g} dollars is used up"
         return ""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a job's events speak of and do not hold: prompts, replies, arguments, observations. Sealed with the job's key.
+"""Sealed papers of a job: prompts, replies, arguments and observations that its events only refer to.
 
 jobs/JOB/key            32 random bytes; without them nothing else here can be read
 jobs/JOB/order          what is carried out, by whom: all that is needed to go on
@@ -50,7 +50,7 @@ class Papers:
         """Give what a paper says; `HostError` when it is gone or was changed."""
         sealed = self.pile.get(name)
         if sealed is None:
-            raise HostError(f"the paper {name[:12]}… of {self.folder.name} is gone")
+            raise HostError(f"the paper {name[:12]}… of job {self.folder.name} is missing")
         return self.open(sealed, name)
 
     def text(self, name: str) -> str:
@@ -67,7 +67,9 @@ class Papers:
         try:
             return self.cipher.decrypt(sealed[:NONCE], sealed[NONCE:], name.encode())
         except (InvalidTag, ValueError) as e:
-            raise HostError(f"{name[:12]}… of job {self.folder.name} was changed, or has another key") from e
+            raise HostError(
+                f"the paper {name[:12]}… of job {self.folder.name} was changed, or is sealed with another key"
+            ) from e
 
     def keep_order(self, data: bytes) -> None:
         """Keep what is carried out, on disk when it returns."""
@@ -78,7 +80,7 @@ class Papers:
         try:
             return self.open((self.folder / ORDER).read_bytes(), ORDER)
         except OSError as e:
-            raise HostError(f"the order of job {self.folder.name} is gone: {e.strerror}") from e
+            raise HostError(f"the stored request of job {self.folder.name} is missing: {e.strerror}") from e
 
 
 def create(jobs: Path, job: str) -> Papers:
@@ -97,4 +99,4 @@ def find(jobs: Path, job: str) -> Papers:
     try:
         return Papers(jobs / job, (jobs / job / KEY).read_bytes())
     except OSError as e:
-        raise BriefError(f"nothing is kept of job {job[:40]!r}; `hotdesk jobs` lists those there are") from e
+        raise BriefError(f"the papers of job {job[:40]!r} were deleted; `hotdesk jobs` lists the jobs") from e

@@ -1,4 +1,4 @@
-"""What became of one job, folded from its events: what was made and kept, how it was checked, what went where."""
+"""The receipt of a job, folded from its events: files, checks, network use, costs, leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was decided in a job, to be decided again: its plan, and each step's replies as its papers have them."""
+"""Repeat the recorded decisions of a job: its plan, and each step's replies from its papers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
             case StepEnded():
                 step = ""
     if not plan:
-        raise BriefError(f"job {job} had no plan, and so nothing was decided that could be repeated")
+        raise BriefError(f"job {job} had no plan, so there are no decisions to repeat")
     return Replayed(job, _drop_writes(from_json(papers.text(plan))), replies)
 
 

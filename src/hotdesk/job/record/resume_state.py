@@ -1,4 +1,4 @@
-"""Where a job stands: its summary, and what only going on with it needs, folded from its events. Pure.
+"""The state a job resumes from, folded from its events: its summary, and what only resuming needs. Pure.
 
 A job that was killed goes on from here: what has no event did not happen, but for the one act that was begun.
 """

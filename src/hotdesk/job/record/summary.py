@@ -269,8 +269,8 @@ def find_job(journal: Path, text: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise BriefError(f"several jobs begin with {text[:40]!r}: {', '.join(found)}")
-    raise BriefError(f"there is no job {text[:40]!r}; `hotdesk jobs` lists them")
+        raise BriefError(f"several jobs start with {text[:40]!r}: {', '.join(found)}")
+    raise BriefError(f"job {text[:40]!r} not found; `hotdesk jobs` lists the jobs")
 
 
 def read_job_starts(journal: Path) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What was thought, done and seen in a job, from its papers, for people: every line of it escaped."""
+"""The transcript of a job from its papers, for people: every line is escaped."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def title(event: Event) -> tuple[str, str] | None:
         case Amended():
             return f"plan {event.digest[:16]}, amended", event.paper
         case Summed():
-            return f"{event.step}: what it leaves to know", event.paper
+            return f"{event.step}: its summary", event.paper
         case Pending():
             return f"{event.id}: the card of {event.kind}", event.paper
         case Decided() if event.paper:
@@ -103,4 +103,4 @@ def lines_of(text: str) -> Iterator[str]:
     for line in text[:MAX_TEXT_CHARS].split("\n"):
         yield printable(line)
     if len(text) > MAX_TEXT_CHARS:
-        yield f"… and {len(text) - MAX_TEXT_CHARS} characters more"
+        yield f"… and {len(text) - MAX_TEXT_CHARS} more characters"

@@ -1,4 +1,4 @@
-"""Gathers what a report tells from a job's events, those of its desks, and its papers."""
+"""Collect the facts of a report from a job's events, its desks' events and its papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was made: how each file looks, what was checked of it, what was not, and its certificate."""
+"""The deliverables section: preview, checks, what was not checked, and certificate of each file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def deliverables(report: JobReport) -> Markup:
     """Tell of every deliverable."""
     cards = [card(report, each) for each in report.delivered.values()]
     if not cards:
-        return section("deliverables", "Deliverables", note("wait", "Nothing was made that could be checked."))
+        return section("deliverables", "Deliverables", note("wait", "The job delivered no file."))
     return section("deliverables", "Deliverables", *cards)
 
 
@@ -37,7 +37,9 @@ def card(report: JobReport, item: Delivered) -> Markup:
     )
     pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
     shown = [
-        picture(page, f"Picture {place} of {item.path}, as drawn for check {look.event.check}", f"Picture {place}")
+        picture(
+            page, f"Picture {place} of {item.path}, as rendered for the check {look.event.check}", f"Picture {place}"
+        )
         for look, place, page in pages
     ]
     return tag(
@@ -62,7 +64,7 @@ def render_name(report: JobReport, item: Delivered) -> Markup:
 def identity(item: Delivered) -> Markup:
     """Say which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
-    stored = f"version {item.stored.version} in the drive, {size(item.stored.size)}" if item.stored else "not kept"
+    stored = f"version {item.stored.version} in the drive, {size(item.stored.size)}" if item.stored else "not stored"
     return facts(("Kept", stored), ("SHA-256", fingerprint(item.stored.sha256 if item.stored else looked)))
 
 
@@ -77,7 +79,7 @@ def render_check(look: Looked) -> Markup:
         class_="title",
     )
     if verdict is None:
-        gone = note("wait", "The whole verdict is gone with the job's papers; this is what the journal has of it.")
+        gone = note("wait", "The full verdict was deleted with the job's papers; this is the journal's summary of it.")
         return tag(
             "div",
             head,
@@ -89,9 +91,9 @@ def render_check(look: Looked) -> Markup:
         "div",
         head,
         render_faults(verdict.findings) if verdict.faults else None,
-        _render_list("What holds", verdict.held),
+        _render_list("Requirements met", verdict.held),
         _render_list("Not checked", verdict.not_checked),
-        more("What was looked for, and what was seen", details(verdict)),
+        more("What the check looked for and found", details(verdict)),
         class_="check",
     )
 
@@ -108,9 +110,7 @@ def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
 
 def render_faults(lines: Iterable[str]) -> Markup:
     """List what is wrong, in the lines that its worker is told."""
-    return join_markup(
-        tag("p", "What is wrong", class_="label"), bullets(isolate(each, MAX_LINE_CHARS) for each in lines)
-    )
+    return join_markup(tag("p", "Faults", class_="label"), bullets(isolate(each, MAX_LINE_CHARS) for each in lines))
 
 
 def details(verdict: StoredVerdict) -> Markup:
@@ -120,10 +120,10 @@ def details(verdict: StoredVerdict) -> Markup:
     return join_markup(
         facts(
             ("Looked for", isolate(", ".join(verdict.looked_for[: 2 * MAX_ITEMS]) or "nothing", 2000)),
-            ("Seen with", isolate(tools or "nothing was named", 600)),
-            ("In a desk of image", isolate(verdict.image, 80)),
+            ("Tools used", isolate(tools or "not recorded", 600)),
+            ("Image of the desk", isolate(verdict.image, 80)),
         ),
-        table("Values seen", ("Value", "Is"), values) if values else None,
+        table("Measured values", ("Name", "Value"), values) if values else None,
     )
 
 
@@ -134,13 +134,13 @@ def certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
         rows = facts(
             ("File", tag("code", f"{name}.certificate.json")),
             ("SHA-256", fingerprint(item.certified.certificate)),
-            ("Prove it", tag("code", f"hotdesk verify {shlex.quote(name)}")),
+            ("Verify it with", tag("code", f"hotdesk verify {shlex.quote(name)}")),
         )
         return tag("div", tag("h4", "Certificate"), rows, class_="check")
     if not passed:
         why = "it did not pass its checks."
     elif item.stored is None:
-        why = "it was not kept."
+        why = "it was not stored."
     else:
-        why = "nothing was signed for it in this job."
+        why = "it was not signed in this job."
     return tag("div", tag("h4", "Certificate"), tag("p", "No certificate: ", why), class_="check")

@@ -40,7 +40,7 @@ def effort(report: JobReport) -> Markup:
         lines.append([isolate(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
     head = ("Step", "Time", "Cost", "Acts", "Attempts")
     cost = report.tale.cost
-    total = f"In all {lasting(seconds(report))}. " + spent(cost)
+    total = f"Total: {lasting(seconds(report))}. " + spent(cost)
     return section("effort", "Time and cost", tag("p", total), table("Time and cost by step", head, lines, "chart"))
 
 
@@ -68,7 +68,7 @@ def add(one: Cost, other: Cost) -> Cost:
 def spent(cost: Cost) -> str:
     """Say what models cost."""
     if not cost.tokens:
-        return "No model was paid for."
+        return "No model was used."
     read = f"{cost.input + cost.cached + cost.stored:,} tokens read, {cost.output:,} written"
     return f"Models: {price(cost)}, {plural(cost.replies, 'reply')}, {read}."
 

@@ -1,4 +1,4 @@
-"""What a report tells, as plain data."""
+"""The facts of a report, as plain data."""
 
 from __future__ import annotations
 

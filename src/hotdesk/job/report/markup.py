@@ -1,4 +1,4 @@
-"""HTML made of elements: every text in it is escaped, and there is no way to put text in that is not."""
+"""HTML built from elements; every text is escaped, and raw text cannot be inserted."""
 
 from __future__ import annotations
 
@@ -109,4 +109,4 @@ def block(text: str, longest: int = 1200) -> Markup:
 
 def cut(text: str, longest: int) -> str:
     """Give the beginning of what is long, and say that there is more."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} characters more)"
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"

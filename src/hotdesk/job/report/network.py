@@ -1,4 +1,4 @@
-"""What went through the door, by host, and what was refused."""
+"""The network section: admitted requests by host, refused requests, alarms."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def door(report: JobReport) -> Markup:
     """Tell what left the desks, and what did not."""
     exchanges, alarmed = report.door.exchanges, alarms(report.door.alarms)
     if not exchanges:
-        nothing = tag("p", "Nothing was asked of the door: no byte left the desks.")
-        return section("door", "Through the door", nothing, alarmed)
+        nothing = tag("p", "The desks made no network requests.")
+        return section("door", "Network", nothing, alarmed)
     refused = [each for each in exchanges if each.verdict in REFUSED]
-    return section("door", "Through the door", render_admitted(exchanges), render_refused(refused), alarmed)
+    return section("door", "Network", render_admitted(exchanges), render_refused(refused), alarmed)
 
 
 def render_admitted(exchanges: list[Exchange]) -> Markup:
@@ -53,7 +53,7 @@ def render_admitted(exchanges: list[Exchange]) -> Markup:
         if each.verdict not in REFUSED:
             hosts.setdefault(each.host, HostTraffic()).take(each)
     if not hosts:
-        return tag("p", "Nothing was admitted: no byte left the desks.")
+        return tag("p", "No request was admitted: no data left the desks.")
     rows = [
         (
             tag("code", isolate(punycode(name[:253]))),
@@ -65,7 +65,7 @@ def render_admitted(exchanges: list[Exchange]) -> Markup:
         )
         for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:_MAX_ROWS]
     ]
-    caption = "What was admitted. Secrets are named, never shown: desks hold placeholders only"
+    caption = "Admitted requests. Secrets are shown by name only; desks have placeholders, never values"
     return table(
         caption + describe_truncation(len(hosts)),
         ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"),
@@ -76,13 +76,13 @@ def render_admitted(exchanges: list[Exchange]) -> Markup:
 def render_refused(refused: list[Exchange]) -> Markup:
     """List what was refused, and why."""
     if not refused:
-        return note("good", "Nothing was refused: no desk asked for more than it was given.")
+        return note("good", "No request was refused.")
     counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
     rows = [
         (tag("code", isolate(punycode(host[:253]))), f"{count:,}", isolate(f"{method[:20]} {path}", 120), isolate(rule))
         for (method, host, path, rule), count in counted.most_common(_MAX_ROWS)
     ]
-    return table("What was refused" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows)
+    return table("Refused requests" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows)
 
 
 def describe_truncation(count: int) -> str:
@@ -98,5 +98,5 @@ def alarms(found: list[Alarm]) -> Markup | None:
         (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:_MAX_ROWS]
     ]
     return table(
-        "Alarms: what no honest desk does" + describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
+        "Alarms: signs of an attack" + describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
     )

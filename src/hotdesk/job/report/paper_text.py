@@ -1,4 +1,4 @@
-"""What a job's papers say, short; what is gone is counted."""
+"""Short texts from a job's papers; missing papers are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces every section of a report is made of."""
+"""Building blocks shared by the sections of a report."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from hotdesk.job.report.markup import Markup, isolate, join_markup, tag
 from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
 
 STANDS: dict[str, tuple[str, Tone]] = {
-    "": ("not taken", "plain"), "begun": ("broken off", "wait"), "done": ("done", "good"), "failed": ("failed", "bad"),
+    "": ("not started", "plain"),
+    "begun": ("interrupted", "wait"), "done": ("done", "good"), "failed": ("failed", "bad"),
 }  # fmt: skip
 
 
@@ -33,7 +34,7 @@ def steps(report: JobReport) -> Markup:
 def means(step: PlannedStep) -> Markup | None:
     """Say what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
-    rows.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
+    rows.append(("risk", "high: rolled back if it fails" if step.risk == "high" else ""))
     parts = [tag("span", f"{name} ", isolate(value)) for name, value in rows if value]
     return tag("p", join_markup(*parts), class_="means") if parts else None
 
@@ -43,8 +44,10 @@ def digest(report: JobReport) -> Markup | None:
     if not report.tale.plan:
         return None
     tried = report.tale.preflight
-    preflight = f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not tried"
-    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", preflight))
+    preflight = (
+        f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not checked"
+    )
+    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Requirements", preflight))
 
 
 def approvals(decisions: list[ReportedDecision]) -> Markup:
@@ -62,5 +65,5 @@ def approvals(decisions: list[ReportedDecision]) -> Markup:
         for each in decisions
     ]
     return table(
-        "Who decided what: what is approved is a digest of just that", ("About", "Answer", "By", "When", "Digest"), rows
+        "Approvals. The digest identifies exactly what was decided", ("About", "Answer", "By", "When", "Digest"), rows
     )

@@ -1,4 +1,4 @@
-"""The end of a report: what is gone, what is kept, what nobody knows."""
+"""The last sections of a report: the receipt, and what is missing or unknown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def receipt(report: JobReport) -> Markup:
     """Say what burning destroyed, kept on purpose, found left."""
     ashes = report.tale.receipt
     if ashes is None:
-        return section("receipt", "Receipt", note("wait", "No receipt was written: what is left of it is not known."))
-    leftovers = column("Left behind", ashes.left, "Nothing was found that should be gone.")
+        return section(
+            "receipt", "Receipt", note("wait", "The receipt was not recorded, so it is unknown what was left behind.")
+        )
+    leftovers = column("Left behind", ashes.left, "Nothing.")
     columns = (
         column("Destroyed", ashes.destroyed, "Nothing."),
         column("Kept on purpose, and until when", ashes.kept, "Nothing."),
         leftovers,
-        *([column("Walls, as proven", _list_walls(report), "")] if report.walls else []),
+        *([column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
     )
     return section("receipt", "Receipt", tag("div", *columns, class_="columns"))
 
@@ -50,18 +52,18 @@ def _unknowns(report: JobReport) -> list[str]:
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
         sentences.append(
-            f"The job's papers were destroyed by {tale.forgotten.by}: what was thought, done and seen is gone."
+            f"The job's papers were deleted by {tale.forgotten.by}: replies, calls and results are not available."
         )
     elif report.missing:
-        sentences.append(f"{plural(report.missing, 'paper')} could not be read: what they said is missing here.")
+        sentences.append(f"{plural(report.missing, 'paper')} could not be read; their content is missing here.")
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
         sentences.append(f"Acts that were started, and whose outcome was not recorded: {listed}.")
     if tale.strange:
-        sentences.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
+        sentences.append(f"{plural(tale.strange, 'event')} of a newer version could not be read.")
     if report.left_out:
-        sentences.append(f"{plural(report.left_out, 'picture')} are left out, to keep this file small.")
+        sentences.append(f"{plural(report.left_out, 'picture')} are omitted, to keep this file small.")
     if report.unread:
         sentences.append(
             f"{plural(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
@@ -72,13 +74,13 @@ def _unknowns(report: JobReport) -> list[str]:
 def about(report: JobReport) -> Markup:
     """Say where all of this comes from, and what it does not prove."""
     found = _unknowns(report)
-    brief = fingerprint(report.tale.brief or "not known")
+    brief = fingerprint(report.tale.brief or "unknown")
     return section(
         "about",
         "About this report",
-        tag("p", SOURCE, tag("code", "hotdesk journal verify"), " proves the journal."),
-        tag("p", "What desks and models said is quoted as text. What cannot be seen in it is written as an escape."),
-        bullets(map(isolate, found), "unknown") if found else tag("p", "Nothing is missing from it."),
+        tag("p", SOURCE, tag("code", "hotdesk journal verify"), " verifies the journal."),
+        tag("p", "Output of desks and models is quoted as text; invisible characters are written as escapes."),
+        bullets(map(isolate, found), "unknown") if found else tag("p", "The report is complete."),
         tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
         tag("p", f"Made {clock(report.created)}. All times are UTC.", class_="quiet"),
     )

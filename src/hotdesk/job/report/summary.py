@@ -1,4 +1,4 @@
-"""The top of a report: what was wanted, what came of it, who decided."""
+"""The head of a report: the finding, the outcome, who decided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TONES: dict[str, Tone] = {
     "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",
     "interrupted": "wait", "running": "wait",
 }  # fmt: skip
-WORDS = {"killed": "cut short", "broken": "broken off"}
+WORDS = {"killed": "interrupted", "broken": "failed"}
 REFUSED = ("deny", "broken")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 FEW = 3
@@ -30,15 +30,13 @@ _MAX_HEADLINE_CHARS = 120
 def header(report: JobReport) -> Markup:
     """Say what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
-    goal, found = tale.goal or "The goal is not known", finding(report)
+    goal, found = tale.goal or "The goal is unknown", finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
         tag("p", "hotdesk · job report", class_="brand"),
         tag("h1", isolate(found or goal, 2000), class_=small),
-        tag("p", "This is how the worker sums it up. The task: ", isolate(goal, 2000), class_="task")
-        if found
-        else None,
+        tag("p", "The worker's summary. The task: ", isolate(goal, 2000), class_="task") if found else None,
         tag(
             "p",
             pill(WORDS.get(how, how), _TONES.get(how, "plain")),
@@ -80,19 +78,23 @@ def outcome(report: JobReport) -> Markup:
         case "paused":
             parts = (
                 f"It stopped after {took}: ",
-                because or "it was asked to",
-                ". It can go on: ",
+                because or "a person stopped it",
+                ". Resume it with ",
                 resume(report),
                 ".",
             )
         case "interrupted":
-            parts = ("It was interrupted, and can go on: ", resume(report), ".")
+            parts = ("It was interrupted. Resume it with ", resume(report), ".")
         case "waiting":
             parts = ("It waits for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
         case "running":
-            parts = (f"It is still being worked at, since {took}; this is how it stood when the report was made.",)
+            parts = (f"The job is still running, for {took} so far; this report shows its state when it was written.",)
         case _:
-            parts = ("It was cut short: no process is running it, and its end was not recorded. ", resume(report), ".")
+            parts = (
+                "It was interrupted: no process is running it, and its end was not recorded. Resume it with ",
+                resume(report),
+                ".",
+            )
     return tag("span", *parts)
 
 
@@ -105,10 +107,14 @@ def results(report: JobReport) -> Markup:
     """Say what came out."""
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
-        return tag("span", "Nothing was kept.")
+        return tag("span", "No file was stored.")
     links = [part for path in stored for part in (", ", tag("a", isolate(path), href=f"#{anchor(report, path)}"))]
     names = tag("span", *links[1:]) if len(stored) <= FEW else tag("span", plural(len(stored), "deliverable"))
-    return tag("span", names, f" passed every check in a clean desk and {'is' if len(stored) == 1 else 'are'} kept.")
+    return tag(
+        "span",
+        names,
+        f" passed every check in a clean desk and {'is' if len(stored) == 1 else 'are'} stored in the drive.",
+    )
 
 
 def anchor(report: JobReport, path: str) -> str:
@@ -132,8 +138,8 @@ def figures(report: JobReport) -> Markup:
         ("Worked", lasting(seconds(report))),
         ("Steps", f"{sum(each.outcome == 'done' for each in tale.checklist())} of {len(tale.checklist())} done"),
         ("Acts", f"{tale.course.acts:,}"),
-        ("Models cost", price(tale.cost)),
-        ("Through the door", f"{passed:,} passed, {refused:,} refused"),
+        ("Model costs", price(tale.cost)),
+        ("Network requests", f"{passed:,} admitted, {refused:,} refused"),
         class_="figures",
     )
 
@@ -154,21 +160,24 @@ def brain(name: str) -> Markup:
     who = isolate(name or "not recorded", 200)
     if name.startswith(("written script", "recorded script")):
         sentence = join_markup(
-            tag("strong", "The decisions came from a written script, not from a model."),
-            tag("span", " What it decided was carried out for real, at a real desk. Brain: ", who, "."),
+            tag("strong", "The decisions came from a script, not from a model."),
+            tag("span", " They were carried out for real, at a real desk. Brain: ", who, "."),
         )
     elif name.startswith("adversary"):
         sentence = join_markup(
-            tag("strong", "The decisions came from a written adversary, not from a model:"),
-            tag("span", " it tries on purpose to do what it must not. Brain: ", who, "."),
+            tag("strong", "The decisions came from a scripted adversary, not from a model:"),
+            tag("span", " it attacks on purpose. Brain: ", who, "."),
         )
     elif name.startswith("replay of"):
         sentence = join_markup(
-            tag("strong", "The decisions were recorded in an earlier job; no model was asked."),
+            tag("strong", "The decisions were recorded in an earlier job; no model was called."),
             tag("span", " Brain: ", who, "."),
         )
     else:
         sentence = tag(
-            "span", tag("strong", "Brain: "), who, ". It planned and acted; what it could reach was not up to it."
+            "span",
+            tag("strong", "Brain: "),
+            who,
+            ". It planned and acted, within the permissions of the approved plan.",
         )
     return note("plain", sentence)

@@ -1,4 +1,4 @@
-"""What happened, step by step, with what was done, what failed and how it went on, and what the screen showed."""
+"""The timeline: steps with their acts, failures, how the worker continued, and screenshots."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def _render_attempt(each: Attempted) -> Markup:
             head,
             tag("p", isolate(each.what, 600)),
             *(failure(each, place, act) for place, act in failed[:MOST_FAILED]),
-            note("wait", f"{rest} more acts failed; they are in the list.") if rest > 0 else None,
+            note("wait", f"{rest} more acts failed; see the list of acts.") if rest > 0 else None,
             tag("div", tag("strong", "Why it failed"), block(each.note), class_="failure")
             if each.outcome == "failed" and each.note
             else None,
             screens(each),
             acts(each) if each.acts else None,
-            more("What it leaves for the next steps to know", block(each.leaves)) if each.leaves else None,
+            more("Summary for the next steps", block(each.leaves)) if each.leaves else None,
             class_="card",
         ),
     )
@@ -82,12 +82,12 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
     else:
         sequel = tag(
             "span",
-            f"It went on with act {after.number}: ",
+            f"It continued with act {after.number}: ",
             render_act(after),
             f" ({after.outcome or 'outcome unknown'}).",
         )
     why = (
-        tag("p", tag("span", "The worker then said: "), isolate(after.why), class_="quiet")
+        tag("p", tag("span", "The worker then wrote: "), isolate(after.why), class_="quiet")
         if after and after.why
         else None
     )
@@ -125,4 +125,4 @@ def acts(attempt: Attempted) -> Markup:
     caption = f"Acts of step {attempt.step}, attempt {attempt.attempt}"
     rest = len(attempt.acts) - MOST_ACTS
     listed = table(caption, ("Act", "Tool", "Used for", "Outcome", "Took"), rows, "acts")
-    return more(f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} acts more") if rest > 0 else None)
+    return more(f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} more acts") if rest > 0 else None)

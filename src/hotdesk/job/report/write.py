@@ -1,4 +1,4 @@
-"""Makes a report and writes it among results; an earlier one is replaced, what is no report of ours is not."""
+"""Write a report next to the results; replaces an earlier report, never another file."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ def write(out: Out, name: str, data: bytes) -> Path:
     """Write a report among results; `BriefError` where something else has its name."""
     there = out.there(name, MAX_REPORT_BYTES)
     if there is not None and not is_ours(there):
-        raise BriefError(
-            f"{printable(str(out.folder / name))} is there, and is no report as it was written; move it away"
-        )
+        raise BriefError(f"{printable(str(out.folder / name))} exists and is not an unchanged report; move it away")
     ours = hashlib.sha256(there or b"").hexdigest()
     return out.copy(name, [data], lambda sha256: sha256 == ours)

@@ -52,7 +52,7 @@ class Computer:
         """Stop, or go on."""
         self.tries -= 1
         if self.tries > 0:
-            raise DeskError("it is starting its root; try again")
+            raise DeskError("it is starting root's guest; try again")
 
 
 @asynccontextmanager

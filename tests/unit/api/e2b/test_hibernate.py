@@ -86,7 +86,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     said = capsys.readouterr().err
     assert "leaving 3 sandboxes" in said
     assert "the disk is full" in said
-    assert "2 sandboxes are not left: they burn" in said
+    assert "2 sandboxes cannot hibernate and are burnt" in said
 
 
 async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:

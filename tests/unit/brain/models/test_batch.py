@@ -76,5 +76,5 @@ async def test_a_batch_that_expired_is_said_to_have() -> None:
 
 @pytest.mark.parametrize("name", ["anthropic:?batch", "batch:claude-x"])
 def test_a_batch_needs_a_model(name: str) -> None:
-    with pytest.raises(BriefError, match="names no model"):
+    with pytest.raises(BriefError, match="is not a model name"):
         find(name)

@@ -123,7 +123,7 @@ async def test_a_server_that_says_its_window_is_smaller_is_understood() -> None:
     with chat_server(lambda body: [text("Yes.")]) as server:
         server.trouble.append(Trouble(400, why=said))
         model = Chat("m", base_url=server.base_url, patience=ONCE)
-        with pytest.raises(ModelError, match=r"does not fit its window: list fewer tools.*HOTDESK_CHAT_WINDOW"):
+        with pytest.raises(ModelError, match=r"does not fit the model's window: list fewer tools.*HOTDESK_CHAT_WINDOW"):
             await model.ask(ModelRequest("", [OurMessage("Look.")]))
         await model.close()
 

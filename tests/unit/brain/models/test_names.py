@@ -133,7 +133,7 @@ async def test_without_a_key_nobody_is_asked(maker: str, monkeypatch: pytest.Mon
     server = {"anthropic": anthropic_server, "openai": openai_server}[maker]
     with server(lambda body: []) as made:
         model = find(f"{maker}:m-1", base_url=made.base_url, patience=ONCE)
-        with pytest.raises(ModelError, match=f"asked: no key was found; is {maker.upper()}_API_KEY set"):
+        with pytest.raises(ModelError, match=f"called: no key was found; set {maker.upper()}_API_KEY"):
             await model.ask(REQUEST)
         await model.close()
         assert made.requests == []

@@ -103,7 +103,7 @@ async def test_where_there_is_no_picture_the_last_one_is_sent_or_a_blank_one() -
         shown = [item["output"]["image_url"] for item in items if item.get("type") == "computer_call_output"]
         assert shown[0] == BLANK
         assert shown[1] == shown[2] != BLANK
-        assert "The computer answered: (this failed)" in str(items)
+        assert "The computer's result: (this failed)" in str(items)
 
 
 async def test_a_server_refuses_checks_nobody_acknowledged_and_reasoning_left_out() -> None:

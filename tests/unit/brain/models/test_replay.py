@@ -40,7 +40,7 @@ async def test_replies_are_given_again_in_order_and_cost_nothing() -> None:
     assert model.name == "replay of job j1"
     assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0), model="replay of job j1")
     assert (await model.ask(request(step="s1"))).text == "Done."
-    with pytest.raises(ModelError, match="the replay of job j1 is at its end: it has 2 replies"):
+    with pytest.raises(ModelError, match="the replay of job j1 has no more replies: it has 2"):
         await model.ask(request())
     await model.close()
 
@@ -49,7 +49,7 @@ async def test_replies_by_step_are_given_to_their_step() -> None:
     model = Replay("job j1", {"": [SECOND], "s1": [FIRST, SECOND]})
     assert [(await model.ask(request(step=step))).text for step in ("s1", "", "s1")] == ["Look.", "Done.", "Done."]
     for step, count in (("s1", 2), ("s2", 0), ("", 1)):
-        with pytest.raises(ModelError, match=f"it has {count} replies"):
+        with pytest.raises(ModelError, match=f"it has {count}, and"):
             await model.ask(request(step=step))
 
 
@@ -111,7 +111,7 @@ async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp
     file.write_text(whole[:-20])
     assert [len(each) for each in replies(file).values()] == [1]
     file.write_text(whole[20:])
-    with pytest.raises(ModelError, match="record again"):
+    with pytest.raises(ModelError, match="record it again"):
         replies(file)
     file.write_text('{"request": {"step": "s1"}, "reply": {}}\n')
     with pytest.raises(ModelError, match=r"request\.system: it is missing"):

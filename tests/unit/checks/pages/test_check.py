@@ -63,7 +63,7 @@ WRONG = [
     ({}, (put(0, "lines", []),), "text", "page 1", "0 letters"),
     ({}, (put(0, "lines", [line("Page")]), on(0, "pictures", picture(0, 0, 600, 700))), "text", "page 1", "4 letters"),
     ({"characters": 100}, (on(0, "lines", line("x" * 100, 60, 300, wide=300)),), "text", "page 2", "40"),
-    ({"words": ["revenue", "profit"]}, (), "words", "", "no page that says it"),
+    ({"words": ["revenue", "profit"]}, (), "words", "", "no page with these words"),
     ({}, (on(1, "lines", line("Lorem ipsum dolor", top=300)),), "leftovers", "page 2, at 60, 300 pt", "Lorem ipsum"),
     ({}, (on(1, "lines", line("Click to add title", top=300)),), "leftovers", "page 2", "Click to add title"),
     ({}, (on(1, "lines", line("TODO numbers", top=300)),), "leftovers", "page 2", "TODO"),
@@ -229,13 +229,13 @@ def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (put(0, "pictures", [picture(9, 9, 0, 0)]), "inside out"),
+        (put(0, "pictures", [picture(9, 9, 0, 0)]), "negative size"),
         (put(0, "links", [[[0, 0, 1, 1], SOURCE]] * 501), "more links than the 500"),
         (put(0, "lines", [line("a")] * 2001), "more lines than the 2000"),
-        (put(0, "lines", [line("a" * 501)]), "a line is not"),
+        (put(0, "lines", [line("a" * 501)]), "invalid line"),
         (put(0, "size", [0, 800]), "no size"),
-        (put(0, "size", [600, 1e9]), "farther away"),
-        (lambda seen: seen.update(frames=[{}]), "a frame is not"),
+        (put(0, "size", [600, 1e9]), "out of range"),
+        (lambda seen: seen.update(frames=[{}]), "invalid frame"),
         (lambda seen: seen.update(count=True), "were not counted"),
     ],
 )
@@ -290,7 +290,7 @@ def test_an_address_is_a_source_or_lies_below_one(to: str, source: str, leads: b
         ({"text": "yes"}, "text = false"),
         ({"scanned": "all"}, "scanned = [3, 4]"),
         ({"sources": ["a.example"]}, "https://"),
-        ({"footer": True}, "no sources"),
+        ({"footer": True}, "footer needs sources"),
         ({"no_footer": ["1"]}, "no_footer = [1, 20]"),
         ({"fonts": "Inter"}, 'fonts = ["Inter"]'),
         ({"embedded": 1}, "embedded = true"),
@@ -309,7 +309,7 @@ def test_what_cannot_be_expected_is_said_with_what_to_write(kind: str, expect: d
 def test_a_check_says_what_it_does_not_look_at(kind: str) -> None:
     check = find(kind, {})
     assert (check.image, check.alone, check.beside) == ("office", False, ())
-    assert "whether what it says is true" in check.not_checked
+    assert "whether its statements are true" in check.not_checked
     assert len(check.not_checked) > 3
 
 

@@ -54,14 +54,14 @@ def test_a_desks_words_are_bounded() -> None:
     assert card(replace(ASKED, reason="x" * 1000)).splitlines()[-1].count("x") == 300
 
 
-@pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "it does not say how many")])
+@pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "unknown")])
 def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
     assert f"  bytes   {shown}" in card(replace(ASKED, size=size)).splitlines()
 
 
 def test_what_of_a_rule_is_not_shown_is_said() -> None:
     line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
-    assert line.endswith("… and 511 characters more: see --json")
+    assert line.endswith("… and 511 more characters: see --json")
 
 
 def test_a_question_is_found_by_its_whole_id_and_digest() -> None:
@@ -69,7 +69,7 @@ def test_a_question_is_found_by_its_whole_id_and_digest() -> None:
     assert select_question(found, "1a2b3c4d").owner == Path("a")
     assert select_question(found, "1a2b3c4d", "f0f0").owner == Path("a")
     for number, digest in (("1a2b", ""), ("1a2b3c4d", "00"), ("", "")):
-        with pytest.raises(BriefError, match="nothing waits"):
+        with pytest.raises(BriefError, match="is pending"):
             select_question(found, number, digest)
 
 
@@ -79,5 +79,5 @@ def test_an_id_that_two_questions_have_answers_neither() -> None:
 
 
 def test_an_empty_list_says_so() -> None:
-    assert listing([]) == "nothing waits for an answer"
+    assert listing([]) == "no request is pending"
     assert listing([PendingQuestion(Path("a"), ASKED)] * 2).count("1a2b3c4d") == 2

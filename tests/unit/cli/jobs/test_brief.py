@@ -62,9 +62,11 @@ def configure(brief: Path, text: str) -> None:
 def test_what_a_file_may_do_beyond_being_read_is_shown_and_must_be_known(run: Run, brief: Path) -> None:
     text = brief.read_text()
     brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["macros", "queries"]', 1))
-    assert 'rows": 5}, and may hold macros, queries\n' in run("check", str(brief))
+    assert 'rows": 5}, and may contain macros, queries\n' in run("check", str(brief))
     brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["magic"]', 1))
-    with pytest.raises(BriefError, match=r"deliverable 'report.xlsx': active cannot be 'magic'; write active = "):
+    with pytest.raises(
+        BriefError, match=r"deliverable 'report.xlsx': 'magic' is not a kind of active content; write active = "
+    ):
         run("check", str(brief))
 
 
@@ -75,13 +77,13 @@ def test_what_a_brief_means_is_shown_as_a_table(run: Run, brief: Path) -> None:
         "              one.txt, 1 file, 1 byte",
         "              drive:orders.csv@2, from the drive",
         'deliverables  report.xlsx (xlsx), checked by xlsx {"columns": ["A"], "rows": 5}',
-        "              notes.md (md), not checked: no verdict",
-        "may go to     GET https://erp.test/orders/*",
+        "              notes.md (md), not checked",
+        "network       GET https://erp.test/orders/*",
         "secrets       erp-token@erp.test",
-        "tools         all its desk has",
-        "models        whoever the command line names",
-        "budget        900 s, any number of tokens, any number of dollars, any number of acts",
-        "approvals     auto: whoever starts it admits the plan by that; 86400 s for an answer, then it is no",
+        "tools         all tools of its desk",
+        "models        the model given on the command line",
+        "budget        900 s, unlimited tokens, unlimited dollars, unlimited acts",
+        "approvals     auto: starting the job approves the plan; 86400 s for an answer, then the request is refused",
         "desk          base behind the wall container, 2 CPUs, 2 GiB of memory, 16 GiB of disk",
     ]
 
@@ -92,9 +94,9 @@ def test_models_names_and_tools_are_shown_where_there_are_any(run: Run, brief: P
     brief.write_text(f'{more}names = {{"erp.test" = "127.0.0.1:1"}}\n{BRIEF}')
     told = run("check", str(brief))
     assert "models        plans: anthropic:a, then openai:b\n              acts: chat:c\n" in told
-    assert "              is shown pictures: openai:d\n" in told
+    assert "              looks at pictures: openai:d\n" in told
     assert "tools         shell, file_*\n" in told
-    assert "names         erp.test leads to 127.0.0.1:1\n" in told
+    assert "names         erp.test maps to 127.0.0.1:1\n" in told
 
 
 def test_long_lists_are_cut_on_a_terminal_and_whole_in_json(run: Run, brief: Path) -> None:
@@ -125,17 +127,17 @@ def test_the_same_is_there_as_json(run: Run, brief: Path) -> None:
 def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief: Path) -> None:
     configure(brief, '[ceiling]\ntokens = 1000\nseconds = 60\napprove = "plan"\n')
     told = run("check", str(brief))
-    assert "budget        60 s, 1000 tokens, any number of dollars" in told
-    assert "approvals     plan: a person admits the plan;" in told
+    assert "budget        60 s, 1000 tokens, unlimited dollars" in told
+    assert "approvals     plan: a person approves the plan;" in told
 
 
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ("[ceiling]\ngrants = []", "the secret erp-token may not be granted, none is; leave it out"),
+        ("[ceiling]\ngrants = []", "the secret erp-token may not be granted (allowed: none); leave it out"),
         ('[ceiling]\nhosts = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
         ('[door]\nceiling = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
-        ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: there is no "),
+        ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: "),
     ],
 )
 def test_what_is_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: str, why: str) -> None:
@@ -150,7 +152,7 @@ def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, bri
     configure(brief, '[ceiling]\nhosts = ["read *.example.test"]')
     text = f'names = {{"erp.example.test" = "127.0.0.1:1"}}\n{BRIEF}'
     brief.write_text(text.replace("erp.test", "erp.example.test"))
-    with pytest.raises(BriefError, match="only the operator says where a name leads"):
+    with pytest.raises(BriefError, match="only the operator may map host names"):
         run("check", str(brief))
 
 
@@ -160,10 +162,10 @@ def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, bri
         (
             "checks = []",
             "",
-            "deliverable 'notes.md': there is no check 'md'; there are ",
+            "deliverable 'notes.md': unknown check 'md'; the checks are ",
         ),
         ("rows = 5", "rows = -5", "deliverable 'report.xlsx': "),
-        ('goal = "', 'gaol = "', ", line 1: a brief has no 'gaol'"),
+        ('goal = "', 'gaol = "', ", line 1: a brief has no field 'gaol'"),
     ],
 )
 def test_what_cannot_be_checked_is_refused(run: Run, brief: Path, old: str, new: str, why: str) -> None:
@@ -192,7 +194,7 @@ def test_templates_are_listed(run: Run) -> None:
 
 @pytest.mark.parametrize("name", templates())
 def test_every_template_passes_its_check(run: Run, tmp_path: Path, name: str) -> None:
-    assert run("new", name) == f"made {name}/brief.toml; change it, then `hotdesk brief check {name}`\n"
+    assert run("new", name) == f"created {name}/brief.toml; edit it, then run `hotdesk brief check {name}`\n"
     assert "deliverables" in run("check", name)
     run("new", name, str(tmp_path / "other/place"))
     assert run("check", str(tmp_path / "other/place")) == run("check", name)
@@ -203,7 +205,7 @@ def test_a_template_overwrites_nothing(run: Run, tmp_path: Path) -> None:
     run("new", "report", "here")
     (tmp_path / "here/brief.toml").write_text("mine")
     for name in ("report", "web"):
-        with pytest.raises(BriefError, match=r"is there already; name another folder"):
+        with pytest.raises(BriefError, match=r"exists already; name another folder"):
             run("new", name, "here")
     assert (tmp_path / "here/brief.toml").read_text() == "mine"
 
@@ -211,7 +213,7 @@ def test_a_template_overwrites_nothing(run: Run, tmp_path: Path) -> None:
 def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     (tmp_path / "here/files").mkdir(parents=True)
     (tmp_path / "here/files/orders.csv").symlink_to("/nowhere")
-    with pytest.raises(BriefError, match=r"orders.csv is there already"):
+    with pytest.raises(BriefError, match=r"orders.csv exists already"):
         run("new", "report", "here")
     assert not (tmp_path / "here/brief.toml").exists()
     (tmp_path / "file").write_text("")
@@ -220,7 +222,7 @@ def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_template_that_is_not_there_is_refused(run: Run) -> None:
-    with pytest.raises(BriefError, match="there is no template 'raport'; there are patch, report, web"):
+    with pytest.raises(BriefError, match="unknown template 'raport'; the templates are patch, report, web"):
         run("new", "raport")
 
 

@@ -67,7 +67,7 @@ def test_where_there_is_no_journal_there_are_no_jobs(
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path))
     assert carry_out(["jobs", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
-    with pytest.raises(BriefError, match="no journal yet"):
+    with pytest.raises(BriefError, match="there are no jobs yet"):
         carry_out(["show", JOB])
 
 
@@ -109,7 +109,7 @@ def test_a_forgotten_job_says_so(ledger: Ledger, capsys: pytest.CaptureFixture[s
     whole_job(ledger)
     ledger.note(Forgotten(JOB, "uid 0 pid 9", "asked"))
     carry_out(["show", JOB])
-    assert "papers      forgotten by uid 0 pid 9: asked" in capsys.readouterr().out
+    assert "papers      deleted by uid 0 pid 9: asked" in capsys.readouterr().out
 
 
 def test_a_page_as_json_holds_the_same(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_a_page_says_why_a_worker_failed_in_its_words_while_they_are_kept(
     why = kept.write("no total \x1b[2J in invoice 7")
     ledger.note(StepBegun(JOB, "read", "read it", DESK), StepEnded(JOB, "read", "failed", "it gave up", DESK, why))
     carry_out(["show", JOB])
-    assert "attempt 1 failed: it gave up, and says: no total \\x1b[2J in invoice 7" in capsys.readouterr().out
+    assert "attempt 1 failed: it gave up; the worker says: no total \\x1b[2J in invoice 7" in capsys.readouterr().out
     (kept.folder / "key").unlink()
     carry_out(["show", JOB])
     assert "attempt 1 failed: it gave up\n" in capsys.readouterr().out

@@ -73,11 +73,11 @@ def test_a_program_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program=program)
     step = setup_wall.install_gvisor(settings, BOOKWORM)
     assert not step.changed
-    assert "of 20260112 there" in step.outcome
+    assert "release 20260112, exists" in step.outcome
 
 
 def test_a_program_of_the_operators_that_is_too_old_is_not_replaced(tmp_path: Path) -> None:
     program = write_runsc(tmp_path, 20230101)
     settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program=program)
-    with pytest.raises(HostError, match="older than 20240729; mend the setting"):
+    with pytest.raises(HostError, match="older than 20240729; correct the setting"):
         setup_wall.install_gvisor(settings, BOOKWORM)

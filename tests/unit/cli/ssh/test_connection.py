@@ -98,7 +98,7 @@ def test_nothing_is_done_for_who_has_not_said_who_it_is(room: Room) -> None:
 
 def test_a_user_that_the_desk_lacks_is_told_and_not_for_ever(room: Room) -> None:
     assert [room.sign_in(b"anna"), room.sign_in(b"root")] == [51, 51]
-    assert room.notes == ["there is no user 'anna' in a desk; it is `user`, or `root` if allowed"]
+    assert room.notes == ["a desk has no user 'anna'; sign in as `user`, or as `root` if allowed"]
     for _ in range(MAX_REFUSALS - 2):
         room.sign_in(b"root")
     with pytest.raises(SshError, match="too many"):
@@ -151,7 +151,7 @@ def test_a_client_keeps_to_its_window(room: Room) -> None:
     room.hear(STARTED)
     for _ in range(8):
         room.send(messages.DATA, uint32(1), string(bytes(32768)))
-    with pytest.raises(SshError, match="more than it was allowed"):
+    with pytest.raises(SshError, match="exceeded its window"):
         room.send(messages.DATA, uint32(1), string(b"x"))
 
 

@@ -80,7 +80,7 @@ LIES = {
     "an unknown stream": HELLO + STARTED + wire.frame(wire.DATA, 1, b"\3x"),
     "an empty frame": HELLO + STARTED + wire.frame(wire.DATA, 1, b"\1"),
     "a channel nobody opened": HELLO + wire.frame(wire.DATA, 5, b"\1x"),
-    "more credit than there is": HELLO + STARTED + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"),
+    "more flow-control credit than allowed": HELLO + STARTED + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"),
     "credit of another size": HELLO + STARTED + wire.frame(wire.CREDIT, 1, b"\0"),
     "a start that is none": HELLO + wire.frame(wire.EVENT, 1, wire.encode(["pid"])),
     "two starts": HELLO + STARTED * 2,
@@ -101,7 +101,7 @@ def test_a_desk_that_hangs_up_is_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         theirs.close()
-        with pytest.raises(DeskGone, match="hung up"):
+        with pytest.raises(DeskGone, match="closed the connection"):
             DeskLink(ours, b"").receive()
 
 

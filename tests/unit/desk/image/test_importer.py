@@ -195,7 +195,7 @@ def test_names_are_bytes(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("x" * 256, "too long a name"), ("d/" * 200 + "x", "impossible"), ("y/" * 2100, "impossible")],
+    [("x" * 256, "a name that is too long"), ("d/" * 200 + "x", "impossible"), ("y/" * 2100, "impossible")],
 )
 def test_impossible_names_are_refused(tree: Path, name: str, said: str) -> None:
     with pytest.raises(ImageError, match=said):
@@ -229,7 +229,7 @@ def test_a_huge_hole_counts_as_what_it_unpacks_to(tree: Path) -> None:
 def test_a_compressed_bomb_stops_at_the_limit(tree: Path) -> None:
     bomb = gzip.compress(bytes(64 << 20))
     stream = decompress_stream(io.BufferedReader(io.BytesIO(bomb)), ArchiveLimits(entries=1, size=1 << 20))
-    with pytest.raises(ImageError, match="more than is allowed"):
+    with pytest.raises(ImageError, match="exceeds the size limit"):
         shutil.copyfileobj(stream, io.BytesIO())
 
 
@@ -346,14 +346,14 @@ def test_a_layer_that_is_not_what_its_digest_says_is_refused(tree: Path, tmp_pat
     layer = archive(file("a"))
     make_layout(tmp_path / "oci", layer)
     (tmp_path / "oci/blobs/sha256" / hashlib.sha256(layer).hexdigest()).write_bytes(archive(file("evil")))
-    with pytest.raises(ImageError, match="not what its digest says"):
+    with pytest.raises(ImageError, match="does not match its digest"):
         unpack_layout(tmp_path / "oci", tree)
     assert os.listdir(tree) == []
 
 
 def test_an_image_for_another_machine_is_refused(tree: Path, tmp_path: Path) -> None:
     make_layout(tmp_path / "oci", archive(file("a")), arch="arm64")
-    with pytest.raises(ImageError, match="no image for amd64, but for riscv64, arm64"):
+    with pytest.raises(ImageError, match="no image for amd64, only for riscv64, arm64"):
         unpack_layout(tmp_path / "oci", tree, "x86_64")
 
 
@@ -361,7 +361,7 @@ def test_an_image_for_another_machine_is_refused(tree: Path, tmp_path: Path) -> 
     "digest", ["sha256:../../../../outside", "md5:" + "a" * 32, "sha256:" + "A" * 64, f"sha256:{HEX}\n", "", "\x1b[2J"]
 )
 def test_only_a_sha256_becomes_a_path(digest: str) -> None:
-    with pytest.raises(ImageError, match="no sha256") as caught:
+    with pytest.raises(ImageError, match="not a sha256") as caught:
         manifests.blob_name({"digest": digest})
     assert str(caught.value).isprintable()
 
@@ -407,7 +407,7 @@ def test_a_docker_archive_is_squashed_into_one_tree(tree: Path, tmp_path: Path) 
 
 def test_a_docker_layer_is_verified(tree: Path, tmp_path: Path) -> None:
     one, two = archive(file("a")), archive(file("c"))
-    with pytest.raises(ImageError, match="not what its digest says"):
+    with pytest.raises(ImageError, match="does not match its digest"):
         unpack_docker(make_docker(one, two, [digest_of(two), digest_of(two)]), tree, tmp_path)
 
 

@@ -151,7 +151,7 @@ def test_where_the_best_kind_does_not_work_the_next_is_taken(image: Image) -> No
 
 
 def test_where_no_kind_works_it_is_said_why_and_nothing_is_left(image: Image) -> None:
-    with pytest.raises(HostError, match="nothing here writes cramfs"):
+    with pytest.raises(HostError, match="no program on this machine can write cramfs"):
         make(image, "cramfs")
     assert names(image) == ["lock"]
 
@@ -160,7 +160,7 @@ def test_a_hole_longer_than_the_disk_has_room_is_not_written_out(image: Image) -
     disk = os.statvfs(image.layers[0])
     with (image.layers[0] / "hole").open("wb") as hole:
         hole.truncate(disk.f_bavail * disk.f_frsize + (1 << 40))
-    with pytest.raises(HostError, match="holes and all"):
+    with pytest.raises(HostError, match="including holes"):
         make(image)
     assert names(image) == ["lock"]
 
@@ -211,7 +211,7 @@ except ImageError as e:
 print(devices())
 """
     said, mounts = alone(image, tmp_path, MOUNT + code)
-    assert "is not what was written there: reboot" in said
+    assert "differs from what was written: reboot" in said
     assert "hotdesk image build" in said
     assert mounts == "[]"
 

@@ -180,7 +180,7 @@ def test_there_must_be_room(config: Config, tmp_path: Path) -> None:
 
 def test_layers_do_not_pile_up_for_ever(config: Config, tmp_path: Path) -> None:
     base = find(config.images, "base")
-    with pytest.raises(ImageError, match="has 64 layers, and 64 are most"):
+    with pytest.raises(ImageError, match="has 64 layers, and the limit is 64"):
         save(config, tmp_path / "up", source=replace(base, layers=base.layers * 64))
 
 

@@ -31,5 +31,5 @@ def test_a_takeover_is_refused_where_the_wall_cannot_stop_programs() -> None:
 
 def test_a_desk_kept_ready_behind_another_wall_is_not_given_away() -> None:
     desk = tracked(spare=True, spec=Spec())
-    with pytest.raises(BriefError, match="kept ready behind the wall container"):
+    with pytest.raises(BriefError, match="was prepared behind the wall container"):
         operations.claim(desk, KeeperRequest("claim", DESK, Spec(wall="gvisor")))

@@ -312,7 +312,7 @@ async def test_hanging_up_frees_whoever_writes() -> None:
 
 async def test_a_request_that_is_too_large_leaves_no_channel_behind() -> None:
     async with linked() as (link, _):
-        with pytest.raises(Exception, match="more than a desk takes"):
+        with pytest.raises(Exception, match="too large for a desk"):
             await link.open({"filler": bytes(wire.HOST_LIMIT)})
         assert link.channels == {}
 

@@ -119,7 +119,7 @@ def test_a_snapshot_that_could_not_be_taken_has_no_name(layers: Layers, disk: Na
 def test_no_desk_has_more_than_so_many(layers: Layers) -> None:
     for _ in range(SNAPSHOTS):
         layers.snapshot()
-    with pytest.raises(DeskError, match="forget some"):
+    with pytest.raises(DeskError, match="delete some"):
         layers.snapshot()
     layers.forget("1")
     layers.snapshot()

@@ -50,7 +50,9 @@ def test_a_wall_that_is_not_set_up_is_never_replaced_by_another(walls: Walls, la
         HostError, match="not available here: there is no KVM; use a machine that has it; this machine h"
     ):
         walls.find(lacking)
-    with pytest.raises(HostError, match="the wall local is not available here: no keeper puts it up; this machine has"):
+    with pytest.raises(
+        HostError, match="the wall local is not available here: no keeper supports it; this machine has"
+    ):
         walls.find("local")
     assert not walls.by_name
 
@@ -78,7 +80,7 @@ def test_what_is_told_of_a_desk_has_the_program_that_is_there(walls: Walls) -> N
 
 def test_gvisor_without_its_program_is_refused_with_the_remedy(tmp_path: Path) -> None:
     settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program="/nowhere/runsc")
-    with pytest.raises(HostError, match="there is no /nowhere/runsc; `hotdesk setup --wall gvisor` sets it up"):
+    with pytest.raises(HostError, match="/nowhere/runsc does not exist; `hotdesk setup --wall gvisor` sets it up"):
         Walls(settings).find("gvisor")
 
 
@@ -87,7 +89,7 @@ def test_a_runsc_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> N
     program.write_text("#!/bin/sh\necho runsc version 0.0~20221219.0\n")
     program.chmod(0o755)
     settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program=str(program))
-    with pytest.raises(HostError, match="is of 20221219, and desks need 20240729 or newer"):
+    with pytest.raises(HostError, match="is release 20221219, but desks need 20240729 or newer"):
         Walls(settings).find("gvisor")
 
 
@@ -97,7 +99,7 @@ def test_every_wall_says_what_it_can_do(walls: Walls) -> None:
 
 
 def test_a_wall_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(BriefError, match="wall cannot be 'paper': it takes container, gvisor, microvm"):
+    with pytest.raises(BriefError, match="wall cannot be 'paper': use one of container, gvisor, microvm"):
         Spec(wall="paper")
 
 

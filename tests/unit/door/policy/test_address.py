@@ -17,7 +17,7 @@ REFUSED = {
     "a private network": (
         "10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1 100.127.255.255 fc00::1 fdff::1 fec0::1"
     ),
-    "a metadata address": "169.254.169.254 169.254.170.2 100.100.100.200 168.63.129.16 192.0.0.192 fd00:ec2::254",
+    "a cloud metadata address": "169.254.169.254 169.254.170.2 100.100.100.200 168.63.129.16 192.0.0.192 fd00:ec2::254",
     "multicast": "224.0.0.1 239.255.255.255 ff02::1",
     "broadcast": "255.255.255.255",
     "reserved": (
@@ -30,12 +30,12 @@ REFUSED = {
 }
 CARRIED = {
     "::ffff:127.0.0.1": "127.0.0.1 is loopback",
-    "::ffff:169.254.169.254": "169.254.169.254 is a metadata address",
-    "::ffff:168.63.129.16": "168.63.129.16 is a metadata address",
+    "::ffff:169.254.169.254": "169.254.169.254 is a cloud metadata address",
+    "::ffff:168.63.129.16": "168.63.129.16 is a cloud metadata address",
     "64:ff9b::7f00:1": "loopback",
     "64:ff9b::a00:1": "a private network",
-    "64:ff9b::a9fe:a9fe": "a metadata address",
-    "64:ff9b::a83f:8110": "a metadata address",
+    "64:ff9b::a9fe:a9fe": "a cloud metadata address",
+    "64:ff9b::a83f:8110": "a cloud metadata address",
     "2a00:1450:4001:800::5efe:a00:1": "a private network",
     "2a00:1450:4001:800:200:5efe:7f00:1": "loopback",
 }

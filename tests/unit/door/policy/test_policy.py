@@ -291,11 +291,11 @@ def test_explaining_names_the_rule_that_decided_and_why_others_did_not() -> None
         "read b.test: another host",
         "deny a.test/admin/**: decides",
         "POST a.test/x: another method",
-        "read a.test: holds, but a more specific rule decides",
+        "read a.test: matches, but a more specific rule decides",
         "ceiling: write a.test: decides",
         "read a.test step=two: another step",
     )
-    assert policy.explain(request("https://c.test/"))[0].endswith("default deny: no rule there admits it")
+    assert policy.explain(request("https://c.test/"))[0].endswith("default deny: no rule of the ceiling admits it")
     assert Policy(()).explain(request("https://c.test/")) == (
         "GET https://c.test/: deny: default deny: no rule names the host c.test",
     )
@@ -430,10 +430,10 @@ def test_a_budget_of_bytes_is_used_up_when_it_is_passed() -> None:
     budget = RuleBudget(parse_rule("a.test up=10 down=10"))
     assert budget.take_request(0.0) is None
     assert budget.up(10) is None
-    assert "10 of bytes sent" in str(budget.take_request(0.0))
-    assert "10 of bytes sent" in str(budget.up(1))
+    assert "limit of 10 bytes sent" in str(budget.take_request(0.0))
+    assert "limit of 10 bytes sent" in str(budget.up(1))
     assert budget.down(9) is None
-    assert "10 of bytes received" in str(budget.down(2))
+    assert "limit of 10 bytes received" in str(budget.down(2))
 
 
 def test_a_rate_is_averaged_over_ten_seconds() -> None:

@@ -122,18 +122,18 @@ def test_a_secret_goes_where_any_rule_could_let_the_desk_go(rule: str) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"secret": "key"}, "no host"),
-        ({"host": "erp.test"}, "no secret"),
-        ({"secret": "key", "host": "erp.test", "value": "x"}, "'value' is no field"),
+        ({"secret": "key"}, "the secret or the host is missing"),
+        ({"host": "erp.test"}, "the secret or the host is missing"),
+        ({"secret": "key", "host": "erp.test", "value": "x"}, "'value' is not a field"),
         ({"secret": "key", "host": "*.erp.test"}, "a pattern"),
-        ({"secret": "key", "host": "erp.test", "places": "bearer"}, "no list of places"),
-        ({"secret": "key", "host": "erp.test", "places": ["bearer basic"]}, "is no place"),
-        ({"secret": "key", "host": "erp.test", "places": ["bearer env=X"]}, "is no place"),
+        ({"secret": "key", "host": "erp.test", "places": "bearer"}, "must be a list of places"),
+        ({"secret": "key", "host": "erp.test", "places": ["bearer basic"]}, "is not a place"),
+        ({"secret": "key", "host": "erp.test", "places": ["bearer env=X"]}, "is not a place"),
         ({"secret": "key", "host": "erp.test", "places": [{"name": "x"}]}, "place"),
-        ({"secret": "key", "host": "erp.test", "places": [{"kind": "bearer", "value": "x"}]}, "no field of a place"),
+        ({"secret": "key", "host": "erp.test", "places": [{"kind": "bearer", "value": "x"}]}, "not a field of a place"),
         ({"secret": "key", "host": "erp.test", "seconds": "long"}, "seconds"),
         ({"secret": "key", "host": "erp.test", "fields": [["x"]]}, "field"),
-        ({"secret": 1, "host": "erp.test"}, "no secret"),
+        ({"secret": 1, "host": "erp.test"}, "the secret or the host is missing"),
     ],
 )
 def test_a_table_that_is_no_grant_is_refused(table: dict[str, object], why: str) -> None:
@@ -143,7 +143,7 @@ def test_a_table_that_is_no_grant_is_refused(table: dict[str, object], why: str)
 
 @pytest.mark.parametrize("lead", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "", "a b:1", "http://127.0.0.1:80"])
 def test_a_name_leads_to_a_host_and_port(lead: str) -> None:
-    with pytest.raises(BriefError, match="leads to a host and port"):
+    with pytest.raises(BriefError, match="map a name to a host and port"):
         scope_of(["erp.test"], names={"erp.test": lead})
 
 
@@ -153,5 +153,5 @@ def test_a_name_is_kept_as_it_is_sent() -> None:
 
 @pytest.mark.parametrize("pair", ["erp.test", "=127.0.0.1:80"])
 def test_a_map_without_both_sides_is_refused(pair: str) -> None:
-    with pytest.raises(BriefError, match="--map takes NAME=HOST:PORT"):
+    with pytest.raises(BriefError, match="--map must be NAME=HOST:PORT"):
         from_command_line("--map", pair)

@@ -132,7 +132,7 @@ class Endless:
 
 def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
     endless = Endless()
-    with pytest.raises(UnreadableError, match="too much"):
+    with pytest.raises(UnreadableError, match="too large"):
         UploadWatcher(endless).feed(b"x")
     assert endless.given == AT_ONCE + (1 << 20)
 

@@ -122,7 +122,7 @@ async def test_a_picture_is_passed_on_as_it_is(desk: Desk) -> None:
     ],
 )
 async def test_a_reader_that_says_strange_things_is_found_out(value: object, desk: Desk) -> None:
-    with pytest.raises(LinkError, match="misbehaves"):
+    with pytest.raises(LinkError, match="malformed data"):
         await Browser(Scripted(desk, VerbResult(value))).list_tabs()
 
 

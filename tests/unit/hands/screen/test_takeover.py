@@ -325,7 +325,7 @@ def test_what_no_share_is_is_nothing(told: object) -> None:
 
 def test_what_came_and_went_is_said() -> None:
     came = differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
-    assert came == ["Windows that came: c.", "Windows that went: a."]
+    assert came == ["Windows that appeared: c.", "Windows that disappeared: a."]
     assert differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
 
 
@@ -338,10 +338,10 @@ async def test_a_reader_that_does_not_take_the_wheel_back_is_let_go(drive: Drive
 
 
 async def test_a_secret_is_typed_as_its_placeholder_for_who_drives(drive: Drive) -> None:
-    with pytest.raises(BriefError, match="holds the wheel"):
+    with pytest.raises(BriefError, match="has control"):
         await drive.wheel.type_secret(7, "erp-token")
     await drive.wheel.take(7, ME)
-    with pytest.raises(BriefError, match="holds the wheel"):
+    with pytest.raises(BriefError, match="has control"):
         await drive.wheel.type_secret(8, "erp-token")
     with pytest.raises(BriefError, match="no placeholder"):
         await drive.wheel.type_secret(7, "other")

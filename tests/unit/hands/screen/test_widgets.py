@@ -89,7 +89,7 @@ async def test_a_widget_that_is_gone_or_off_the_screen_is_not_clicked(place: dic
 
 
 async def test_a_reference_nobody_gave_is_refused_without_asking_the_desk() -> None:
-    with pytest.raises(DeskError, match="there is no reference a9: take one of the last screen_read"):
+    with pytest.raises(DeskError, match="unknown reference a9: use one from the last screen_read"):
         await widgets_of().locate("a9")
 
 
@@ -100,7 +100,7 @@ async def test_a_window_without_widgets_is_left_to_pixels() -> None:
     assert "screen_screenshot" in seen.text
     assert 'Windows that can be read: "Form"' in (await widgets_of(report()).read("Calc")).text
     assert "No window has the focus" in (await widgets_of(report(front=["", 0])).read("")).text
-    assert "does not answer yet" in (await widgets_of(report(busy=True)).read("")).text
+    assert "does not respond yet" in (await widgets_of(report(busy=True)).read("")).text
     missing = await widgets_of({"error": "missing"}).read("")
     assert (missing.ok, "no accessibility service" in missing.text) == (False, True)
 
@@ -147,7 +147,7 @@ async def test_a_desks_words_are_printable_and_bounded() -> None:
     for _ in range(6):
         seen = await there.read("")
         assert len(seen.text) < MAX_CHARS + 500
-        assert "lines more" in seen.note
+        assert "more lines" in seen.note
     there.references |= {f"b{number}": there.references["a1"] for number in range(2 * MAX_REFERENCES)}
     there.seat.desk.outputs.append(report(widget()))  # type: ignore[attr-defined]
     await there.read("")

@@ -22,7 +22,7 @@ HOSTILE = 'x\n  host      good.test\r\x1b[2J\u202e\u200b"'
 def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
     assert card_text(PENDING, CARD, 0).splitlines() == [
         "1a2b3c4d  one host more",
-        "  asks for  a change of the plan",
+        "  kind      a change of the plan",
         "  step      read",
         "  domain    xn--aple-h6d.test",
         "  host      xn--aple-h6d.test",
@@ -32,7 +32,7 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
         "  adds      POST apple.test/x",
         "  digest    f0f0f0f0f0f0f0f0",
         f"  job       {JOB}",
-        "  left      42 s, then it is refused",
+        "  left      42 s, then refused",
         "  | 1 read",
         "  | 2 write",
         '  the worker says: "I need it"',
@@ -64,14 +64,14 @@ def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
 
 def test_what_is_left_out_is_said() -> None:
     shown = card_text(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
-    assert "… and 100 characters more: see --json" in shown
-    assert shown.splitlines()[-1] == "  | … and 50 lines more: see --json"
+    assert "… and 100 more characters: see --json" in shown
+    assert shown.splitlines()[-1] == "  | … and 50 more lines: see --json"
 
 
 @pytest.mark.parametrize(
     ("now", "text"),
-    [(-1000 * 600, "11 min, then it is refused"), (-86_400_000 * 3, "3 days, then it is refused"),
-     (-3_600_000 * 4, "4 h, then it is refused"), (41_600, "nothing: refused since")],
+    [(-1000 * 600, "11 min, then refused"), (-86_400_000 * 3, "3 days, then refused"),
+     (-3_600_000 * 4, "4 h, then refused"), (41_600, "none: already refused")],
 )  # fmt: skip
 def test_how_long_is_left_is_told_as_people_count(now: int, text: str) -> None:
     assert f"  left      {text}" in card_text(PENDING, CARD, now).splitlines()
@@ -79,5 +79,5 @@ def test_how_long_is_left_is_told_as_people_count(now: int, text: str) -> None:
 
 def test_a_card_that_is_gone_says_what_can_still_be_done() -> None:
     shown = card_text(PENDING, None, 0)
-    assert shown.splitlines()[0] == "1a2b3c4d  its card is gone: it can only be refused"
+    assert shown.splitlines()[0] == "1a2b3c4d  its details are missing, so it can only be refused"
     assert "  digest    f0f0f0f0f0f0f0f0" in shown

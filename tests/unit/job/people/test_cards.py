@@ -38,17 +38,17 @@ PLAN = Plan(
 def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
     card = plan_card(PLAN, JOB, ("host doc.test",), ("secret erp for erp.example.test: no",))
     assert card.digest == PLAN.digest == card.facts["digest"]
-    assert card.facts["preflight"] == "1 held, 1 failed"
+    assert card.facts["preflight"] == "1 passed, 1 failed"
     assert card.lines == (
         "1. read (work), at the same desk",
-        "   goes to doc.test: GET doc.test/x",
+        "   reaches doc.test: GET doc.test/x",
         "   tools: shell",
         "   reads: in",
         "   makes: a.csv",
         "2. pay (choose), at a fresh desk with named files only",
-        "   goes to example.test: POST erp.example.test/orders",
-        "   goes to example.test: (asked each time) POST erp.example.test/pay",
-        "   goes to evil.test: (refused: beyond the brief) GET evil.test",
+        "   reaches example.test: POST erp.example.test/orders",
+        "   reaches example.test: (needs approval each time) POST erp.example.test/pay",
+        "   reaches evil.test: (refused: beyond the brief) GET evil.test",
         "   uses the secret erp@erp.example.test bearer",
         "   reads: a.csv",
         "   may choose go: shell {'command': 'x\\u202e'}",
@@ -61,7 +61,7 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
 
 def test_the_card_of_a_plan_says_what_a_file_may_do_beyond_being_read() -> None:
     job = replace(JOB, deliverables=(Deliverable("a.xlsm", "xlsm", (), ("macros", "queries")),))
-    assert "a.xlsm may hold macros, queries" in plan_card(PLAN, job).lines
+    assert "a.xlsm may contain macros, queries" in plan_card(PLAN, job).lines
     assert not [line for line in plan_card(PLAN, JOB).lines if "may hold" in line]
 
 
@@ -70,7 +70,7 @@ def test_no_words_make_a_card_longer_than_it_may_be() -> None:
     card = plan_card(long, JOB)
     assert len(card.words) == 300
     assert max(len(each) for each in card.lines) < 350
-    assert any("characters more]" in each for each in card.lines)
+    assert any("more characters]" in each for each in card.lines)
 
 
 def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
@@ -80,8 +80,8 @@ def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
 
 def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
     card = plan_card(Plan((Step("count", "Count."),)), JOB)
-    assert "   goes to doc.test: read doc.test (all the brief has for it)" in card.lines
-    assert "   tools: all the brief has for it" in card.lines
+    assert "   reaches doc.test: read doc.test (all that the brief allows)" in card.lines
+    assert "   tools: all that the brief allows" in card.lines
 
 
 def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() -> None:
@@ -93,7 +93,7 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
     assert card.lines == (
         "+ read: host POST a.very.long.name.evil.test/x",
         "beyond the brief: evil.test: POST a.very.long.name.evil.test/x",
-        "at stake: read: may write as nobody: POST a.very.long.name.evil.test/x",
+        "at stake: read: may write without signing in: POST a.very.long.name.evil.test/x",
     )
     assert len(card.words) == 300
     assert card.words.isprintable()

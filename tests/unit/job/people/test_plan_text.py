@@ -26,7 +26,7 @@ def test_a_plan_is_told_in_sentences() -> None:
     assert card.stakes == (
         "Step pay uses the secret erp at example.test (erp.example.test).",
         "Step pay may send data to example.test (POST erp.example.test/orders).",
-        "Tried beforehand, and failed: secret erp: no",
+        "A requirement is not met: secret erp: no",
     )
     assert card.steps == (
         (
@@ -35,13 +35,13 @@ def test_a_plan_is_told_in_sentences() -> None:
             "Reads from doc.test (doc.test/x).",
             "May run commands.",
             "Reads the files in.",
-            "Makes a.csv.",
+            "Writes a.csv.",
         ),
         (
             "2. pay",
             "Works at a fresh desk that has only the files it names.",
             "Sends data to example.test (POST erp.example.test/orders).",
-            "Sends data to example.test (POST erp.example.test/pay), each time after asking you.",
+            "Sends data to example.test (POST erp.example.test/pay), with your approval each time.",
             "Reads from evil.test (evil.test): refused, because the brief does not allow it.",
             "Uses the secret erp at erp.example.test; the desk gets a placeholder, never its value.",
             "Reads the files a.csv.",
@@ -75,7 +75,7 @@ def test_everything_that_is_at_stake_has_a_sentence(step: Step, words: str) -> N
 
 def test_a_file_that_acts_is_at_stake() -> None:
     job = replace(JOB, deliverables=(Deliverable("a.xlsm", "xlsm", (), ("macros", "queries")),))
-    assert "a.xlsm may hold macros and queries." in describe_plan(plan_card(PLAN, job), PLAN, job).stakes
+    assert "a.xlsm may contain macros and queries." in describe_plan(plan_card(PLAN, job), PLAN, job).stakes
 
 
 def test_the_card_of_one_step_is_about_that_step() -> None:
@@ -102,9 +102,9 @@ def test_an_amendment_shows_every_step_it_changes_and_which_check_it_takes_away(
     card = describe_amendment(made, asked, plan, new, JOB)
     assert '~ read: check is "true"' in card.lines
     assert "- step pay" in card.lines
-    assert "Step read is checked by another command, no longer by: grep -q 1 a.csv" in card.stakes
+    assert "Step read is now checked by another command; before: grep -q 1 a.csv" in card.stakes
     assert "Step send uses the secret erp at example.test (erp.example.test)." in card.stakes
-    assert "Step pay is left out." in card.stakes
+    assert "Step pay is removed." in card.stakes
     assert [each[0] for each in card.steps] == ["1. read", "2. send"]
 
 

@@ -42,7 +42,7 @@ def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
 
 def test_nobody_holds_what_is_not_there(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "gone")
-    with pytest.raises(BriefError, match="nothing is kept"), hold_lock(tmp_path / "gone"):
+    with pytest.raises(BriefError, match="was deleted"), hold_lock(tmp_path / "gone"):
         pass
 
 

@@ -26,7 +26,7 @@ async def nap(seconds: float) -> str:
 
 
 async def test_what_takes_longer_than_the_job_may_is_ended_and_said() -> None:
-    with pytest.raises(BudgetSpentError, match=r"its 0\.05 seconds were up"):
+    with pytest.raises(BudgetSpentError, match=r"its time limit of 0\.05 seconds was reached"):
         await log_of(0.05).within(nap(30))
     assert await log_of(5).within(nap(0)) == "rested"
 

@@ -53,7 +53,7 @@ def test_without_its_key_nothing_of_a_job_can_be_read(tmp_path: Path) -> None:
     made.keep_order(b"order")
     assert made.order() == b"order"
     (tmp_path / "ijob" / "key").unlink()
-    with pytest.raises(BriefError, match="nothing is kept"):
+    with pytest.raises(BriefError, match="were deleted"):
         papers.find(tmp_path, "ijob")
 
 
@@ -69,7 +69,7 @@ def test_what_was_half_written_when_a_process_died_hides_nothing_else(tmp_path: 
     (file,) = (tmp_path / "ijob" / "papers").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
     goes_on = papers.find(tmp_path, "ijob")
-    with pytest.raises(HostError, match="is gone"):
+    with pytest.raises(HostError, match="is missing"):
         goes_on.read(half)
     assert goes_on.write("half") == half
     assert (goes_on.text(whole), goes_on.text(half)) == ("whole", "half")
@@ -85,5 +85,5 @@ def test_a_job_that_goes_on_does_not_write_the_same_paper_twice(tmp_path: Path) 
 def test_a_paper_nobody_wrote_is_gone(tmp_path: Path, name: str) -> None:
     made = papers.create(tmp_path, "ijob")
     made.write("a")
-    with pytest.raises(HostError, match="is gone"):
+    with pytest.raises(HostError, match="is missing"):
         made.read(name)

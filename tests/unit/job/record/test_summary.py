@@ -146,7 +146,8 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
         ledger.begin(job)
     assert find_job(ledger.path, one) == one
     assert find_job(ledger.path, "iaaaa2") == other
-    for text, why in (("iaaaa", "several jobs .*: iaaaa1"), ("ix" * 5, "no job"), ("ia", "no job"), ("", "no job")):
+    expected = {"iaaaa": "several jobs .*: iaaaa1", "ix" * 5: "not found", "ia": "not found", "": "not found"}
+    for text, why in expected.items():
         with pytest.raises(BriefError, match=why):
             find_job(ledger.path, text)
 

@@ -43,7 +43,7 @@ def test_a_paper_that_is_gone_is_told_and_the_rest_goes_on(ledger: Ledger) -> No
     for paper in (ledger.jobs / JOB / "papers").iterdir():
         paper.unlink()
     lines = list(transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))
-    assert sum("is gone" in line for line in lines) == sum(line.startswith("── ") for line in lines) > 5
+    assert sum("is missing" in line for line in lines) == sum(line.startswith("── ") for line in lines) > 5
 
 
 def test_plain_data_is_laid_out_without_what_is_empty() -> None:
@@ -60,7 +60,7 @@ def test_plain_data_is_laid_out_without_what_is_empty() -> None:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    assert list(lines_of("a b " * 2000))[-1] == "… and 4000 characters more"
+    assert list(lines_of("a b " * 2000))[-1] == "… and 4000 more characters"
 
 
 def test_a_text_made_to_be_slow_is_not() -> None:

@@ -125,7 +125,7 @@ class BuildDesk:
         if user in ("user", "root"):
             return
         if not _USER_SHAPE.fullmatch(user):
-            raise StepError(number, f"'{user[:100]}' cannot be a user's name")
+            raise StepError(number, f"'{user[:100]}' is not a valid user name")
         if await self.has_user(user):
             return
         argv = ["useradd", "--system", "--user-group", "--create-home", "--shell", "/bin/bash", "--", user]
@@ -226,7 +226,7 @@ def target_path(context: BuildContext, target: str) -> str:
 def check_mode(number: str, mode: str) -> str:
     """Return the mode of copied files; empty: as they are."""
     if mode and not re.fullmatch(r"0{0,2}[0-7]{3,4}", mode):
-        raise StepError(number, f"'{mode[:20]}' is no file mode; write it as in 0644")
+        raise StepError(number, f"'{mode[:20]}' is not a file mode; write it like 0644")
     return mode
 
 
@@ -242,9 +242,9 @@ def describe(done: Done) -> str:
     if done.reason:
         return done.reason
     if done.out_of_memory:
-        return f"exit status {done.exit_code}; the memory of the desk was full"
+        return f"exit status {done.exit_code}; the desk ran out of memory"
     if done.timed_out:
-        return "its time was up"
+        return "it exceeded its time limit"
     return f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
 
 

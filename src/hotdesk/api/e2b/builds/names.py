@@ -32,9 +32,11 @@ def split_reference(tenant: str, reference: str) -> tuple[str, str | None]:
     name, colon, tag = rest.partition(":")
     name = name.strip().lower()
     if not _NAME.fullmatch(name):
-        raise E2bError(400, "A template's name has up to 128 of a-z 0-9 . _ - and begins with a letter or digit.")
+        raise E2bError(
+            400, "A template name has up to 128 characters of a-z 0-9 . _ - and starts with a letter or digit."
+        )
     if name.startswith(PREFIX):
-        raise E2bError(400, f"A template's name cannot begin with '{PREFIX}'. Choose another name.")
+        raise E2bError(400, f"A template name must not start with '{PREFIX}'. Choose another name.")
     return name, check_tag(tag) if colon else None
 
 

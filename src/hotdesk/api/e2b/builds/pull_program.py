@@ -63,7 +63,7 @@ class Registry:
                 raise PullError("%s answers %d: %s" % (place, e.code, detail.strip() or e.reason))
             except OSError as e:
                 raise PullError(f"{place} cannot be reached: {e}")
-        raise PullError(f"{place} asks for a token again and again")
+        raise PullError(f"{place} rejected the token and asks for another one")
 
     def fetch_token(self, words: dict[str, str]) -> str:
         """Fetch a token as a registry asks for it."""
@@ -84,10 +84,10 @@ class Registry:
             raise PullError("the manifest is too large")
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         if DIGEST.fullmatch(reference) and digest != reference:
-            raise PullError(f"the registry sent another manifest than {reference}")
+            raise PullError(f"the registry sent a manifest that does not match {reference}")
         found = json.loads(data)
         if not isinstance(found, dict):
-            raise PullError("the manifest is no table")
+            raise PullError("the manifest is not a JSON object")
         return digest, data, found
 
 
@@ -121,12 +121,12 @@ def blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
         while rest:
             data = answer.read(min(CHUNK, rest))
             if not data:
-                raise PullError(f"the blob {digest} is shorter than it should be")
+                raise PullError(f"the blob {digest} is shorter than its declared size")
             sha256.update(data)
             rest -= len(data)
             yield data
     if "sha256:" + sha256.hexdigest() != digest:
-        raise PullError(f"the blob {digest} is not what its digest says")
+        raise PullError(f"the content of the blob {digest} does not match its digest")
 
 
 def pull(order: dict[str, Any]) -> None:

@@ -253,7 +253,7 @@ def _read(place: Path) -> _Records:
         data = private_files.read(place, FILE)
         return _ADAPTER.validate_json(data) if data else _Records()
     except ValidationError:
-        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to forget every template") from None
+        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to lose every template") from None
 
 
 def _write(place: Path, data: bytes) -> None:

@@ -90,7 +90,7 @@ def split_registry(text: str) -> tuple[Literal["http", "https"], str, int]:
     """Read a registry as an operator lists it: `registry.example.com`, or with scheme and port."""
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.username:
-        raise ValueError("takes registries as in registry.example.com or https://registry.example.com:5000")
+        raise ValueError("expects registries such as registry.example.com or https://registry.example.com:5000")
     scheme: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
     return scheme, parts.hostname, parts.port or (80 if scheme == "http" else 443)
 
@@ -104,9 +104,11 @@ def scope_of(found: RegistryImage, credentials: dict[str, object] | None) -> Sco
         case {"type": "registry", "username": str(user), "password": str(password)}:
             pass
         case _:
-            raise StepError("base", "only registries with a user and a password are offered: from_image(…, username=…)")
+            raise StepError(
+                "base", "only registries with a user name and a password are supported: from_image(…, username=…)"
+            )
     if found.scheme != "https":
-        raise StepError("base", f"{found.host} has no TLS: a password is not sent there")
+        raise StepError("base", f"{found.host} does not use TLS, so the password was not sent")
     value = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     place = (SecretPlace("header", "authorization"),)
     grant = check_grant(Grant("registry", found.host, port=found.port, places=place, foreign=True))
@@ -121,7 +123,7 @@ async def pull(run: TemplateBuildRun, found: RegistryImage) -> Image:
         raise StepError("base", f"{found.host} cannot be reached: {e}") from None
     base = run.look_up(_PULL_IMAGE)
     if base is None:
-        raise StepError("base", f"this server has no image '{_PULL_IMAGE}', in whose desk images are fetched")
+        raise StepError("base", f"this server has no image '{_PULL_IMAGE}', which it needs to fetch images")
     async with run.open(base, "base", scope) as inside:
         process = await inside.desk.start([inside.python, "-I", "-S", "-c", _BEGIN], cwd="/")
         try:
@@ -175,7 +177,7 @@ class PullOutput:
 
     def failure(self) -> StepError:
         """Return why it failed, in its words."""
-        words = self.words.decode("utf-8", "replace").strip() or "the program that fetches it ended"
+        words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
         return StepError("base", f"the image cannot be fetched: {printable(words)}")
 
     async def digest(self) -> str:
@@ -201,7 +203,7 @@ class PullOutput:
             while piece is not None:
                 size += len(piece)
                 if size > MAX_IMAGE_BYTES + GIB:
-                    raise StepError("base", "the image is larger than it said")
+                    raise StepError("base", "the image is larger than the registry declared")
                 if size - checked >= _LOOK:
                     checked = size
                     if shutil.disk_usage(place.parent).free < floor + _LOOK:

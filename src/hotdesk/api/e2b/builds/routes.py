@@ -116,7 +116,7 @@ def require_build(store: TenantTemplates, name: str, build: str) -> tuple[Templa
     try:
         number = str(uuid.UUID(build))
     except ValueError:
-        raise E2bError(400, "A build's id is a UUID.") from None
+        raise E2bError(400, "The build id must be a UUID.") from None
     found, _ = store.find(name)
     record = found.build(number)
     if record is None:
@@ -157,7 +157,7 @@ def offset_of(request: Request) -> int:
     """Read from where on a log is asked for."""
     text = request.query_params.get("logsOffset", "0")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise E2bError(400, "logsOffset takes a number from 0.")
+        raise E2bError(400, "logsOffset must be a number, 0 or more.")
     return int(text)
 
 
@@ -167,7 +167,7 @@ def level_of(request: Request) -> Level:
     for each in LEVELS:
         if each == text:
             return each
-    raise E2bError(400, f"level takes one of {', '.join(LEVELS)}.")
+    raise E2bError(400, f"level must be one of {', '.join(LEVELS)}.")
 
 
 def find_alias(store: TenantTemplates, name: str) -> Response | None:
@@ -215,7 +215,7 @@ async def delete(builds: TemplateBuilds, store: TenantTemplates, name: str) -> R
     except E2bError:
         return None
     if any(each.status == "building" for each in found.builds):
-        raise E2bError(409, f"template '{found.name}' is being built. Wait until that has ended.")
+        raise E2bError(409, f"template '{found.name}' is being built. Wait until that build has ended.")
     store.delete(found)
     await store.write()
     builds.sweeping.set()

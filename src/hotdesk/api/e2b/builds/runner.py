@@ -107,7 +107,7 @@ class TemplateBuildRun:
         except E2bError:
             found = None
         if found is None:
-            raise StepError("base", f"template '{reference[:100]}' is not there, or has no build that is ready")
+            raise StepError("base", f"template '{reference[:100]}' does not exist, or has no finished build")
         snapshot = self.snapshots.find(self.store.tenant, reference)
         if snapshot is None:
             return found, BuildContext()
@@ -171,7 +171,7 @@ class TemplateBuildRun:
             return None
         found = uploads.find_archive(self.store.tenant, digest)
         if found is None:
-            raise StepError(number, "the files of this step were not uploaded, or are gone; build again")
+            raise StepError(number, "the files of this step were not uploaded, or were deleted since; build again")
         return found
 
     async def save(self, desk: Desk, key: str, below: Image) -> Image:
@@ -236,7 +236,7 @@ class TemplateBuildRun:
         try:
             yield BuildDesk(desk, picture.python, self.log)
         except DeskError as e:
-            raise StepError(step, f"the desk of this step ended: {e}") from e
+            raise StepError(step, f"the desk of this step failed: {e}") from e
         finally:
             with anyio.move_on_after(_BURN_TIMEOUT_S, shield=True):
                 await host.burn(desk.id)

@@ -69,10 +69,10 @@ class TemplateBuilds:
         """Begin a build; it goes on whether anybody follows it or not."""
         key = (store.tenant.name, build.id)
         if build.status != "waiting" or key in self.runs:
-            raise E2bError(400, "This build was started already. Ask for another one.")
+            raise E2bError(400, "This build was started already. Request a new build.")
         waiting = [run for (name, _), run in self.runs.items() if name == key[0] and not is_over(run.record)]
         if len(waiting) >= _MAX_WAITING:
-            raise E2bError(429, f"{_MAX_WAITING} builds are under way. Wait until some have ended.")
+            raise E2bError(429, f"{_MAX_WAITING} builds are running or queued. Wait until some have ended.")
         run = TemplateBuildRun(store, self.starter, self.snapshots, self.sandboxes, template.id, build, order, by)
         self.runs[key] = run
         self.forget_runs()

@@ -102,7 +102,7 @@ def main() -> None:
     if not ready and ended:
         sys.exit("the start command ended with exit status %d" % ended)
     if not ready:
-        sys.exit("it was not ready within %d s" % ORDER["seconds"])
+        sys.exit("the start command was not ready within %d s" % ORDER["seconds"])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def split(name: str) -> list[str]:
     """Return the parts of a name below the archive's top."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise RefusedArchive(f"the archive has an entry that leaves it: {name[:200]!r}")
+        raise RefusedArchive(f"the archive has an entry outside its own root: {name[:200]!r}")
     if len(parts) > 128 or any(len(os.fsencode(part)) > 255 for part in parts):
         raise RefusedArchive(f"the archive has a name that is too long: {name[:200]!r}")
     return parts
@@ -50,7 +50,7 @@ def enter(top: int, parts: list[str]) -> int:
         except OSError:
             os.close(place)
             raise RefusedArchive(
-                "the archive goes through {!r}, which is no folder of its own".format("/".join(parts)[:200])
+                "the archive writes through {!r}, which is not one of its own folders".format("/".join(parts)[:200])
             )
         os.close(place)
         place = below
@@ -116,14 +116,18 @@ class Unpacking:
         """Give a file of the archive a second name."""
         parts = split(member.linkname)
         if not parts:
-            raise RefusedArchive("the archive links to nothing")
+            raise RefusedArchive("the archive has a link without a target")
         source = enter(self.top, parts[:-1])
         try:
             if not stat.S_ISREG(os.lstat(parts[-1], dir_fd=source).st_mode):
-                raise RefusedArchive(f"the archive links to what is no file: {member.linkname[:200]!r}")
+                raise RefusedArchive(
+                    f"the archive has a hard link to something that is not a file: {member.linkname[:200]!r}"
+                )
             os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
         except FileNotFoundError:
-            raise RefusedArchive(f"the archive links to a file that it does not have: {member.linkname[:200]!r}")
+            raise RefusedArchive(
+                f"the archive has a hard link to a file that it does not contain: {member.linkname[:200]!r}"
+            )
         finally:
             os.close(source)
 
@@ -199,7 +203,7 @@ def make_folders(path: str, owner: tuple[int, int]) -> None:
     if os.path.isdir(path):
         return
     if os.path.lexists(path):
-        raise RefusedArchive(f"{path[:200]!r} is there and is no folder")
+        raise RefusedArchive(f"{path[:200]!r} exists already and is not a folder")
     make_folders(os.path.dirname(path), owner)
     os.mkdir(path, 0o755)
     os.lchown(path, *owner)

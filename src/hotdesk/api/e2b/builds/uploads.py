@@ -63,7 +63,7 @@ class TemplateFiles:
         """Return what a word allows, and allow it no more."""
         link = self.links.pop(word, None)
         if link is None or link.digest != digest or link.until <= time.time():
-            raise E2bError(401, "This upload link is not valid, or was used already. Ask for another.")
+            raise E2bError(401, "This upload link is not valid, or was used already. Request a new link.")
         return link
 
     async def save(self, link: UploadLink, request: Request) -> None:
@@ -91,7 +91,7 @@ class TemplateFiles:
                 with anyio.move_on_after(_SILENCE_S) as silence:
                     piece = await anext(pieces, None)
                 if silence.cancelled_caught:
-                    raise E2bError(408, f"Nothing came for {_SILENCE_S:.0f} s. Send the archive again.")
+                    raise E2bError(408, f"No data was received for {_SILENCE_S:.0f} s. Send the archive again.")
                 if piece is None:
                     break
                 size += len(piece)

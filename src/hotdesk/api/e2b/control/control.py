@@ -100,7 +100,7 @@ class ControlPlane:
                 if found is not None:
                     return found
                 return await images.respond(self.snapshots, tenant, method, path)
-        raise E2bError(404, "there is no such thing here")
+        raise E2bError(404, "this path does not exist")
 
     @property
     def domain(self) -> str:
@@ -111,7 +111,7 @@ class ControlPlane:
         """Say who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
-            raise E2bError(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
+            raise E2bError(401, "this key is unknown, or has no right to sandboxes; create one with `hotdesk key new`")
         return caller
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
@@ -197,13 +197,13 @@ class ControlPlane:
                 tenant = await self.tenants.tenant(caller.tenant)
                 await self.volumes.destroy(tenant, volume, caller.described)
                 return done()
-        raise E2bError(404, "there is no such thing here")
+        raise E2bError(404, "this path does not exist")
 
     async def many_metrics(self, caller: Caller, request: Request) -> Response:
         """Say what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
-            raise E2bError(400, f"sandbox_ids takes {paging.MAX_PAGE_ITEMS} at most")
+            raise E2bError(400, f"sandbox_ids has at most {paging.MAX_PAGE_ITEMS} ids")
         by_id = {each.id: each for each in self.sandboxes.of(caller.tenant)}
         found = {name: await metrics.newest(by_id[name]) for name in names if name in by_id}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})

@@ -33,12 +33,12 @@ async def order_of(
     if not body.auto_pause_memory and not body.auto_pause:
         raise E2bError(400, "autoPauseMemory false needs autoPause")
     if not body.auto_pause_memory and body.resumes:
-        raise E2bError(400, "autoPauseMemory false and autoResume exclude each other")
+        raise E2bError(400, "autoPauseMemory false cannot be combined with autoResume")
     private = (body.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
         raise E2bError(400, "allowPublicTraffic false needs a secure sandbox")
     if not secure and not sandboxes.serving.is_local:
-        raise E2bError(400, "a sandbox without a token is for servers on loopback only; make it secure")
+        raise E2bError(400, "a sandbox without a token is allowed on loopback only; create it with secure")
     return SandboxOrder(
         body.template, image, timeout, await find_scope(sandboxes, body, tenant),
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
@@ -69,7 +69,7 @@ def seconds(requested: int | None, default: int, longest: float) -> float:
     """Read how long a sandbox shall last."""
     timeout = default if requested is None else requested
     if timeout <= 0:
-        raise E2bError(400, "timeout takes seconds, more than none")
+        raise E2bError(400, "timeout must be a number of seconds greater than 0")
     if timeout > longest:
-        raise E2bError(400, f"a sandbox lasts {longest:.0f} seconds at most here")
+        raise E2bError(400, f"timeout is at most {longest:.0f} seconds on this server")
     return float(timeout)

@@ -19,7 +19,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
             return done()
         case "GET", ["templates", "aliases", name]:
             return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
-    raise E2bError(404, "there is no such thing here")
+    raise E2bError(404, "this path does not exist")
 
 
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
@@ -27,5 +27,5 @@ def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> s
     try:
         image.find(tenant.settings.images, snapshots.image(tenant, name))
     except ImageError:
-        raise E2bError(404, "there is no such template") from None
+        raise E2bError(404, "template not found") from None
     return name

@@ -33,9 +33,9 @@ def page_of(query: Mapping[str, str]) -> PageRequested:
     """Read which page is asked for."""
     limit, order = query.get("limit", str(MAX_PAGE_ITEMS)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MAX_PAGE_ITEMS:
-        raise E2bError(400, f"limit takes a number from 1 to {MAX_PAGE_ITEMS}")
+        raise E2bError(400, f"limit must be a number from 1 to {MAX_PAGE_ITEMS}")
     if order not in ("asc", "desc"):
-        raise E2bError(400, "order takes asc or desc")
+        raise E2bError(400, "order must be asc or desc")
     token = query.get("nextToken", "")
     return PageRequested(int(limit), place_of(token) if token else None, order == "asc")
 
@@ -65,7 +65,7 @@ def place_of(token: str) -> Place:
         created, _, name = text.partition(" ")
         return float(created), name
     except (binascii.Error, ValueError):
-        raise E2bError(400, "nextToken is none that this server gave; begin again without it") from None
+        raise E2bError(400, "nextToken was not issued by this server; start again without it") from None
 
 
 def metadata_of(text: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ def states_of(values: Iterable[str]) -> frozenset[str]:
     """Read which states are asked for; none named is all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
-        raise E2bError(400, "state takes running, paused, or both with a comma between")
+        raise E2bError(400, "state must be running, paused, or both separated by a comma")
     return frozenset(named) or STATES
 
 
@@ -86,5 +86,5 @@ def moment_of(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
-        raise E2bError(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
+        raise E2bError(400, "startedAfter must be an RFC 3339 time, such as 2026-01-31T12:00:00Z") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -176,4 +176,4 @@ def describe_error(error: ValidationError) -> str:
     """Say what is wrong with a body, without what was in it: it may be a secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
-    return f"the body is wrong at {place[:100]!r}: {first['msg']}" if place else f"the body is wrong: {first['msg']}"
+    return f"invalid body at {place[:100]!r}: {first['msg']}" if place else f"invalid body: {first['msg']}"

@@ -53,7 +53,7 @@ class SecretValue(requests.Body):
         """Refuse more than E2B takes."""
         pairs = [(len(name.encode()), len(value.encode())) for name, value in (metadata or {}).items()]
         if any(name > 128 or value > 1024 for name, value in pairs) or sum(map(sum, pairs)) > _MAX_METADATA_BYTES:
-            raise ValueError("metadata takes names of 128 bytes, values of 1024, and 8192 in all")
+            raise ValueError("metadata is limited to 128 bytes per name, 1024 per value and 8192 in total")
         return metadata
 
 
@@ -74,7 +74,7 @@ class E2bSecrets:
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
         """Carry out one request."""
         if not caller.may("vault"):
-            raise E2bError(403, "this key is not for secrets; make one with the power `vault`")
+            raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
         match request.method, rest:
             case "GET", []:
                 return await self.ls(tenant, request.query_params)
@@ -88,7 +88,7 @@ class E2bSecrets:
                 return answer(await self.put(caller, tenant, _parse(name), body))
             case "DELETE", [name]:
                 return await self.destroy(caller, tenant, _parse(name))
-        raise E2bError(404, "there is no such thing here")
+        raise E2bError(404, "this path does not exist")
 
     async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
         """List secrets, in pages."""
@@ -102,9 +102,9 @@ class E2bSecrets:
         name = _parse(body.name)
         found = await self.entries(tenant)
         if name in found:
-            raise E2bError(409, f"there is a secret '{name}' already; update it instead")
+            raise E2bError(409, f"a secret '{name}' exists already; update it instead")
         if len(found) >= _MAX_SECRETS:
-            raise E2bError(429, f"there are {_MAX_SECRETS} secrets already; destroy some")
+            raise E2bError(429, f"the limit of {_MAX_SECRETS} secrets is reached; delete some")
         return answer(await self.put(caller, tenant, name, body), 201)
 
     async def put(self, caller: Caller, tenant: Tenant, name: str, body: SecretValue) -> dict[str, object]:
@@ -131,7 +131,7 @@ class E2bSecrets:
         if not named:
             return
         if not caller.may("vault"):
-            raise E2bError(403, "this key is not for secrets; make one with the power `vault`")
+            raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
         if missing := sorted(named - (await self.entries(tenant)).keys()):
             raise E2bError(400, f"there is no secret '{printable(missing[0][:80])}'; create it first")
 
@@ -173,7 +173,9 @@ def _parse(reference: str) -> str:
     """Return the name of a secret that is named by its id or its name."""
     name = reference.removeprefix(_ID_PREFIX).lower()
     if not _NAME.fullmatch(name):
-        raise E2bError(400 if reference else 404, "a secret's name has 1 to 60 of a-z, 0-9 and -, as in openai-key")
+        raise E2bError(
+            400 if reference else 404, "a secret name has 1 to 60 characters of a-z, 0-9 and -, such as openai-key"
+        )
     return name
 
 
@@ -199,7 +201,7 @@ def _read(place: Path) -> dict[str, dict[str, str]]:
     try:
         return _METADATA.validate_json(private_files.read(place, _FILE) or b"{}")
     except ValidationError:
-        raise HostError(f"{place / _FILE} is damaged; mend it, or move it away to forget all metadata") from None
+        raise HostError(f"{place / _FILE} is damaged; repair it, or move it away to lose all metadata") from None
 
 
 def _write(place: Path, data: bytes) -> None:

@@ -27,7 +27,9 @@ _UNSHARED = frozenset((envd.PORT, INTERPRETER_PORT, GATE[1]))
 def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, object]:
     """Make a link; it expires with the sandbox at the latest."""
     if order.port in _UNSHARED:
-        raise E2bError(400, f"port {order.port} is not shared: whoever reaches it runs commands in the sandbox")
+        raise E2bError(
+            400, f"port {order.port} cannot be shared: a client of this port can run commands in the sandbox"
+        )
     if not sandbox.share_key:
         raise E2bError(400, "a sandbox without a token has no share links; create it with `secure`")
     if len(list_valid(sandbox)) >= _MAX_SHARES:
@@ -51,9 +53,12 @@ def list_valid(sandbox: Sandbox) -> list[Share]:
 def revoke(sandbox: Sandbox, share: str) -> None:
     """Have a link be valid no more; connections that it opened stay until they end."""
     if not _ID.fullmatch(share):
-        raise E2bError(404, "there is no such share link")
+        raise E2bError(404, "share link not found")
     if len(sandbox.revoked) >= _MAX_REVOKED:
-        raise E2bError(429, f"{_MAX_REVOKED} links to this sandbox were revoked; kill the sandbox to end them all")
+        raise E2bError(
+            429,
+            f"{_MAX_REVOKED} links to this sandbox were revoked, which is the limit; kill the sandbox to end them all",
+        )
     sandbox.shares.pop(share, None)
     sandbox.revoked.add(share)
 

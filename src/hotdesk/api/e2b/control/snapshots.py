@@ -104,7 +104,7 @@ class TenantSnapshots:
         if sandbox.opened is None:
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         if len(self.of(tenant)) >= _MAX_SNAPSHOTS:
-            raise E2bError(429, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
+            raise E2bError(429, f"the limit of {_MAX_SNAPSHOTS} snapshots is reached; delete some")
         word = f"{tenant.name}/{parse_name(tenant.name, name)}" if name else new_word()
         image = PREFIX + new_word()
         async with sandbox.turning:
@@ -187,7 +187,9 @@ def parse_name(tenant: str, name: str) -> str:
     """Give the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
-        raise E2bError(400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none")
+        raise E2bError(
+            400, "a snapshot name has letters, digits and . _ - only, without a tag, and no team but your own"
+        )
     return shape["name"]
 
 
@@ -208,7 +210,7 @@ def read(place: Path) -> list[Snapshot]:
     try:
         return _RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
     except ValidationError:
-        raise HostError(f"{place / FILE} is damaged; mend it, or move it away to forget every snapshot") from None
+        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to lose every snapshot") from None
 
 
 def write(place: Path, data: bytes) -> None:

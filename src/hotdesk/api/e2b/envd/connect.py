@@ -113,7 +113,7 @@ async def messages(request: Request) -> AsyncIterator[Message]:
             if not flags & END:
                 yield _as_message(payload)
     if buffer:
-        raise RpcError("invalid_argument", "the last envelope is not whole")
+        raise RpcError("invalid_argument", "the last envelope is incomplete")
 
 
 def take(buffer: bytearray) -> tuple[int, bytes] | None:
@@ -122,7 +122,7 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
         return None
     flags, size = buffer[0], int.from_bytes(buffer[1:5], "big")
     if flags & COMPRESSED:
-        raise RpcError("invalid_argument", "an envelope is compressed; send it as it is")
+        raise RpcError("invalid_argument", "compressed envelopes are not supported; send it uncompressed")
     if size > MAX_BYTES:
         raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
     if len(buffer) < 5 + size:
@@ -138,19 +138,19 @@ async def only(request: Request) -> Message:
     async for message in messages(request):
         found = message if found is None else found
     if found is None:
-        raise RpcError("invalid_argument", "there is no message in this call")
+        raise RpcError("invalid_argument", "this call has no message")
     return found
 
 
 async def read_body(request: Request) -> AsyncIterator[bytes]:
     """Yield a body's bytes; one that is encoded is not understood."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise RpcError("unimplemented", "calls are not compressed here")
+        raise RpcError("unimplemented", "compressed calls are not supported")
     try:
         async for data in request.stream():
             yield data
     except ClientDisconnect:
-        raise RpcError("canceled", "the caller has gone") from None
+        raise RpcError("canceled", "the client disconnected") from None
 
 
 def _as_message(data: bytes) -> Message:
@@ -160,7 +160,7 @@ def _as_message(data: bytes) -> Message:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise RpcError("invalid_argument", "a message is a JSON object")
+        raise RpcError("invalid_argument", "a message must be a JSON object")
     return value
 
 

@@ -56,7 +56,7 @@ def part_of(header: str, size: int) -> ByteRange:
     begin = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if begin >= end:
-        raise E2bError(416, f"the file has {size} bytes; that range has none of them")
+        raise E2bError(416, f"the range is outside of the file, which has {size} bytes")
     return ByteRange(begin, end, size)
 
 
@@ -71,7 +71,7 @@ def is_packed(header: str) -> bool:
         return False
     if "gzip" in accepted:
         return True
-    raise E2bError(406, "a file is sent as it is, or with gzip")
+    raise E2bError(406, "the only supported encodings are identity and gzip")
 
 
 class FileResponse(Response):
@@ -126,13 +126,13 @@ class FileResponse(Response):
         while frame[0] == "D":
             data = frame[1] if packer is None else packer.compress(frame[1])
             if remaining is not None and (remaining := remaining - len(data)) < 0:
-                raise LinkError("the file has more bytes than it had")
+                raise LinkError("the file grew while it was read")
             if waiting and data:
                 await send({"type": "http.response.body", "body": waiting, "more_body": True})
             waiting = data or waiting
             frame = await worker.hear()
         if remaining:
-            raise LinkError("the file has fewer bytes than it had")
+            raise LinkError("the file shrank while it was read")
         rest = packer.flush() if packer is not None else b""
         self.call.sandbox.cuts.discard(self.call.reset)  # with its last byte the connection is for other requests
         await send({"type": "http.response.body", "body": waiting + rest, "more_body": False})

@@ -118,7 +118,7 @@ async def route_call(call: EnvdCall) -> Response:
         case "GET", "/metrics":
             return answer(await metrics(call))
         case _, _ if path in _INTERNAL:
-            raise E2bError(404, "there is no such thing here")
+            raise E2bError(404, "this path does not exist")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
         raise E2bError(404, f"there is no call {printable(path[:100])} here")

@@ -32,7 +32,7 @@ def text(message: Message, name: str) -> str:
     """Give a text; an empty one when it is not there."""
     found = field(message, name, str) or ""
     if "\0" in found:
-        raise RpcError("invalid_argument", f"{name} has a zero byte in it")
+        raise RpcError("invalid_argument", f"{name} contains a zero byte")
     return found
 
 
@@ -52,7 +52,7 @@ def read_text_map(message: Message, name: str) -> dict[str, str]:
 
 def reject_field(name: str) -> NoReturn:
     """Refuse a field of another kind."""
-    raise RpcError("invalid_argument", f"{name} is not of the right kind")
+    raise RpcError("invalid_argument", f"{name} has the wrong type")
 
 
 def number(message: Message, name: str) -> int:
@@ -82,7 +82,7 @@ def path_of(message: Message, name: str, home: str) -> str:
 def resolve(path: str, home: str) -> str:
     """Make a path begin at the root, without steps up or empty ones."""
     if "\0" in path or len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:
-        raise RpcError("invalid_argument", "a path has a zero byte in it, or is too long")
+        raise RpcError("invalid_argument", "a path contains a zero byte, or is too long")
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     parts: list[str] = []

@@ -71,7 +71,7 @@ async def write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) ->
         if path in paths:
             raise E2bError(400, f"you cannot upload multiple files to the same path '{path}'")
         if len(paths) >= upload.MAX_FILES:
-            raise E2bError(400, f"a form of more than {upload.MAX_FILES} files; send fewer at a time")
+            raise E2bError(400, f"the form has more than {upload.MAX_FILES} files; send fewer at a time")
         paths.add(path)
         yield await write(call, user, path, notes, content)
 

@@ -133,7 +133,7 @@ async def watch_dir(call: EnvdCall) -> Response:
         finally:
             with anyio.move_on_after(1, shield=True):
                 await watcher.watch.close()
-        raise RpcError("deadline_exceeded", "the time of this call is up")
+        raise RpcError("deadline_exceeded", "the deadline of this call has passed")
 
     return call.stream(tell)
 

@@ -72,7 +72,7 @@ class Worker:
                 raise LinkError("malformed reply from the file program inside the desk")
             payload = await self.take(size)
         if scope.cancelled_caught:
-            raise LinkError(f"the program for files said nothing for {silence:.0f} s")
+            raise LinkError(f"the file program inside the desk sent nothing for {silence:.0f} s")
         if letter == b"F":
             raise _as_failed(payload)
         return letter.decode(), payload
@@ -82,7 +82,7 @@ class Worker:
         while len(self.buffer) < size:
             piece = await anext(self.output, None)
             if piece is None:
-                raise LinkError("the program for files has ended")
+                raise LinkError("the file program inside the desk has ended")
             self.buffer += piece[1] if piece[0] == "stdout" else b""
         data = bytes(self.buffer[:size])
         del self.buffer[:size]
@@ -92,7 +92,7 @@ class Worker:
         """Give what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
-            raise LinkError("the program for files spoke out of turn")
+            raise LinkError("unexpected message from the file program inside the desk")
         return as_json(payload)
 
 
@@ -148,7 +148,7 @@ class Inside:
             while (frame := await worker.hear())[0] == "E":
                 batch, size = as_json(frame[1]), size + len(frame[1])
                 if not isinstance(batch, list) or len(found) + len(batch) > MAX_ENTRIES or size > MAX_LISTING_BYTES:
-                    raise LinkError(f"a listing of more than {MAX_ENTRIES} entries; list less of it")
+                    raise LinkError(f"the listing has more than {MAX_ENTRIES} entries; list a smaller folder")
                 found += batch
         return found
 

@@ -39,7 +39,7 @@ async def start(call: EnvdCall) -> Response:
             call.tasks.start_soon(program.hear)
             await _tell_pieces(call, program, pieces, say)
         if program.done is not None and program.done.timed_out:
-            raise RpcError("deadline_exceeded", "the time of this program was up, and it was killed")
+            raise RpcError("deadline_exceeded", "the program exceeded its time limit and was killed")
         await _tell_end(call, program, say)
 
     return call.stream(tell)
@@ -81,7 +81,7 @@ async def connect(call: EnvdCall) -> Response:
         with program.follow() as pieces, anyio.move_on_after(seconds) as scope:
             await _tell_pieces(call, program, pieces, say)
         if scope.cancelled_caught:
-            raise RpcError("deadline_exceeded", "the time of this call is up")
+            raise RpcError("deadline_exceeded", "the deadline of this call has passed")
         await _tell_end(call, program, say)
 
     return call.stream(tell)
@@ -110,7 +110,7 @@ async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
     """Tell how a program ended; when nobody knows, the connection breaks."""
     if program.done is None:
         call.reset()
-        raise RpcError("unavailable", f"the program was lost: {program.lost}")
+        raise RpcError("unavailable", f"the connection to the connection to the program was lost: {program.lost}")
     await say({"event": {"end": describe_end(program.done)}})
 
 
@@ -122,7 +122,7 @@ async def stream_input(call: EnvdCall) -> Response:
             program = find_program(call, begin)
         elif (data := field(message, "data", dict)) is not None:
             if program is None:
-                raise RpcError("invalid_argument", "the first message says which program is meant")
+                raise RpcError("invalid_argument", "the first message must select a process")
             await feed(program, table(data, "input"))
 
     async def tell(say: Say) -> None:
@@ -167,7 +167,7 @@ async def send_signal(call: EnvdCall) -> Response:
     value = message.get("signal")
     meant = SIGNALS.get(value) if isinstance(value, str) else NUMBERS.get(value) if isinstance(value, int) else None
     if meant is None:
-        raise RpcError("unimplemented", "only SIGKILL and SIGTERM are sent here")
+        raise RpcError("unimplemented", "only SIGKILL and SIGTERM are supported")
     await program.process.signal(meant)
     if meant == signal.SIGKILL:
         await until_gone(program)
@@ -226,7 +226,7 @@ def parse_request(message: Message) -> ProgramRequest:
     """Read what a caller wants to run."""
     config = table(message, "process")
     if not (cmd := text(config, "cmd")):
-        raise RpcError("invalid_argument", "no program is named")
+        raise RpcError("invalid_argument", "no process is selected; pass pid or tag")
     stdin = field(message, "stdin", bool)
     return ProgramRequest(
         cmd,

@@ -70,7 +70,7 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
     if not signed.signature:
         raise E2bError(401, "missing signature query parameter")
     if ":" in signed.username:
-        raise E2bError(400, "a username has no colon in it")
+        raise E2bError(400, "a username must not contain a colon")
     return signed
 
 

@@ -39,7 +39,7 @@ async def body(request: Request) -> AsyncIterator[bytes]:
     """Yield what a caller sends, unpacked."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
-        raise E2bError(400, "a file is sent as it is, or with gzip")
+        raise E2bError(400, "the only supported encodings are identity and gzip")
     received = _arriving(request)
     async for data in gunzip(received) if coding == "gzip" else received:
         yield data
@@ -54,9 +54,9 @@ async def _arriving(request: Request) -> AsyncIterator[bytes]:
             try:
                 data = await anext(stream, b"")
             except ClientDisconnect:
-                raise E2bError(400, "the caller has gone") from None
+                raise E2bError(400, "the client disconnected") from None
         if data is None:
-            raise E2bError(408, f"nothing came for {_RECEIVE_TIMEOUT_S:.0f} s")
+            raise E2bError(408, f"no data was received for {_RECEIVE_TIMEOUT_S:.0f} s")
         if not data:
             return
         yield data
@@ -75,9 +75,9 @@ async def gunzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         while rest := unpacker.decompress(unpacker.unconsumed_tail, PIECE):
             yield rest
     except zlib.error:
-        raise E2bError(400, "the body is not what gzip makes") from None
+        raise E2bError(400, "the body is not valid gzip") from None
     if not unpacker.eof:
-        raise E2bError(400, "the body ends before gzip's end")
+        raise E2bError(400, "the gzip body is truncated")
 
 
 async def rechunk(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -98,7 +98,7 @@ class UploadForm:
     def __init__(self, content_type: str, data: AsyncIterator[bytes]) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise E2bError(400, "files are sent as application/octet-stream or multipart/form-data")
+            raise E2bError(400, "the content type must be application/octet-stream or multipart/form-data")
         self.data = data
         self.events: list[Event] = []
         names = ("part_begin", "header_end", "headers_finished", "part_end", "end")
@@ -108,7 +108,7 @@ class UploadForm:
         try:
             self.parser = MultipartParser(options[b"boundary"], calls)
         except FormParserError as e:
-            raise E2bError(400, f"the form makes no sense: {e}") from None
+            raise E2bError(400, f"malformed form: {e}") from None
 
     def noting(self, name: str):  # type: ignore[no-untyped-def]
         """Give what notes that something happened."""
@@ -124,13 +124,13 @@ class UploadForm:
             try:
                 self.parser.write(data)
             except FormParserError as e:
-                raise E2bError(400, f"the form makes no sense: {e}") from None
+                raise E2bError(400, f"malformed form: {e}") from None
             events, self.events = self.events, []
             for event in events:
                 yield event
                 if event[0] == "end":
                     return
-        raise E2bError(400, "the form ends before its end")
+        raise E2bError(400, "the form is truncated")
 
     async def parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
         """Yield each part's field, its filename as it is written, and its bytes; read one before the next."""
@@ -152,7 +152,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     async for event, data in happening:
         size += len(data)
         if size > MAX_HEAD_BYTES:
-            raise E2bError(400, "a part of the form has headers without end")
+            raise E2bError(400, "a part of the form has too many headers")
         match event:
             case "header_field":
                 name += data
@@ -163,7 +163,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
                 name = value = b""
             case "headers_finished":
                 return found
-    raise E2bError(400, "the form ends before its end")
+    raise E2bError(400, "the form is truncated")
 
 
 async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
@@ -191,5 +191,5 @@ def metadata(headers: Headers) -> dict[str, str]:
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
             raise E2bError(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
     if sum(len(key) + len(value) for key, value in found.items()) > _MAX_METADATA_BYTES:
-        raise E2bError(400, f"metadata of more than {_MAX_METADATA_BYTES} bytes")
+        raise E2bError(400, f"the metadata has more than {_MAX_METADATA_BYTES} bytes")
     return found

@@ -54,7 +54,7 @@ def inward(scope: Scope, host: str | None) -> Inward:
     body = parse_framing(headers, version)
     method = str(scope["method"])
     if method in ("CONNECT", "TRACE"):
-        raise HttpMessageError(405, f"{method} is not passed on")
+        raise HttpMessageError(405, f"the method {method} is not supported")
     accept = handshake(headers, method, body)
     fields = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
     fields += [pair for name, value in end_to_end(headers) if (pair := filter_header(name, value)) and name != b"host"]
@@ -95,7 +95,7 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
     except binascii.Error:
         right = False
     if not right or method != "GET" or body or headers.once(b"sec-websocket-version") != b"13":
-        raise HttpMessageError(400, "this is no WebSocket handshake")
+        raise HttpMessageError(400, "this is not a WebSocket handshake")
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
 
@@ -122,7 +122,7 @@ def format_upgrade(response: Response, accept: bytes) -> bytes:
         and headers.once(b"sec-websocket-accept") == accept
     )
     if not right:
-        raise HttpMessageError(502, "its server does not know WebSocket")
+        raise HttpMessageError(502, "the program on this port does not support WebSocket")
     fields = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
     lines = b"".join(b"%b: %b\r\n" % pair for pair in fields if pair[0].lower() != b"content-length")
     return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

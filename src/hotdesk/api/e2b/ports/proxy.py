@@ -57,7 +57,7 @@ class Passing:
             except HttpMessageError as e:
                 self.broken.append(e.reason)
             except OSError as e:
-                self.broken.append(e.strerror or "its server hung up")
+                self.broken.append(e.strerror or "the program on this port closed the connection")
             tasks.cancel_scope.cancel()
         if self.begun and self.broken:
             self.reset()
@@ -111,9 +111,9 @@ class Passing:
             response = parse_response(await self.head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
                 if response.status > _HIGHEST:
-                    raise HttpMessageError(502, "its server's answer has no status")
+                    raise HttpMessageError(502, "the response of the program on this port has no status")
                 return response
-        raise HttpMessageError(502, "its server announces an answer again and again")
+        raise HttpMessageError(502, "the program on this port sent too many interim responses")
 
     async def head(self) -> bytes:
         """Read one head."""
@@ -121,7 +121,7 @@ class Passing:
         while (end := find_end(buffer, searched)) < 0:
             searched = len(buffer)
             if not (data := await _receive_in_turn(self.sock)):
-                raise HttpMessageError(502, "its server hung up without an answer")
+                raise HttpMessageError(502, "the program on this port closed the connection without a response")
             buffer += data
         self.rest = bytes(buffer[end:])
         return bytes(buffer[:end])

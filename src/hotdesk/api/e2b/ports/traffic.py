@@ -107,7 +107,9 @@ class Traffic:
         """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
         place = (sandbox.id, port == envd.PORT)
         if self.under_way[place] >= AT_ONCE:
-            raise E2bError(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
+            raise E2bError(
+                429, f"{AT_ONCE} requests to this sandbox are running, which is the limit; wait until some end"
+            )
         self.under_way[place] += 1
         try:
             yield
@@ -138,10 +140,14 @@ class Traffic:
         try:
             request = inward(scope, mask_host(sandbox, port))
         except HttpMessageError as e:
-            raise E2bError(e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}") from None
+            raise E2bError(
+                e.status if e.status < 500 else 400, f"this request cannot be forwarded: {e.reason}"
+            ) from None
         self.quotas.ask(sandbox.tenant.name, "calls")
         if why := await relay_request(sandbox, port, request, scope, receive, send):
-            raise E2bError(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
+            raise E2bError(
+                502, f"The sandbox is running but port {port} did not respond: {why}", **where(sandbox, port)
+            )
 
     def pace(self, share: Share) -> None:
         """Count a request that came by a share link; `QuotaError` when they come too fast."""
@@ -150,7 +156,7 @@ class Traffic:
             self.paces.clear()
         bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
-            raise QuotaError(f"requests by this link come faster than {rate:g} a second; wait {wait:.1f} s", wait)
+            raise QuotaError(f"this link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
 
 
 async def relay_request(
@@ -204,7 +210,7 @@ def check_name(scope: Scope, serving: Serving) -> None:
     """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
     name = name_of(Headers(scope=scope).get("host", ""))
     if name not in list_own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
-        raise E2bError(421, "this server has another name")
+        raise E2bError(421, "this server does not serve that host name")
 
 
 def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> Share | None:
@@ -220,8 +226,7 @@ def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> 
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
         raise E2bError(
             403,
-            f"this port is reached with the sandbox's traffic token, sent as {TOKEN}, or by a share link that has not "
-            "expired",
+            f"this port needs the sandbox's traffic token, sent as {TOKEN}, or a share link that has not expired",
             sandboxId=sandbox.id,
         )
     return None

@@ -66,7 +66,7 @@ class VolumeContent:
             raise E2bError(429, str(e)) from None
         act = _ACTS.get((request.method, path[2])) if len(path) == 3 else None
         if act is None:
-            raise E2bError(404, "there is no such thing here")
+            raise E2bError(404, "this path does not exist")
         if self.registry.copying[volume]:
             raise E2bError(409, "the volume is being copied; try again when that is done")
         return ContentResponse(self.registry, tenant, record, await _read_order(request, act))
@@ -78,7 +78,7 @@ class VolumeContent:
         expected = record.token if record is not None and record.ready else "x" * 64
         right = hmac.compare_digest(shown.strip().encode(), expected.encode())
         if record is None or not record.ready or not right or kind.lower() != "bearer":
-            raise E2bError(401, "this is not the token of that volume; connect to the volume to get it")
+            raise E2bError(401, "this token does not belong to that volume; connect to the volume to get its token")
         return tenant, record
 
 
@@ -86,16 +86,16 @@ async def _read_order(request: Request, act: str) -> dict[str, object]:
     """Read what a request says, as the process of a volume is told it."""
     query = request.query_params
     if "path" not in query:
-        raise E2bError(400, "the query has no path")
+        raise E2bError(400, "the query parameter path is missing")
     order: dict[str, object] = {"act": act, "path": query["path"]}
     for name in _NUMBERS:
         if (text := query.get(name)) is not None:
             if not text.isdecimal() or len(text) > 9:
-                raise E2bError(400, f"{name} is a whole number")
+                raise E2bError(400, f"{name} must be a whole number")
             order[name] = int(text)
     if (text := query.get("force")) is not None:
         if text.lower() not in _TRUTHS:
-            raise E2bError(400, "force is true or false")
+            raise E2bError(400, "force must be true or false")
         order["force"] = _TRUTHS[text.lower()]
     if act == "change":
         change = await requests.read(request, MetadataChange)
@@ -147,7 +147,7 @@ class ContentResponse(Response):
             _, data = await call.hear()
             length -= len(data)
             if length < 0 or not data:
-                raise E2bError(503, "the volume gave no proper answer; try again")
+                raise E2bError(503, "malformed reply from the volume's process; try again")
             await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 

@@ -52,7 +52,7 @@ class VolumeCall:
                         raise ConnectionResetError
                     self.waiting = self.frames.feed(data)
         except (OSError, FrameError):
-            raise E2bError(503, "the volume broke off; try again") from None
+            raise E2bError(503, "the volume's process ended in the middle of a reply; try again") from None
         return self.waiting.pop(0)
 
     async def hear_head(self) -> tuple[int, int]:
@@ -60,7 +60,7 @@ class VolumeCall:
         head, _ = await self.hear()
         status, length = head.get("status"), head.get("length")
         if status not in STATUSES or type(length) is not int or length < 0:
-            raise E2bError(503, "the volume gave no proper answer; try again")
+            raise E2bError(503, "malformed reply from the volume's process; try again")
         return int(str(status)), length
 
 
@@ -105,7 +105,9 @@ class VolumeProcesses:
         for is_last in (False, True):
             line = await self.line(tenant, volume)
             if line.calls >= _MAX_CALLS:
-                raise E2bError(429, f"{_MAX_CALLS} requests to this volume are under way; let some end first")
+                raise E2bError(
+                    429, f"{_MAX_CALLS} requests to this volume are running, which is the limit; wait until some end"
+                )
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             ours.setblocking(False)
             try:
@@ -115,10 +117,10 @@ class VolumeProcesses:
             except OSError as e:
                 ours.close()
                 if isinstance(e, BlockingIOError):
-                    raise E2bError(429, "too many requests to this volume are waiting; let some end first") from None
+                    raise E2bError(429, "too many requests to this volume are queued; wait until some end") from None
                 self.hang_up(volume)
                 if is_last:
-                    raise E2bError(503, "the volume cannot be read just now; try again") from None
+                    raise E2bError(503, "the volume cannot be read at the moment; try again") from None
         raise AssertionError
 
     async def line(self, tenant: Tenant, volume: str) -> VolumeLine:

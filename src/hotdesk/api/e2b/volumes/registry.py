@@ -129,7 +129,7 @@ class VolumeRegistry:
         for name, path in mounts:
             record = self.find(tenant, name)
             if path in found:
-                raise E2bError(400, f"two volumes cannot be mounted at {printable(path[:80])}")
+                raise E2bError(400, f"only one volume can be mounted at {printable(path[:80])}")
             found[path] = record
         return found
 
@@ -154,14 +154,16 @@ class VolumeRegistry:
         if users := self.users(record.id):
             raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that first")
         if self.mounting[record.id] or self.copying[record.id]:
-            raise E2bError(409, f"volume '{record.name}' is in use just now; try again")
+            raise E2bError(409, f"volume '{record.name}' is in use; try again later")
 
     # -- making and deleting --------------------------------------------------------------------------------------
 
     async def create(self, tenant: Tenant, name: str, source: str, by: str) -> VolumeRecord:
         """Make a volume, empty or with the files of another; it counts against the tenant's disk quota."""
         if not NAME_SHAPE.fullmatch(name):
-            raise E2bError(400, "a volume's name has 1 to 128 letters, digits and . _ - and begins with none of these")
+            raise E2bError(
+                400, "a volume name has 1 to 128 letters, digits and . _ - and starts with a letter or digit"
+            )
         origin = self.find(tenant.name, source) if source else None
         if origin is not None:
             self.require_unused(origin)
@@ -190,9 +192,9 @@ class VolumeRegistry:
         """Take a name and the quota for a volume."""
         mine = [each for name, each in self.records.values() if name == tenant]
         if any(each.name == record.name for each in mine):
-            raise E2bError(409, f"there is a volume '{record.name}' already; choose another name")
+            raise E2bError(409, f"a volume '{record.name}' exists already; choose another name")
         if len(mine) >= _MAX_PER_TENANT:
-            raise E2bError(429, f"there are {_MAX_PER_TENANT} volumes already; destroy some")
+            raise E2bError(429, f"the limit of {_MAX_PER_TENANT} volumes is reached; delete some")
         try:
             self.shares[record.id] = self.tenants.quotas.take(tenant, disk=record.size)
         except QuotaError as e:
@@ -278,7 +280,7 @@ def _read(place: Path) -> list[VolumeRecord]:
     try:
         return _RECORDS.validate_json(private_files.read(place, _FILE) or b"[]")
     except ValidationError:
-        raise HostError(f"{place / _FILE} is damaged; mend it, or move it away to forget every volume") from None
+        raise HostError(f"{place / _FILE} is damaged; repair it, or move it away to lose every volume") from None
 
 
 def _write(place: Path, data: bytes) -> None:

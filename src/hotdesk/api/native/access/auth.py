@@ -18,10 +18,10 @@ from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.tenants import Tenant
 
-_BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
+_BEARER = HTTPBearer(auto_error=False, description="A key created with `hotdesk key new`.")
 HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key.")
 BROWSER = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser that signed in; see `POST /session`.")
-UNKNOWN = "no key that is known here came along; `hotdesk key new` makes one: send it as `Authorization: Bearer KEY`"
+UNKNOWN = "missing or unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
 T = TypeVar("T")
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -92,7 +92,7 @@ async def _authorize(connection: HTTPConnection, power: Power | None) -> Request
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
-            403, "key.power", f"this key is not for {power}; `hotdesk key new --power {power}` makes one that is"
+            403, "key.power", f"this key lacks the power {power}; create one with `hotdesk key new --power {power}`"
         )
     native = native_of(connection)
     return RequestContext(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)

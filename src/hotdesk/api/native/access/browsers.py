@@ -50,7 +50,7 @@ class Browsers:
         caller = self.keys.find(key)
         if caller is None:
             self.tries.setdefault(address, []).append(now)
-            raise ProblemError(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
+            raise ProblemError(401, "key.unknown", "unknown key; create one with `hotdesk key new`")
         self.sessions = {
             name: each for name, each in list(self.sessions.items())[-MAX_SESSIONS + 1 :] if each.until > now
         }
@@ -68,7 +68,7 @@ class Browsers:
         }
         if len(self.tries.get(address, [])) >= TRIES:
             raise ProblemError(
-                429, "session.tries", "too many keys were tried from there; wait a minute", {"Retry-After": "60"}
+                429, "session.tries", "too many failed sign-ins from this address; wait a minute", {"Retry-After": "60"}
             )
 
     def session(self, connection: HTTPConnection) -> BrowserSession | None:
@@ -89,14 +89,14 @@ class Browsers:
         found = self.session(connection)
         token = connection.headers.get("x-csrf-token", "")
         if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):
-            raise ProblemError(403, "session.token", "a change needs the X-CSRF-Token that signing in gave")
+            raise ProblemError(
+                403, "session.token", "missing or wrong X-CSRF-Token; send the token that the sign-in returned"
+            )
 
     def check_origin(self, connection: HTTPConnection) -> None:
         """Refuse what comes from another page than the server's own."""
         if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):
-            raise ProblemError(
-                403, "session.origin", "a browser's changes come from the server's own page, and no other"
-            )
+            raise ProblemError(403, "session.origin", "cross-origin requests are refused; use the server's own page")
 
     def end(self, connection: HTTPConnection) -> None:
         """Sign a browser out."""

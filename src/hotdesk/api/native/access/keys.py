@@ -1,4 +1,4 @@
-"""Keys of a tenant: listed, made, revoked by whoever may."""
+"""Routes of a tenant's keys: list, create, revoke."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _KeyId = Annotated[str, Path(pattern="^[0-9a-f]{8}$")]
 class KeyOrder(Model):
     """A key that is wanted."""
 
-    name: Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="Approvals carry it.")]
+    name: Annotated[
+        str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="Shown with this key's approvals.")
+    ]
     powers: Annotated[list[Power], Field(min_length=1, max_length=8)]
     seconds: Annotated[float, Field(gt=0, le=10 * 365 * 86400, description="How long it lasts.")] | None = None
 
@@ -57,7 +59,7 @@ async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") ->
 async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
-        raise ProblemError(403, "key.power", f"who has not {beyond[0]} cannot give it")
+        raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]} and cannot grant it")
     make_key = partial(_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))
@@ -71,7 +73,7 @@ async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
 async def revoke(context: ForAdmin, key: _KeyId) -> None:
     """End a key at once."""
     if key not in {each.id for each in _keys_of(context)}:
-        raise ProblemError(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
+        raise ProblemError(404, "key.missing", f"key {key} not found; GET /keys lists the keys")
     await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
     await anyio.to_thread.run_sync(_writable_keys(context).revoke, key)
 

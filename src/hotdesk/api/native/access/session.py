@@ -29,7 +29,9 @@ class Who(Model):
     tenant: str
     name: str
     powers: list[str]
-    csrf: str = Field(description="What a browser sends as X-CSRF-Token with every change; empty for programs.")
+    csrf: str = Field(
+        description="The token that a browser sends as X-CSRF-Token with every change; empty for programs."
+    )
 
 
 @router.post("", summary="Sign a browser in")
@@ -45,7 +47,7 @@ async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
     return who(caller, csrf)
 
 
-@router.get("", summary="Who asks")
+@router.get("", summary="The current caller")
 async def show(context: Anybody, request: Request, response: Response) -> Who:
     """Say whose key this is, and what it may be used for."""
     session = context.native.sessions.session(request)

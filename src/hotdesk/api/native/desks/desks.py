@@ -1,4 +1,4 @@
-"""Desks: opened, used, paused, kept as they are, burnt."""
+"""Routes of desks: open, use, pause, snapshot, burn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(40
 STOPPED = ("paused", "halting", "halted")
 SHOWN = ("open", "starting", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
-ALLOW = "Rules, as `GET https://erp.example.test/*`."
+ALLOW = "Egress rules, such as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
 _MIN_LIFETIME_S = 10.0
 """Seconds a desk lasts at least: with little of a processor it takes some to open."""
@@ -51,17 +51,17 @@ class DeskOrder(Model):
     memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
     disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
     deadline: Annotated[
-        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds until it burns, come what may.")
+        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds until the desk is burnt in any case.")
     ] = 3600
     idle: Annotated[
-        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds without a call until it is burnt.")
+        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds without a request until the desk is burnt.")
     ] = 900
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
-    root: Annotated[bool, Field(description="Whether programs may run as root inside.")] = False
+    root: Annotated[bool, Field(description="Whether programs inside may run as root.")] = False
     wall: Annotated[
         Literal["", "container", "gvisor", "microvm"],
-        Field(description="The least around it; the operator may demand more. Empty: what the operator demands."),
+        Field(description="The weakest acceptable wall; the operator may require a stronger one. Empty: their choice."),
     ] = ""
 
 
@@ -75,12 +75,12 @@ class DeskShown(Model):
     deadline: float
     cpus: float
     memory: int
-    job: str = Field(description="The job that works at it; empty: none.")
-    wall: str = Field(description="The wall its keeper proved before it released the desk.")
-    kernel: str = Field(description="What answers its programs' system calls: `host`, `sentry` or `own`.")
-    boundary: bool = Field(description="Whether the wall's makers call it an isolation boundary.")
-    wall_version: str = Field(description="The program that put the wall up, with its version.")
-    platform: str = Field(description="How that program runs desks, where it has several ways; empty: it has one.")
+    job: str = Field(description="The job that uses the desk; empty: none.")
+    wall: str = Field(description="The wall that the keeper verified before it released the desk.")
+    kernel: str = Field(description="The kernel that serves its programs' system calls: `host`, `sentry` or `own`.")
+    boundary: bool = Field(description="Whether the wall's vendor calls it an isolation boundary.")
+    wall_version: str = Field(description="The program that implements the wall, with its version.")
+    platform: str = Field(description="The platform of that program, if it has several; otherwise empty.")
 
 
 class RunOrder(Model):
@@ -92,7 +92,7 @@ class RunOrder(Model):
     cwd: Text | None = None
     user: Literal["user", "root"] | None = None
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    encoding: Annotated[Literal["text", "base64"], Field(description="How `stdin` and output are written.")] = "text"
+    encoding: Annotated[Literal["text", "base64"], Field(description="The encoding of `stdin` and output.")] = "text"
 
 
 class Ended(Model):
@@ -181,7 +181,7 @@ async def burn_desk(context: ForDesks, desk: DeskName) -> None:
     await burn(context, DeskId(desk))
 
 
-@router.get("/{desk}/usage", summary="What a desk uses")
+@router.get("/{desk}/usage", summary="Resource usage of a desk")
 async def usage(context: ForDesks, desk: DeskName) -> UsageShown:
     """Say what a desk uses, as its keeper reads it."""
     async with find_desk(context, desk, stopped=True) as found:
@@ -205,21 +205,21 @@ async def pause(context: ForDesks, desk: DeskName) -> None:
         await found.pause()
 
 
-@router.post("/{desk}/resume", status_code=204, summary="Let a desk go on")
+@router.post("/{desk}/resume", status_code=204, summary="Resume a desk")
 async def resume(context: ForDesks, desk: DeskName) -> None:
     """Let everything go on."""
     async with find_desk(context, desk, stopped=True) as found:
         await found.resume()
 
 
-@router.post("/{desk}/snapshots", status_code=201, summary="Keep a desk's files as they are")
+@router.post("/{desk}/snapshots", status_code=201, summary="Take a snapshot of a desk's files")
 async def snapshot(context: ForDesks, desk: DeskName) -> SnapshotShown:
     """Keep a desk's files as they are now, for as long as the desk lasts."""
     async with find_desk(context, desk) as found:
         return SnapshotShown(snapshot=await found.snapshot())
 
 
-@router.post("/{desk}/rollback", status_code=204, summary="Go back to a snapshot")
+@router.post("/{desk}/rollback", status_code=204, summary="Roll back to a snapshot")
 async def rollback(context: ForDesks, desk: DeskName, order: RollbackOrder) -> None:
     """Have the files exactly as they were; every program ends."""
     async with find_desk(context, desk) as found:
@@ -248,7 +248,7 @@ async def one(context: RequestContext, desk: str) -> DeskShown:
     for each in await load_desks(context):
         if each.id == desk:
             return each
-    raise DeskGone(f"desk {desk} is not open here; GET /desks lists those that are")
+    raise DeskGone(f"desk {desk} is not open; GET /desks lists open desks")
 
 
 def as_shown(record: dict[str, object], job: str) -> DeskShown:
@@ -291,7 +291,7 @@ async def find_desk(context: RequestContext, name: str, *, stopped: bool = False
     """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
     status = await one(context, name)
     if status.state in STOPPED and not stopped:
-        raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume lets it go on")
+        raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume resumes it")
     try:
         own = await context.tenant.host.runtime.find(DeskId(name))
     except DeskGone:

@@ -1,4 +1,4 @@
-"""Where a client may have its desks go: what is this machine's, or near it, is its operator's to open."""
+"""Limit where a client's desks may connect: this machine and its networks only with the operator's consent."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def require_public(rules: Iterable[Rule]) -> None:
         near = rule.verdict != "deny" and (rule.private or is_near(rule.host))
         if near and replace(rule, private=True) not in sources():
             raise BriefError(
-                f"{rule_text(rule)!r} is not of the internet; only this server's operator lets desks go there: "
-                "by `[door] names`"
+                f"{rule_text(rule)!r} is not a public internet host; only this server's operator can allow it, "
+                "with `[door] names`"
             )
 
 

@@ -1,4 +1,4 @@
-"""Files inside desks: listed, read, written, removed. Bytes of a desk go out as what is saved, not shown."""
+"""Routes of files inside desks: list, read, write, remove. Bytes are sent as attachments, never displayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ MAX_FILE_BYTES = 4 * GIB
 MAX_ENTRIES = 10_000
 """Entries of one listing."""
 _FilePath = Annotated[
-    str, Query(max_length=4096, pattern="^[^\\x00]*$", description="A path inside; relative ones mean the home folder.")
+    str,
+    Query(
+        max_length=4096,
+        pattern="^[^\\x00]*$",
+        description="A path inside the desk; relative paths start at the home folder.",
+    ),
 ]
 Depth = Annotated[int, Query(ge=1, le=16)]
 
@@ -84,7 +89,9 @@ async def write(context: ForDesks, desk: DeskName, path: _FilePath, request: Req
 async def remove(context: ForDesks, desk: DeskName, path: _FilePath) -> None:
     """Remove a path with all below it."""
     if not path.strip("/."):
-        raise FileError("a desk's whole home or root is not removed so; burn the desk", "invalid")
+        raise FileError(
+            "the home folder and the root folder of a desk cannot be removed; burn the desk instead", "invalid"
+        )
     async with find_desk(context, desk) as found:
         await found.remove(path)
 

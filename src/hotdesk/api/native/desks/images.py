@@ -1,4 +1,4 @@
-"""What desks are opened from over our own API: templates, and nobody's snapshot."""
+"""Images that desks can be opened from over this API: templates, but no snapshots."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from hotdesk.api.native.problems import ProblemError
 def require_template(image: str) -> None:
     """Refuse an image that is somebody's snapshot, whoever knows its name: images are shared by all tenants."""
     if image.startswith(PREFIX):
-        raise ProblemError(404, "image.missing", "there is no such image; a snapshot is opened by E2B's programs")
+        raise ProblemError(404, "image.missing", "image not found; snapshots can only be opened through the E2B API")

@@ -26,7 +26,7 @@ from hotdesk.hands.screen.remote_screen import Far
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=document_errors(409, 502))
 SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
-_VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
+_VIEWER = "The name that the client passed as `?viewer=` when it opened the screen; empty: its latest connection."
 KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
@@ -38,11 +38,11 @@ class WheelShown(Model):
 
     viewers: int
     paused: bool
-    holder: str = Field(description="Who drives, for the journal; empty: the worker.")
-    mine: bool = Field(description="Whether it is whoever asks.")
+    holder: str = Field(description="Who has control, as the journal names them; empty: the worker.")
+    mine: bool = Field(description="Whether the caller has control.")
     seconds: float
-    stopped: bool = Field(description="Whether the desk's programs are stopped meanwhile, but screen and browser.")
-    worker: bool = Field(description="Whether a worker uses the desk: taking over suspends it.")
+    stopped: bool = Field(description="Whether the desk's programs, except screen and browser, are stopped meanwhile.")
+    worker: bool = Field(description="Whether a worker uses the desk; a takeover suspends it.")
 
 
 Viewer = Annotated[str, Field(pattern=NAMED, description=_VIEWER)]
@@ -55,14 +55,14 @@ class Turn(Model):
     viewer: Viewer = ""
 
 
-@router.get("/wheel", summary="Who drives")
+@router.get("/wheel", summary="Who has control of the screen")
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Say who looks at a desk and who drives it."""
     async with owner(context, desk) as far:
         return format_wheel(context, desk, viewer, await far.wheel())
 
 
-@router.post("/wheel", summary="Take the wheel, or give it back")
+@router.post("/wheel", summary="Take control of the screen, or hand it back")
 async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     """Drive a desk oneself, which suspends its worker, or let the worker go on.
 
@@ -221,7 +221,7 @@ async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None
     try:
         context = await on_socket(websocket, "desks")
         if not ID_SHAPE.fullmatch(desk):
-            raise ProblemError(404, "desk.gone", "that is not a desk's id")
+            raise ProblemError(404, "desk.gone", "invalid desk id")
         await one(context, desk)
         return context
     except ProblemError as e:

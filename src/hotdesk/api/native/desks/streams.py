@@ -38,7 +38,7 @@ async def stream(
     try:
         async with owner_of(context, DeskId(desk)) as runtime:
             if (await one(context, desk)).state in STOPPED:
-                raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume lets it go on")
+                raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
             with await runtime.upgrade(f"/desks/{desk}/{name_route(to)}", "hotdesk-stream") as sock:
                 await websocket.send_text(OPENED)
                 await carry(websocket, sock, context)
@@ -52,7 +52,7 @@ def name_route(to: str) -> str:
     if to in LINKS:
         return to
     if int(to) == GATE[1] or int(to) >= 1 << 16:
-        raise BriefError(f"port {to} is none that can be reached: 1 to 65535, and {GATE[1]} is the desk's own way out")
+        raise BriefError(f"port {to} cannot be reached; use 1 to 65535 except {GATE[1]}, which is the desk's own gate")
     return f"dial/{to}"
 
 

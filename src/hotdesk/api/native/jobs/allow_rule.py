@@ -1,4 +1,4 @@
-"""One click in a job's door log: what was refused is let pass, for this job and as long as it lasts."""
+"""Allow a refused request from a job's door log, for this job and as long as it runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Allowed(Model):
     desks: list[str]
 
 
-@router.post("/allow", summary="Let a job's desks reach something more")
+@router.post("/allow", summary="Allow a job's desks one more egress rule")
 async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> Allowed:
     """Add a rule for this job's desks, now and later; a deny of its brief and the operator's ceiling stand above it."""
     tale = await find(context, job)
@@ -44,7 +44,7 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
     require_public([rule])
     desks = [each.id for each in await open_desks(context) if each.job == job]
     if not isinstance(tale, JobSummary) or not desks:
-        why = "has no desk now for which anything could be allowed; ask again while it takes a step"
+        why = "has no open desk to apply the rule to; try again while it executes a step"
         raise ProblemError(409, "job.still", f"job {job} {why}")
     require_other(context, tale)
     return Allowed(rule=rule_text(rule), desks=await allow_at_desks(context, desks, rule_text(rule)))

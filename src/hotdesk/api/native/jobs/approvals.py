@@ -31,19 +31,21 @@ class StepInWords(Model):
     """One step of a plan."""
 
     name: str
-    points: list[str] = Field(description="What it reaches, uses, reads and makes, a sentence each.")
+    points: list[str] = Field(
+        description="The hosts it reaches, the secrets it uses, the files it reads and writes; one sentence each."
+    )
 
 
 class CardShown(Model):
     """What a person is shown: facts worked out here first, the worker's or the desk's words last."""
 
     title: str
-    stakes: list[str] = Field(default=[], description="What is at stake, a sentence each.")
+    stakes: list[str] = Field(default=[], description="What is at stake, one sentence each.")
     steps: list[StepInWords] = Field(default=[], description="The steps of a plan, in words.")
     facts: dict[str, str]
     lines: list[str]
     words: str = Field(description="Untrusted.")
-    subject: str = Field(description="What is decided, whole; its SHA-256 is the digest.")
+    subject: str = Field(description="The full text of what is decided; its SHA-256 is the digest.")
 
 
 class Approval(Model):
@@ -54,12 +56,14 @@ class Approval(Model):
     job: str | None
     task: str
     desk: str | None
-    card: CardShown | None = Field(description="Null: it is gone or was changed; then it can only be refused.")
-    plan_text: str = Field(description="Of a plan: as TOML, to be edited.")
+    card: CardShown | None = Field(
+        description="Null: the subject is missing or was changed, so it can only be refused."
+    )
+    plan_text: str = Field(description="For a plan: its TOML, for editing.")
     digest: str
     asked: float | None
     until: float
-    by: str = Field(description="Who asked for the job.")
+    by: str = Field(description="Who requested the job.")
 
 
 class Decision(Model):
@@ -80,7 +84,7 @@ class Settled(Model):
     digest: str
 
 
-@router.get("", summary="What waits for people")
+@router.get("", summary="Pending approvals")
 async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
     """List what waits, of jobs and of doors, the most urgent first."""
     found = [*await cases(context), *await _list_door_approvals(context)]
@@ -187,7 +191,7 @@ def meant(case: OpenDecision, decision: Decision) -> Answer:
             return "approved"
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
-    takes = "`answer` with words" if kind == "question" else "`approve` or `refuse`; a plan `edit` with a plan, too"
+    takes = "`answer` with a text" if kind == "question" else "`approve` or `refuse`; for a plan also `edit`"
     raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
 
 
@@ -220,11 +224,13 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
     """Answer what a desk asks for, at its owner."""
     if decision.answer not in ("approve", "refuse"):
         raise ProblemError(
-            400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only"
+            400, "approval.kind", f"no approval {number} is pending, or it takes `approve` or `refuse` only"
         )
     found = [each for each in await questions.everything(context.tenant.settings) if each.question.id == number]
     if not found:
-        raise ProblemError(404, "approval.missing", f"nothing waits under {number}; GET /approvals lists what does")
+        raise ProblemError(
+            404, "approval.missing", f"no approval {number} is pending; GET /approvals lists the pending ones"
+        )
     try:
         waiting = questions.select_question(found, number, decision.digest)
     except BriefError as e:

@@ -49,7 +49,7 @@ def lay_out(
     for each in files:
         name = check_name(each.name)
         if name.partition("/")[0] in FILES:
-            raise ProblemError(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
+            raise ProblemError(400, "brief.file", f"{name} is the name of the brief itself; give the file another name")
         if template is not None:
             require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
@@ -66,7 +66,9 @@ def lay_out(
     for name in (job.image, *([job.reduce.image] if job.reduce is not None else [])):
         require_template(name)
     if job.wall == "local":
-        raise ProblemError(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
+        raise ProblemError(
+            400, "brief.reserved", "wall: a desk without a wall would run programs directly on this machine"
+        )
     return route_job(context, job)
 
 
@@ -97,7 +99,7 @@ def require_expected_file(template: Template, name: str) -> None:
             400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced"
         )
     if name not in expected and not template.shown.uploads:
-        remedy = f"it takes {', '.join(expected)}" if expected else "it takes no files"
+        remedy = f"send {', '.join(expected)}" if expected else "send no files"
         raise ProblemError(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {remedy}")
 
 

@@ -1,4 +1,4 @@
-"""Which checks a file passed when it was delivered by hand: the journal says so."""
+"""The checks a file passed when it was delivered over MCP, from the journal."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
     except (binascii.Error, ValueError):
         image = None
     if image is None:
-        raise ProblemError(404, "frame.missing", f"act {act} has no picture of the screen, or none that is kept")
+        raise ProblemError(404, "frame.missing", f"act {act} has no screenshot, or it was deleted")
     image.thumbnail((WIDTH, 2 * WIDTH))
     output = io.BytesIO()
     image.save(output, "JPEG", quality=85)

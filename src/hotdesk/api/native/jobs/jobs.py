@@ -87,14 +87,14 @@ class JobOrder(Model):
     def one_of_both(self) -> JobOrder:
         """Refuse both, and neither."""
         if (self.brief is None) == (self.template is None):
-            raise ValueError("a job has a brief, or a template that is filled in")
+            raise ValueError("a job needs either a brief or a template with its values")
         return self
 
 
 def _require_key(key: SecretStr | None) -> SecretStr | None:
     """Refuse what no header could hold."""
     if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
-        raise ValueError("a key is one word of plain characters")
+        raise ValueError("a provider's key is one word of printable ASCII characters")
     return key
 
 
@@ -105,10 +105,12 @@ class ResumeOrder(Model):
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     quarantine: Literal["retry", "accept"] | None = None
     """Of a swarm: what becomes of items in quarantine; null: they stay there."""
-    models: Annotated[list[_ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
+    models: Annotated[
+        list[_ModelName], Field(max_length=8, description="The models to use from now on.", default_factory=list)
+    ]
     key: Annotated[
         SecretStr | None,
-        Field(max_length=500, description="A provider's key for the first of the models, for this process alone."),
+        Field(max_length=500, description="The provider's key for the first model, used by this process only."),
         AfterValidator(_require_key),
     ] = None
 
@@ -116,9 +118,9 @@ class ResumeOrder(Model):
 class ModelsShown(Model):
     """Models that jobs may use."""
 
-    items: list[str] = Field(description="Those the operator lists; empty: every one of the providers.")
-    default: str | None = Field(description="What is used where none is named; null: one must be named.")
-    providers: list[str] = Field(description="Whose models may be named where none is listed.")
+    items: list[str] = Field(description="The models that the operator lists; empty: all models of the providers.")
+    default: str | None = Field(description="The default model; null: a job must name one.")
+    providers: list[str] = Field(description="The providers whose models may be used if the operator lists none.")
 
 
 @router.get("/models", summary="Models for jobs")
@@ -197,8 +199,8 @@ def _choose_models(context: RequestContext, order: JobOrder, read: Brief, templa
         raise ProblemError(
             400,
             "brief.models",
-            f"no model is chosen, and this server has no default; name one, as {EXAMPLES}, or have its operator set "
-            "`[serve] models`",
+            f"no model is chosen, and this server has no default; name one, such as {EXAMPLES}, or ask its "
+            "operator to set `[serve] models`",
         )
     models = tuple(order.models) or (() if read.models.plan else listed[:1])
     if models:
@@ -241,12 +243,12 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
     tale = await find(context, job)
     is_over = isinstance(tale, JobSummary) and tale.ended is not None
     if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
-        raise ProblemError(409, "job.still", f"job {job} does not run here")
+        raise ProblemError(409, "job.still", f"job {job} is not running here")
     await context.native.jobs.starter.signal(context.tenant.name, job)
     return await get_job(context, job)
 
 
-@router.post("/{job}/resume", status_code=202, summary="Go on with a job")
+@router.post("/{job}/resume", status_code=202, summary="Resume a job")
 async def resume(
     context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Told")] = None
 ) -> JobShown:
@@ -255,7 +257,7 @@ async def resume(
     order = order or ResumeOrder(models=[])
     retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
     if isinstance(tale, RequestedJob) or (tale.ended is not None and not (retries and tale.ended.outcome == "done")):
-        raise ProblemError(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
+        raise ProblemError(409, "job.over", f"job {job} has ended, or never started; it cannot be resumed")
     if order.quarantine is not None and tale.items is None:
         raise ProblemError(409, "job.one", f"job {job} is no swarm; it has no items in quarantine")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
@@ -267,11 +269,13 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
     tale = (await context.ledger.summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
-        raise ProblemError(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
+        raise ProblemError(409, "job.forgotten", f"job {job} cannot be resumed: its stored state was deleted")
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"another process is running job {job} already")
     if not folder_of(context.tenant.settings, job).is_dir():
-        raise ProblemError(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
+        raise ProblemError(
+            409, "job.elsewhere", f"job {job} was started on the command line; resume it with `hotdesk resume {job}`"
+        )
     _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
     options |= more
@@ -319,5 +323,5 @@ async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
         return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job, summary.items)
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
-        raise ProblemError(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")
+        raise ProblemError(404, "job.missing", f"job {job} not found; GET /jobs lists the jobs")
     return request

@@ -1,4 +1,4 @@
-"""What is known of a tenant's jobs: its journal, folded once and then read on."""
+"""A tenant's jobs: its journal, folded once and then updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a kept file looks: the pages that a check drew of it in a clean desk, as pictures that are encoded here."""
+"""Previews of a stored file: the pages that a check rendered in a clean desk, as pictures encoded here."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ RULES = {
 class PageShown(Model):
     """One page of a file."""
 
-    page: int = Field(description="Give it as `page` to have the picture.")
+    page: int = Field(description="Pass it as `page` to get the picture.")
     width: int
     height: int
-    check: str = Field(description="The check that drew it.")
+    check: str = Field(description="The check that rendered it.")
 
 
 class PagesShown(Model):
     """How a file can be looked at."""
 
-    inline: bool = Field(description="Whether POST /content shows the file itself: a picture, or text.")
-    items: list[PageShown] = Field(description="Empty: no check drew the file, or what it drew is no longer kept.")
+    inline: bool = Field(description="Whether POST /content can display the file itself (a picture or text).")
+    items: list[PageShown] = Field(description="Empty: no check rendered the file, or its pages were deleted.")
 
 
 def pages_of(settings: Config, version: Version) -> PagesShown:
@@ -59,7 +59,7 @@ def page_of(settings: Config, version: Version, number: int) -> Response:
     """Give one page of a file as a picture."""
     found = find_pictures(settings, version)
     if not 1 <= number <= len(found):
-        raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no page {number} that is kept")
+        raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")
     return Response(jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 

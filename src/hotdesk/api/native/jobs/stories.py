@@ -29,7 +29,7 @@ MAX_FAULTS, MAX_ARGUMENTS = 40, 32
 TITLE, TEXT, LONG = 300, 600, 1200
 ARGUMENT, OUTPUT = 4000, 16_000
 """Characters: desks and models choose how long all of these are."""
-Since = Annotated[int, Query(ge=0, le=1 << 53, description="Only what changed after this place in the journal.")]
+Since = Annotated[int, Query(ge=0, le=1 << 53, description="Only changes after this position in the journal.")]
 _ActNumber = Annotated[int, Path(ge=1, le=10**6)]
 
 
@@ -44,13 +44,15 @@ class FaultShown(Model):
 class MomentShown(Model):
     """Something that happened."""
 
-    number: int = Field(description="Its place in the journal: what is told is ordered by it.")
+    number: int = Field(description="Its position in the journal; entries are ordered by it.")
     at: float
     title: str
     text: str = Field(description="Untrusted.")
     tone: str = Field(description="good, bad, wait, plain")
     faults: list[FaultShown]
-    findings: list[str] = Field([], description="What is wrong with a file, a line for each kind and range; quotes it.")
+    findings: list[str] = Field(
+        [], description="The faults of a file, one line for each kind and range. Quotes the file: untrusted."
+    )
 
 
 class AttemptShown(Model):
@@ -63,9 +65,9 @@ class AttemptShown(Model):
     what: str = Field(description="Untrusted.")
     model: str
     ended: float | None
-    outcome: str = Field(description="done, failed, or empty: it is under way, or was broken off.")
-    note: str = Field(description="Of a failed one: why. Untrusted.")
-    leaves: str = Field(description="What the worker says of it. Untrusted.")
+    outcome: str = Field(description="done, failed, or empty: running or interrupted.")
+    note: str = Field(description="Why it failed. Untrusted.")
+    leaves: str = Field(description="The worker's summary. Untrusted.")
     rolled_back: bool
 
 
@@ -76,12 +78,12 @@ class ActLine(Model):
     attempt: int = Field(description="The number of the attempt it belongs to.")
     at: float
     tool: str
-    call: str = Field(description="What it was used with: a command, an address, a path. Untrusted.")
+    call: str = Field(description="The argument: a command, an address, a path. Untrusted.")
     why: str = Field(description="What the worker said before it. Untrusted.")
-    outcome: str = Field(description="done, failed, or empty: nobody wrote it down.")
+    outcome: str = Field(description="done, failed, or empty: not recorded.")
     seconds: float
-    result: str = Field(description="What came of it; of a failed one, why it failed. Untrusted.")
-    picture: bool = Field(description="Whether GET /jobs/JOB/frames/ACT has the screen as it was then.")
+    result: str = Field(description="The result, or why the act failed. Untrusted.")
+    picture: bool = Field(description="Whether GET /jobs/JOB/frames/ACT has a screenshot of that moment.")
 
 
 class StoryShown(Model):
@@ -90,8 +92,8 @@ class StoryShown(Model):
     moments: list[MomentShown]
     steps: list[AttemptShown]
     acts: list[ActLine]
-    last: int = Field(description="Give it as `after` to have what changes from here on.")
-    more: bool = Field(description="Whether there is more that can be had at once.")
+    last: int = Field(description="Pass it as `after` to get later changes.")
+    more: bool = Field(description="Whether more entries are available now.")
 
 
 class ArgumentShown(Model):
@@ -106,10 +108,10 @@ class ActShown(ActLine):
 
     arguments: list[ArgumentShown]
     exit_code: int | None = Field(description="Of a program.")
-    output: str = Field(description="Untrusted; of what is long the beginning and the end.")
+    output: str = Field(description="Untrusted. Long output is shortened to its beginning and end.")
 
 
-@router.get("/jobs/{job}/story", summary="What happened in a job, in words")
+@router.get("/jobs/{job}/story", summary="The timeline of a job, in words")
 async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
     """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
     found = await find_story(context, job)

@@ -1,4 +1,4 @@
-"""Stories of jobs that were asked for lately: each is read once, and then read on."""
+"""Cache of recently requested job timelines: each is read once and then updated."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
             raise ProblemError(
                 400,
                 "template.value",
-                f"{name!r} is one host or one part of a path here: letters, digits, '.', '-' and '_' only",
+                f"{name!r} is used as a host or one part of a path; use letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
         _require_one_host(rule, parameters)
@@ -88,9 +88,9 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
             whole, dotted = rule.host == STAND_IN, "." in parameters.values[name]
             if whole != dotted or "*" in rule.host:
                 what = (
-                    "a host's full name, as shop.example.test" if whole else "one part of a host's name, without dots"
+                    "a full host name, such as shop.example.test" if whole else "one part of a host name, without dots"
                 )
-                raise ProblemError(400, "template.value", f"{name!r} stands for {what}")
+                raise ProblemError(400, "template.value", f"{name!r} must be {what}")
 
 
 def read_rules(value: object) -> tuple[Rule, ...]:
@@ -100,7 +100,7 @@ def read_rules(value: object) -> tuple[Rule, ...]:
     try:
         return rules_of(value)
     except BriefError as e:
-        raise ProblemError(400, "template.value", f"filled in, a rule of the template cannot be read: {e}") from None
+        raise ProblemError(400, "template.value", f"with these values a rule of the template is invalid: {e}") from None
 
 
 def require_fixed(data: object, parameters: Parameters) -> None:
@@ -121,7 +121,7 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
         raise ProblemError(
             400,
             "template.value",
-            f"{name!r} stands in {key}, which only this server's operator fills in; have the template list `choices`",
+            f"{name!r} is used in {key}, which only this server's operator may set; the template must list `choices`",
         )
 
 

@@ -65,7 +65,7 @@ class TemplateShown(Model):
     text: _Prose
     values: list[Value]
     files: list[Wanted]
-    uploads: bool = Field(description="Whether other files may come along.")
+    uploads: bool = Field(description="Whether the request may include other files.")
     scripted: bool = Field(description="Whether it runs without a model.")
 
 
@@ -121,14 +121,14 @@ def find(folders: tuple[Path, ...], name: str) -> Template:
     for each in find_installed(folders):
         if each.shown.name == name:
             return each
-    raise ProblemError(404, "template.missing", f"there is no template {name!r}; GET /templates lists those there are")
+    raise ProblemError(404, "template.missing", f"template {name!r} not found; GET /templates lists the templates")
 
 
 def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
     """Give the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
-        raise ProblemError(400, "template.value", f"{unknown[0]!r} is nothing that {template.shown.name} asks for")
+        raise ProblemError(400, "template.value", f"{template.shown.name} has no value {unknown[0]!r}")
     resolved = {name: values.get(name, each.default) for name, each in definitions.items()}
     for name, value in resolved.items():
         if value is None:
@@ -136,7 +136,7 @@ def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
                 400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`"
             )
         if (choices := definitions[name].choices) is not None and value not in choices:
-            raise ProblemError(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
+            raise ProblemError(400, "template.value", f"{name!r} must be one of {', '.join(choices)}")
     free = {name for name, each in definitions.items() if each.choices is None and resolved[name] != each.default}
     parameters = Parameters({name: str(value) for name, value in resolved.items()}, frozenset(free))
     brief = tomllib.loads((template.folder / "brief.toml").read_text())

@@ -20,8 +20,8 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, tell
 
-_NOT_ASKED = "could not be asked"
-"""What is said of a model that did not answer: `brain.models.line`."""
+_NOT_CALLED = ("could not be called", "could not be asked")
+"""How a paused job says that its model failed; the second wording is that of older journals."""
 
 
 class ItemsEnded(Model):
@@ -38,19 +38,21 @@ class JobLine(Model):
     id: str
     task: str
     state: str = Field(description="starting, running, waiting, paused, killed, done, failed, broken, interrupted")
-    live: bool = Field(description="Whether somebody works at it; one that is not over and not live can be resumed.")
+    live: bool = Field(
+        description="Whether a process is running it. A job that has not ended and is not live can be resumed."
+    )
     why: str
     needs_model: bool = Field(
-        description="Paused because its model could not be asked: resume it with another, or a key."
+        description="Paused because its model could not be reached; resume it with another model or a key."
     )
     by: str
     begun: float | None = Field(description="Seconds since 1970.")
     ended: float | None
     step: int
     of: int
-    pending: list[str] = Field(description="Ids of what waits for a person.")
+    pending: list[str] = Field(description="Ids of pending approvals.")
     brain: str
-    cost: float | None = Field(description="Dollars; null: no price is known.")
+    cost: float | None = Field(description="US dollars; null: the price is unknown.")
     tokens: int
     acts: int
     forgotten: bool
@@ -62,7 +64,7 @@ class StepShown(Model):
 
     name: str
     intent: str
-    outcome: str = Field(description="Empty: nobody began it; begun, done, failed.")
+    outcome: str = Field(description="begun, done, failed; empty: not started.")
     attempts: int
     seconds: float
     acts: dict[str, int]
@@ -75,12 +77,12 @@ class DeliverableShown(Model):
     """A file the job made, as far as it is."""
 
     path: str
-    name: str | None = Field(description="Its name in the drive; null: it is not kept.")
+    name: str | None = Field(description="Its name in the drive; null: not stored.")
     size: int | None
     sha256: str
-    verdict: str = Field(description="passed, failed, or empty: nothing was asked for.")
+    verdict: str = Field(description="passed, failed, or empty: no check was required.")
     findings: list[str]
-    certificate: str = Field(description="SHA-256 of its certificate; empty: it has none.")
+    certificate: str = Field(description="SHA-256 of its certificate; empty: no certificate.")
 
 
 class ReceiptShown(Model):
@@ -96,15 +98,15 @@ class DeskOfJob(Model):
 
     id: str
     gone: bool
-    checking: bool = Field(description="Whether results are checked there: it is clean, and nobody may watch it.")
-    wall: str = Field(description="The wall its keeper proved, with program and kernel; empty: it is not known.")
+    checking: bool = Field(description="Whether it is a clean desk for checks, which cannot be watched.")
+    wall: str = Field(description="The wall that its keeper verified, with program and kernel; empty: unknown.")
 
 
 class JobShown(JobLine):
     """All of a job."""
 
-    plan: str = Field(description="The digest of the plan that holds.")
-    plan_text: str = Field(description="The plan as TOML, as a person may edit it; empty: none, or forgotten.")
+    plan: str = Field(description="The digest of the current plan.")
+    plan_text: str = Field(description="The plan as editable TOML; empty: no plan, or deleted.")
     steps: list[StepShown]
     desks: list[DeskOfJob]
     deliverables: list[DeliverableShown]
@@ -141,7 +143,7 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
-        "needs_model": state == "paused" and _NOT_ASKED in why,
+        "needs_model": state == "paused" and any(each in why for each in _NOT_CALLED),
         "by": request.by if request is not None else tale.by,
         "begun": tale.begun / 1000,
         "ended": tale.over / 1000 if tale.ended is not None else None,
@@ -169,7 +171,7 @@ def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
         "state": "starting" if running else "broken", "live": running,
-        "why": "" if running else read_last_line(context.tenant.settings, request.job) or "it ended before it began",
+        "why": "" if running else read_last_line(context.tenant.settings, request.job) or "the job did not start",
         "needs_model": False,
         "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
         "forgotten": False,

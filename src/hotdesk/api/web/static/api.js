@@ -34,7 +34,7 @@ export async function call(method, path, value, signal) {
     body = JSON.stringify(value);
   }
   const answer = await fetch(BASE + path, { method, headers, body, signal, cache: "no-store" }).catch((error) => {
-    throw signal?.aborted ? error : new Refused(0, "network", "The server does not answer. Is it running?");
+    throw signal?.aborted ? error : new Refused(0, "network", "The server does not respond. Check that it is running.");
   });
   const text = await answer.text();
   let said = null;
@@ -47,7 +47,7 @@ export async function call(method, path, value, signal) {
     if (answer.status === 401 && path !== "/session") {
       left();
     }
-    throw new Refused(answer.status, said?.code ?? "", said?.message ?? `The server answers ${answer.status}.`);
+    throw new Refused(answer.status, said?.code ?? "", said?.message ?? `The server responded with status ${answer.status}.`);
   }
   return said;
 }
@@ -57,7 +57,7 @@ export const post = (path, value = {}) => call("POST", path, value);
 
 // The same for one thing by its name, whatever somebody typed for a name.
 export const find = (place, what) => get(place).catch((error) => {
-  throw [404, 422].includes(error.status) ? new Refused(404, error.code, `There is no ${what}.`) : error;
+  throw [404, 422].includes(error.status) ? new Refused(404, error.code, `${what[0].toUpperCase()}${what.slice(1)} was not found.`) : error;
 });
 
 export const put = (path, value) => call("PUT", path, value);

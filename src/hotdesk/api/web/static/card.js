@@ -3,7 +3,7 @@ import { block, button, date, facts, field, form, h, say, span } from "./dom.js"
 import { may, post, to } from "./api.js";
 
 const KINDS = {
-  plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Way out",
+  plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Network access",
   pilot: "Pilot", cohort: "Request of many items", review: "Review",
 };
 
@@ -14,7 +14,7 @@ export function card(asked, settled = () => {}) {
     say({ approve: "Approved.", edit: "Approved as edited.", refuse: "Refused.", answer: "Answered." }[answer]);
     await settled();
   };
-  const title = h("h3", { id: `card-${asked.id}` }, told.title || KINDS[asked.kind] || "A question");
+  const title = h("h3", { id: `card-${asked.id}` }, told.title || KINDS[asked.kind] || "Request");
   const words = told.words || told.reason;
   const acts = h("div", { class: "acts" });
   const made = h("article", { class: "card", "aria-labelledby": title.id, "data-kind": asked.kind, "data-id": asked.id }, [
@@ -26,9 +26,9 @@ export function card(asked, settled = () => {}) {
     words && h("figure", { class: "words" },
       h("figcaption", null, asked.kind === "door" ? "The desk says" : "The worker says"), h("blockquote", null, words)),
     acts,
-    asked.digest && h("p", { class: "quiet digest" }, "You decide about exactly this: ", h("code", null, asked.digest.slice(0, 16))),
+    asked.digest && h("p", { class: "quiet digest" }, "Digest of what you decide: ", h("code", null, asked.digest.slice(0, 16))),
   ]);
-  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Somebody who may approve decides.")]));
+  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Your key cannot approve. A person with the power approve decides.")]));
   return made;
 }
 
@@ -36,14 +36,14 @@ const listed = (lines) => h("ul", { class: "plainlist", "aria-label": "What it w
 
 const shownFacts = (told, leave = []) => facts(Object.entries(told.facts || {})
   .filter(([name]) => !name.startsWith("digest") && name !== "brief" && !leave.includes(name))
-  .map(([name, value]) => [name === "preflight" ? "tried beforehand" : name, value]));
+  .map(([name, value]) => [name === "preflight" ? "requirements" : name, value]));
 
 // A plan: what is at stake first, then its steps in sentences; the exact rules on request.
 const plan = (kind, told) => [
   h("section", { class: "stakes", "aria-label": "What is at stake", "data-is": told.stakes.length ? "some" : "none" },
     h("h4", null, "What is at stake"), told.stakes.length
       ? h("ul", null, told.stakes.map((each) => h("li", null, each)))
-      : h("p", null, kind === "amendment" ? "Nothing more than before." : "Nothing: it only reads, and uses no secret.")),
+      : h("p", null, kind === "amendment" ? "Nothing beyond the current plan." : "Nothing: it only reads, and uses no secret.")),
   kind === "amendment" && listed(told.lines),
   h("section", { "aria-label": "Steps" }, h("h4", null, kind === "plan" ? `What it does, in ${told.steps.length === 1 ? "one step" : `${told.steps.length} steps`}` : "The step"),
     h("ol", { class: "planned" }, told.steps.map((step) => h("li", null, h("strong", null, step.name),
@@ -74,14 +74,14 @@ function choices(asked, decide, acts) {
 const refusal = (decide, acts) =>
   button("Refuse", () => {
     const words = h("input", { type: "text", maxlength: "1000" });
-    acts.replaceChildren(form("wide", () => decide("refuse", words.value ? { words: words.value } : {}), field("Why not? The worker is told.", words), h("button", { class: "danger" }, "Refuse")));
+    acts.replaceChildren(form("wide", () => decide("refuse", words.value ? { words: words.value } : {}), field("Reason (passed on to the worker)", words), h("button", { class: "danger" }, "Refuse")));
     words.focus();
   });
 
 function edit(asked, decide, acts) {
   const text = h("textarea", { rows: "18", spellcheck: "false", class: "code" });
   text.value = asked.plan_text;
-  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step can do what it lists, and nothing else."),
+  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step may use only what it lists."),
   h("div", { class: "row" }, h("button", { class: "primary" }, "Approve as edited"), refusal(decide, acts))));
   text.focus();
 }

@@ -14,13 +14,13 @@ export function showCertificate(told, each) {
     ]),
     told.checks.map((check) => h("section", null, h("h3", null, `Check: ${check.check}`), h("ul", { class: "plainlist" }, [
       check.held.map((line) => h("li", null, line)),
-      h("li", { class: "quiet" }, `looked at behind the wall ${check.desk.wall}`,
+      h("li", { class: "quiet" }, `checked behind the wall ${check.desk.wall}`,
         check.desk.version ? ` (${[check.desk.version, check.desk.platform, `kernel: ${check.desk.kernel}`].filter(Boolean).join(", ")})` : ""),
       Object.entries(check.beside || {}).map(([name, hash]) => h("li", null, `${name}: sha256 ${hash}`)),
       check.not_checked.map((line) => h("li", { class: "quiet" }, `not checked: ${line}`)),
     ]))),
-    h("p", { class: "hint" }, "It says what was checked, and that the file is that file. Anybody can verify it offline: ",
+    h("p", { class: "hint" }, "A certificate proves what was checked and that this is the checked file. Verify it offline with ",
       h("code", null, "hotdesk verify"), "."),
-    h("details", null, h("summary", null, "All of it"), block(JSON.stringify(told, null, 2), { class: "lines" })),
+    h("details", null, h("summary", null, "Full certificate"), block(JSON.stringify(told, null, 2), { class: "lines" })),
   ], true);
 }

@@ -19,7 +19,7 @@ async function all(here) {
   const order = form("row", open, h("label", { for: "image" }, "Image"), image, h("button", { class: "primary" }, "Open a desk"));
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Desks"), may("desks") && order), place);
   const load = async () => keep(place, await list("/desks"), (found) => (found.length ? rows(found)
-    : empty("No desk is open", "A desk is a computer that lasts as long as its task, and is destroyed after.")));
+    : empty("No desks are open", "A desk is a disposable computer. Open one above, or start a job, which opens its own.")));
   here.live(load);
   const timer = setInterval(() => load().catch(() => {}), 5000);
   here.onEnd(() => clearInterval(timer));
@@ -37,7 +37,7 @@ export const rows = (found) => h("ul", { class: "rows" }, found.map((each) =>
   ]))));
 
 // The wall the desk's keeper proved, with the program that put it up and whose kernel answers.
-const KERNELS = { host: "the host's kernel", sentry: "a kernel of its own in user space", own: "a kernel of its own" };
+const KERNELS = { host: "the host's kernel", sentry: "its own kernel in user space", own: "its own kernel" };
 const wall = (desk) => `${desk.wall} (${[desk.wall_version, desk.platform, KERNELS[desk.kernel]].filter(Boolean).join(", ")})`;
 
 async function one(here) {
@@ -47,7 +47,7 @@ async function one(here) {
   const usage = h("div");
   const body = h("div");
   const burn = async () => {
-    if (await confirm("Burn this desk?", "It and everything in it is destroyed now.", "Burn")) {
+    if (await confirm("Burn this desk?", "The desk and everything in it are destroyed now.", "Burn")) {
       await remove(`/desks/${to(id)}`);
       location.hash = "#/desks";
     }
@@ -58,7 +58,7 @@ async function one(here) {
     await post(`/desks/${to(id)}/${act().toLowerCase()}`);
     paused = !paused;
     hold.textContent = act();
-    say(paused ? "Paused." : "It goes on.");
+    say(paused ? "Paused." : "Resumed.");
   };
   const hold = button(act(), pause, { class: "plain" });
   fill(here.main, h("p", { class: "crumb" }, h("a", { href: "#/desks" }, "Desks")),

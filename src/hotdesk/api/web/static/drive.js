@@ -19,14 +19,14 @@ export default async function view(here) {
       await load();
     }
   }));
-  fill(here.main, h("div", { class: "top" }, h("h1", null, "Drive"), field("Keep a file", upload)), place);
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Drive"), field("Upload a file", upload)), place);
   here.live(load);
   await load();
 }
 
 function draw(found, load) {
   if (!found.length) {
-    return empty("Nothing is kept", "Nothing survives a desk by default. What a job delivers and was checked is kept here.");
+    return empty("The drive is empty", "Files that jobs deliver are stored here after their checks. You can also upload a file.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => {
     const { name } = each;
@@ -34,16 +34,16 @@ function draw(found, load) {
       chip(each.certificate ? "verified" : each.checks.length ? "checked" : "unchecked"),
       named(each.job && name.startsWith(`${each.job}/`) ? name.slice(each.job.length + 1) : name,
         each.job && ["from job ", h("a", { href: `#/jobs/${to(each.job)}` }, each.job)],
-        name.startsWith("memory/") && "left by a worker for later jobs; nobody has checked it",
+        name.startsWith("memory/") && "stored by a worker for later jobs; not checked",
         !each.certificate && each.checks.length > 0 && `checked by ${each.checks.join(", ")}`),
       h("span", { class: "quiet number" }, size(each.size)),
       moment(each.at),
       h("span", { class: "row" }, [
         save(`/drive/${path(name)}`, name),
         each.certificate && button("Certificate", () => certificate({ verdict: "passed", ...each, path: name })),
-        button("Look", () => preview({ kind: "drive", path: name }, name), { class: "plain" }),
+        button("Preview", () => preview({ kind: "drive", path: name }, name), { class: "plain" }),
         button("Remove", async () => {
-          if (await confirm("Remove this from the drive?", `${name} is no longer kept. The journal notes it.`, "Remove")) {
+          if (await confirm("Remove this from the drive?", `${name} is deleted. The journal records it.`, "Remove")) {
             await remove(`/drive/${path(name)}`);
             await load();
           }

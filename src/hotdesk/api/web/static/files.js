@@ -18,7 +18,7 @@ export function files(panel, desk, start = "") {
       await load();
     }
   }));
-  fill(panel, may("desks") && h("p", { class: "row" }, h("label", { for: "upload" }, "Put files here"), upload), place);
+  fill(panel, may("desks") && h("p", { class: "row" }, h("label", { for: "upload" }, "Upload files"), upload), place);
 
   async function load() {
     try {
@@ -42,7 +42,7 @@ export function files(panel, desk, start = "") {
 
   function table(found) {
     if (!found.length) {
-      return empty("Empty", "Nothing is in this folder.");
+      return empty("This folder is empty", "Upload a file, or open another folder.");
     }
     const sorted = [...found].sort((a, b) => isFolder(b) - isFolder(a) || String(a.name).localeCompare(b.name));
     return h("ul", { class: "rows files" }, sorted.map((each) => {
@@ -52,7 +52,7 @@ export function files(panel, desk, start = "") {
         h("span", { class: "quiet number" }, isFolder(each) ? "" : size(each.size)),
         moment(each.modified),
         !isFolder(each) && h("span", { class: "row" }, [
-          button("Look", () => preview({ kind: "file", desk, path }, name), { class: "plain" }),
+          button("Preview", () => preview({ kind: "file", desk, path }, name), { class: "plain" }),
           save(`/desks/${to(desk)}/file?path=${encodeURIComponent(path)}`, name),
           may("desks") && button("Remove", async () => {
             if (await confirm("Remove this file?", name, "Remove")) {

@@ -9,7 +9,7 @@ export default async function view(here) {
   const stop = async () => {
     if (await confirm("Stop everything?", "Every running job is stopped and every open desk is burnt. Jobs can be resumed; open desks cannot.", "Stop everything")) {
       await post("/fleet/stop");
-      say("Everything is stopped.");
+      say("All jobs were stopped and all desks burnt.");
       await load();
     }
   };
@@ -27,15 +27,15 @@ export default async function view(here) {
 function draw({ fleet, jobs, desks }) {
   const part = (title, found, rows) => h("section", { "aria-label": title }, h("h2", null, title), found.length ? rows(found) : h("p", { class: "quiet" }, "None."));
   const tiles = [
-    ["Jobs running", jobs.filter((each) => each.state === "running").length],
+    ["Running jobs", jobs.filter((each) => each.state === "running").length],
     ["Waiting for people", jobs.filter((each) => each.state === "waiting").length],
-    ["Desks open", fleet.desks],
+    ["Open desks", fleet.desks],
     ["Spent on models", money(fleet.spend.dollars)],
     ["Tokens", count(fleet.spend.tokens)],
   ];
   return [
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
-    fleet.outliers.length > 0 && h("section", { "aria-label": "Stands out" }, h("h2", null, "Stands out"),
+    fleet.outliers.length > 0 && h("section", { "aria-label": "Outliers" }, h("h2", null, "Outliers"),
       h("ul", { class: "rows" }, fleet.outliers.map((each) => h("li", null, h("a", { href: each.job ? `#/jobs/${to(each.job)}` : `#/desks/${to(each.desk || "")}` },
         chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, each.job || each.desk)))))),
     part("Jobs now", jobs, jobRows),

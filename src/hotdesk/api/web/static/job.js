@@ -99,20 +99,20 @@ function header(job, load) {
     await load();
   };
   const forget = async () => {
-    if (await confirm("Forget this job?", "Its papers and kept workspace are destroyed. Deliverables stay in the drive, the journal stays.", "Forget")) {
+    if (await confirm("Delete this job?", "Its papers and saved workspace are deleted. Deliverables stay in the drive, and the journal stays.", "Delete")) {
       await remove(`/jobs/${to(job.id)}`);
       location.hash = "#/jobs";
     }
   };
   const acts = !may("jobs") ? [] : OVER.has(job.state)
-    ? [button("Report", () => preview({ kind: "report", job: job.id }, "Report")), button("Forget", forget, { class: "plain" })]
-    : job.live ? button("Stop", act("stop", "It stops."), { class: "danger" })
-      : button("Resume", act("resume", "It goes on."), { class: "primary" });
+    ? [button("Report", () => preview({ kind: "report", job: job.id }, "Report")), button("Delete", forget, { class: "plain" })]
+    : job.live ? button("Stop", act("stop", "Stopping."), { class: "danger" })
+      : button("Resume", act("resume", "Resumed."), { class: "primary" });
   return [
     h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs")),
     h("div", { class: "top" }, h("h1", null, job.task), h("div", { class: "row" }, acts)),
     h("p", { class: "row quiet" }, chip(job.state), h("code", null, job.id), job.by && h("span", null, `by ${job.by}`),
-      job.begun && h("span", null, "begun ", moment(job.begun)),
+      job.begun && h("span", null, "started ", moment(job.begun)),
       job.ended && job.begun && h("span", null, `took ${span(date(job.ended) - date(job.begun))}`)),
     job.state === "paused" && !job.live ? paused(job, load) : job.why && h("p", { class: OVER.has(job.state) && job.state !== "done" ? "wrong" : "quiet" }, job.why),
   ];
@@ -128,13 +128,13 @@ function paused(job, load) {
   const form = async () => {
     const model = modelField(await offered(), "As before");
     const made = h("form", { class: "new" }, model.node,
-      field("Key of the model's provider", key, "Only if this server has none. It is used until the job stops, and kept nowhere."), wrong, h("div", { class: "row" }, go));
+      field("Key of the model's provider", key, "Only needed if this server has none. It is used until the job stops, and never stored."), wrong, h("div", { class: "row" }, go));
     made.addEventListener("submit", (event) => {
       event.preventDefault();
       wrong.textContent = "";
       busy(go, async () => {
         await post(`/jobs/${to(job.id)}/resume`, { ...model.take(), ...(key.value.trim() && { key: key.value.trim() }) });
-        say("It goes on.");
+        say("Resumed.");
         await load();
       }, (text) => (wrong.textContent = clean(text)));
     });
@@ -142,8 +142,8 @@ function paused(job, load) {
   };
   may("jobs") && form();
   return h("section", { class: "banner", "aria-label": "Paused" },
-    h("p", null, h("strong", null, "Paused. "), job.why || "It was stopped."),
-    h("p", null, job.needs_model ? "Choose another model, or enter a key for this one. Or have the server's operator set the key, then resume." : "Resume goes on where it stopped."),
+    h("p", null, h("strong", null, "Paused. "), job.why || "The job was stopped."),
+    h("p", null, job.needs_model ? "Choose another model, or enter a key for this one. Or ask the server's operator to set the key, then resume." : "Resume continues where the job stopped."),
     may("jobs") && more);
 }
 
@@ -152,7 +152,7 @@ function summary(job) {
     h("section", { "aria-label": "Deliverables" }, h("h2", null, "Deliverables"), deliverables(job)),
     h("section", { "aria-label": "Plan" }, h("h2", null, "Plan"), plan(job)),
     h("section", { "aria-label": "Cost" }, h("h2", null, "Cost"), facts([
-      ["models", money(job.cost) || "no price known"],
+      ["models", money(job.cost) || "unknown price"],
       ["tokens", count(job.tokens)],
       ["acts", count(job.acts)],
     ])),
@@ -163,7 +163,7 @@ function summary(job) {
 function deliverables(job) {
   const found = job.deliverables;
   if (!found.length) {
-    return h("p", { class: "quiet" }, "Nothing yet. What a job delivers is opened and checked at a second, clean desk first.");
+    return h("p", { class: "quiet" }, "No results yet. Each delivered file is opened and checked at a second, clean desk first.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.verdict === "passed" ? "verified" : each.verdict || "unchecked"),
@@ -172,7 +172,7 @@ function deliverables(job) {
     h("span", { class: "row" }, [
       each.name && save(`/drive/${path(each.name)}`, each.path),
       each.name && each.certificate && button("Certificate", () => certificate(each)),
-      each.name && button("Look", () => preview({ kind: "drive", path: each.name }, each.path), { class: "plain" }),
+      each.name && button("Preview", () => preview({ kind: "drive", path: each.name }, each.path), { class: "plain" }),
     ]),
     each.findings.length > 0 && h("ul", { class: "findings", "data-is": each.verdict }, each.findings.map((one) => h("li", null, one))),
   ]))));
@@ -194,10 +194,10 @@ export async function certificate(each) {
 function plan(job) {
   const { steps } = job;
   if (!steps.length) {
-    return h("p", { class: "quiet" }, job.live ? "It is being planned." : "It has no plan yet.");
+    return h("p", { class: "quiet" }, job.live ? "The plan is being written." : "The job has no plan yet.");
   }
   return h("ol", { class: "steps" }, steps.map((step) => {
-    const words = { begun: "now", "": "to come" }[step.outcome] ?? step.outcome;
+    const words = { begun: "running", "": "pending" }[step.outcome] ?? step.outcome;
     return h("li", { "data-is": step.outcome }, h("div", null, h("strong", null, step.name), " ",
       h("span", { class: "quiet" }, words, step.attempts > 1 && `, attempt ${step.attempts}`)),
     h("p", null, step.intent), step.note && h("p", { class: step.outcome === "failed" ? "wrong" : "quiet" }, step.note));
@@ -209,13 +209,13 @@ const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null
     h("details", { open: name === "left behind" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
       h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
 
-const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. Nobody can watch or use that desk.");
+const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. That desk cannot be watched or used.");
 
-const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after.");
+const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk exists while the job works, and is destroyed afterwards.");
 
 function door(panel, id, here) {
   const place = h("div");
-  fill(panel, h("p", { class: "hint" }, "All that its desks asked of the network. A desk reaches nothing else."), place);
+  fill(panel, h("p", { class: "hint" }, "Every network request of its desks. A desk has no other way out."), place);
   const load = async () => {
     const found = await list(`/jobs/${to(id)}/door`);
     keep(place, found, (rows) => doorTable(rows, id, load));
@@ -226,7 +226,7 @@ function door(panel, id, here) {
 
 function doorTable(rows, id, load) {
   if (!rows.length) {
-    return empty("Nothing was asked", "No request came to the door yet.");
+    return empty("No network requests", "Requests of the job's desks appear here, admitted or refused.");
   }
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Door log" }, h("table", null,
     h("thead", null, h("tr", null, ["When", "Verdict", "Request", "Answer", "Up", "Down", ""].map((name) => h("th", { scope: "col" }, name)))),
@@ -244,7 +244,7 @@ function doorTable(rows, id, load) {
 function allow(each, id, load) {
   return button("Allow for this job", async () => {
     await post(`/jobs/${to(id)}/allow`, { rule: each.rule_to_allow });
-    say("Allowed, for this job only.");
+    say("Allowed for this job only.");
     await load();
   }, { "aria-label": `Allow ${each.host} for this job` });
 }

@@ -25,12 +25,12 @@ export default async function view(here) {
 
 function draw(found) {
   if (!found.length) {
-    return empty("No job yet", "A job is a task that is planned, approved, carried out on a computer of its own, and checked. ",
+    return empty("No jobs yet", "A job is a task that is planned, approved, carried out on its own computer, and checked. ",
       h("a", { href: "#/new" }, "Start one"), ".");
   }
   const now = found.filter((each) => OPEN.has(each.state));
   const past = found.filter((each) => !OPEN.has(each.state));
-  return [now.length && section("Now", now), past.length && section("Before", past)];
+  return [now.length && section("Active", now), past.length && section("Finished", past)];
 }
 
 const section = (title, found) => h("section", { "aria-label": title }, h("h2", null, title), rows(found));

@@ -3,7 +3,7 @@ import { button, chip, confirm, dialog, empty, field, fill, form, h, keep, momen
 import { list, post, remove, to } from "./api.js";
 
 const POWERS = {
-  sandboxes: "use sandboxes by the E2B SDK", desks: "open and use desks", jobs: "start and stop jobs",
+  sandboxes: "use sandboxes with the E2B SDK", desks: "open and use desks", jobs: "start and stop jobs",
   approve: "approve and answer", drive: "read and write the drive", vault: "store secrets", journal: "read the journal",
   admin: "manage keys, stop everything",
 };
@@ -18,15 +18,15 @@ export default async function view(here) {
 
 function draw(found, load) {
   if (!found.length) {
-    return empty("No keys", "Make one for every person and program.");
+    return empty("No keys", "Create one for each person and program.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.revoked ? "revoked" : each.expires && each.expires * 1000 < Date.now() ? "expired" : "valid"),
     h("span", { class: "name" }, each.name, " ", h("code", { class: "quiet" }, each.id)),
     h("span", { class: "quiet" }, each.powers.join(", ")),
-    each.expires ? h("span", { class: "quiet" }, "until ", moment(each.expires)) : h("span", { class: "quiet" }, "no end"),
+    each.expires ? h("span", { class: "quiet" }, "until ", moment(each.expires)) : h("span", { class: "quiet" }, "no expiry"),
     !each.revoked && h("span", { class: "row" }, button("Revoke", async () => {
-      if (await confirm("Revoke this key?", `${each.name} is let in no longer, at once.`, "Revoke")) {
+      if (await confirm("Revoke this key?", `${each.name} loses access at once.`, "Revoke")) {
         await remove(`/keys/${to(each.id)}`);
         await load();
       }
@@ -42,7 +42,7 @@ function make(load) {
     return h("div", { class: "row" }, box, h("label", { for: box.id }, h("strong", null, power), ` ${words}`));
   });
   const order = form("", send, field("Name", name, "The person or program that uses the key. Approvals show this name."),
-    h("fieldset", null, h("legend", null, "Permissions"), powers), field("Expires after", lasts), h("button", { class: "primary" }, "Make key"));
+    h("fieldset", null, h("legend", null, "Permissions"), powers), field("Expires after", lasts), h("button", { class: "primary" }, "Create key"));
   const shown = dialog("New key", order);
   async function send() {
     const chosen = [...order.querySelectorAll("input:checked")].map((each) => each.value);
@@ -56,7 +56,7 @@ function make(load) {
 
 function once(key) {
   const text = h("input", { type: "text", readonly: true, value: key, class: "code" });
-  dialog("Your new key", [field("Key", text, "This is the only time it is shown."), button("Copy", async () => {
+  dialog("Your new key", [field("Key", text, "Copy it now: it is not shown again."), button("Copy", async () => {
     await navigator.clipboard.writeText(key);
     say("Copied.");
   })]);

@@ -4,7 +4,7 @@ import { call, get, list, to, upload } from "./api.js";
 
 export default async function view(here) {
   const [templates, models] = await Promise.all([list("/templates").catch(() => []), offered()]);
-  const made = tabs("How to begin", [
+  const made = tabs("How to start", [
     ["template", "From a template", (panel) => fill(panel, choose(templates, models, here))],
     ["words", "In your words", (panel) => fill(panel, words(models))],
     ["brief", "A written brief", (panel) => fill(panel, written(models))],
@@ -15,7 +15,7 @@ export default async function view(here) {
 
 function choose(templates, models, here) {
   if (!templates.length) {
-    return empty("No templates", "Whoever runs this server can install some. Say it in your words instead.");
+    return empty("No templates", "The server's operator can install some. Describe the task in your words instead.");
   }
   const place = h("div");
   const open = (each) => fill(place, fillIn(each, models, () => fill(place, cards)));
@@ -30,11 +30,11 @@ function choose(templates, models, here) {
 function fillIn(template, models, back) {
   const controls = template.values.map((each) => [each, control(each)]);
   const sent = uploads(template.files.length > 0 || template.uploads);
-  const options = choices(modelField(models, template.scripted ? "None: the template's own script does the work" : "As the template or the server says"), true);
+  const options = choices(modelField(models, template.scripted ? "None: the template has its own script" : "Default of the template or server"), true);
   return job([
     h("h2", null, template.title), h("p", { class: "hint" }, template.text),
     controls.map(([each, made]) => field(each.title || each.name, made, each.text)),
-    template.files.length > 0 && h("p", { class: "hint" }, `Files wanted: ${template.files.map((each) => each.name).join(", ")}`),
+    template.files.length > 0 && h("p", { class: "hint" }, `Required files: ${template.files.map((each) => each.name).join(", ")}`),
     sent.node, options.node,
   ], async () => ({
     template: template.name,
@@ -71,10 +71,10 @@ function words(models) {
   const model = modelField(models);
   const options = choices();
   return job([
-    field("What shall be done?", goal, "As you would say it to a colleague: what to look at, what to find out, how the result shall look."),
+    field("What should be done?", goal, "Describe it as you would to a colleague: what to look at, what to find out, what the result should look like."),
     field("Which file do you want back?", out, "It is opened and checked before you get it."),
     sent.node,
-    field("Where may it go on the internet?", hosts, "One rule a line, or nothing. It reaches nothing else."),
+    field("Which hosts may it reach?", hosts, "One rule per line. Without rules it has no network access."),
     model.node, options.node,
   ], async () => {
     const files = await sent.take();
@@ -109,8 +109,8 @@ function asBrief(goal, out, hosts, files) {
 function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
-  const options = choices(modelField(models, "As the brief or the server says"), true);
-  return job([field("The brief, in TOML", text, "As `hotdesk work` takes it; files it names are uploaded below."), sent.node, options.node],
+  const options = choices(modelField(models, "Default of the brief or server"), true);
+  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. Upload the files it names below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
 
@@ -150,21 +150,21 @@ export function modelField(models, other = "") {
   const input = listed
     ? h("select", null, other && h("option", { value: "" }, other), models.items.map((each) => h("option", { value: each }, each)))
     : h("input", { type: "text", spellcheck: "false", required: !other, placeholder: other || "anthropic:claude-sonnet-5" });
-  const hint = listed ? "Those this server offers." : "As anthropic:MODEL or openai:MODEL. The server's operator can list models to choose from: [serve] models.";
+  const hint = listed ? "The models this server offers." : "Such as anthropic:MODEL or openai:MODEL. The server's operator can list models to choose from in [serve] models.";
   return { node: field("Model", input, hint), take: () => (input.value.trim() ? { models: [input.value.trim()] } : {}) };
 }
 
 function choices(model = null, many = false) {
   const approve = h("select", null, [
-    ["plan", "Ask me before it begins"], ["risky", "Ask me when something is at stake"],
+    ["plan", "Ask me before it starts"], ["risky", "Ask me when something is at stake"],
     ["every", "Ask me before every step"], ["auto", "Do not ask"],
   ].map(([value, title]) => h("option", { value }, title)));
-  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "no limit but the server's" });
-  const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "as the brief says" });
+  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "the server's limit" });
+  const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "the brief's limit" });
   const pilot = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const review = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const node = h("details", null, h("summary", null, "Limits and approval"),
-    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), model?.node,
+    field("Approval", approve), field("Cost limit in dollars", dollars), field("Time limit in minutes", minutes), model?.node,
     many && [field("Items to finish first", pilot, "Of a brief with [each]: you see these results, their cost and the forecast before the rest begins."),
       field("Results to compare", review, "Of a brief with [each]: so many, chosen at random, are shown to you beside their sources.")]);
   const take = () => {

@@ -17,11 +17,11 @@ export async function preview(what, name) {
 function pages(found, name, title) {
   const source = `/drive/${path(name)}`;
   if (!found.length) {
-    return [h("p", null, "There is no picture of this file: no check drew its pages, or they are no longer kept."),
+    return [h("p", null, "There is no preview of this file: no check rendered its pages, or they were deleted."),
       h("p", { class: "row" }, save(source, title))];
   }
   return [
-    h("p", { class: "row" }, h("span", { class: "hint" }, `${found.length === 1 ? "One page" : `${found.length} pages`}, as the check ${found[0].check} drew ${found.length === 1 ? "it" : "them"} in a clean desk.`),
+    h("p", { class: "row" }, h("span", { class: "hint" }, `${found.length === 1 ? "One page" : `${found.length} pages`}, as the check ${found[0].check} rendered ${found.length === 1 ? "it" : "them"} in a clean desk.`),
       h("span", { class: "gap" }), save(source, title)),
     h("div", { class: "sheets", tabindex: "0", role: "region", "aria-label": "Pages" }, found.map((each) => h("figure", null,
       h("img", { src: `${BASE}${source}?page=${each.page}`, width: each.width, height: each.height, loading: "lazy", alt: `Page ${each.page} of ${title}` }),

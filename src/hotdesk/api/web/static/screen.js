@@ -43,7 +43,7 @@ export function screen(panel, source) {
   const type = h("button", { type: "button", id: "type", onclick: () => typeSecret() }, "Type secret");
   const secrets = h("span", { class: "row", id: "secrets", hidden: true }, secret, type);
   const banner = h("div", { class: "banner row", id: "banner", hidden: true },
-    h("p", null, h("strong", null, "You are driving. "), stopped, "The desk can read what you type.", advice), secrets);
+    h("p", null, h("strong", null, "You have control. "), stopped, "The desk can read what you type.", advice), secrets);
   const wheel = h("button", { type: "button", id: "wheel", onclick: () => (mine ? give() : take()) });
   fill(panel, h("div", { class: "row" }, state, source.heading, driver, h("span", { class: "gap" }), wheel), banner, place);
   let over = false;
@@ -65,7 +65,7 @@ export function screen(panel, source) {
       : last.paused ? "paused" : "live";
     state.dataset.is = over ? "gone" : state.textContent;
     driver.textContent = screenless ? "This desk has no screen. Use the terminal and the files."
-      : last.holder && !last.mine ? `${last.driverName ?? "Somebody else"} is driving`
+      : last.holder && !last.mine ? `${last.driverName ?? "Another person"} has control`
       : live && !last.control ? "view only" : "";
     wheel.hidden = unavailable || !last.control;
     wheel.textContent = turning || (mine ? "Hand back" : "Take over");
@@ -74,8 +74,8 @@ export function screen(panel, source) {
     wheel.title = live || over ? "" : "The screen is not connected yet.";
     banner.hidden = !mine;
     stopped.textContent = !last.worker ? "" : last.stopped
-      ? "The worker waits. Programs in this desk are stopped except screen, window manager and browser. "
-      : "The worker waits. ";
+      ? "The worker is suspended. Programs in this desk are stopped, except screen, window manager and browser. "
+      : "The worker is suspended. ";
     offer(mine ? last.secrets ?? [] : []);
     place.classList.toggle("driven", mine);
     if (rfb) {

@@ -34,7 +34,7 @@ export function bytesOf(event, application) {
 
 export function terminal(panel, desk) {
   if (!may("desks")) {
-    fill(panel, h("p", { class: "quiet" }, "Your key may not use desks."));
+    fill(panel, h("p", { class: "quiet" }, "Your key lacks the power desks. Ask the server's operator for one that has it."));
     return null;
   }
   const state = h("span", { class: "chip", role: "status" }, "connecting");

@@ -11,8 +11,8 @@ const TONES = { good: "good", bad: "bad", wait: "ask" };
 export function timeline(panel, job) {
   const story = h("ol", { class: "timeline", "aria-label": "What happened", "aria-live": "off" });
   const events = h("ol", { class: "timeline events", "aria-label": "Events" });
-  const raw = h("section", { hidden: true, "aria-label": "Every event" }, h("h2", null, "Every event, as the journal has it"), events);
-  const none = empty("Nothing happened yet", "It will stand here as it does.");
+  const raw = h("section", { hidden: true, "aria-label": "Every event" }, h("h2", null, "All events in the journal"), events);
+  const none = empty("Nothing happened yet", "Steps and acts appear here as they happen.");
   const all = h("input", { type: "checkbox", id: "all" });
   const rows = [];
   const known = new Map();
@@ -117,14 +117,14 @@ function attempt() {
   const node = entry(0, "step", head, more, acts, foot);
   const known = new Map();
   const show = (each) => {
-    const outcome = each.outcome || (each.ended ? "broken off" : "now");
+    const outcome = each.outcome || (each.ended ? "interrupted" : "running");
     node.dataset.is = each.outcome === "failed" ? "bad" : each.outcome === "done" ? "good" : "step";
     node.replaceChild(moment(each.at), node.firstChild);
     fill(head, h("p", { class: "row" }, h("strong", { class: "what" }, `Step ${each.step}${each.attempt > 1 ? `, attempt ${each.attempt}` : ""}`),
       chip(outcome), each.rolled_back && h("span", { class: "quiet" }, "rolled back"),
       each.ended && h("span", { class: "quiet" }, span((each.ended - each.at) * 1000))), lines(each.what));
     fill(foot, each.note && [h("p", { class: "wrong" }, "Why it failed"), block(each.note, { class: "lines" })],
-      each.leaves && quoted("The worker sums it up", each.leaves));
+      each.leaves && quoted("The worker's summary", each.leaves));
   };
   const act = (each, job) => {
     const made = actLine(each, job);
@@ -165,7 +165,7 @@ function actLine(each, job) {
 
 const whole = (act) => [
   facts([["act", act.act], ...act.arguments.map((one) => [one.name, long(one.value)]), ["exit code", act.exit_code]]),
-  act.output && [h("p", { class: "hint" }, "What it answered"), block(act.output, { class: "lines" })],
+  act.output && [h("p", { class: "hint" }, "Output"), block(act.output, { class: "lines" })],
 ];
 const long = (text) => (text.length > 80 || text.includes("\n") ? block(text, { class: "lines" }) : h("code", null, text));
 

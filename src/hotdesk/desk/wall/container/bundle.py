@@ -1,4 +1,4 @@
-"""The OCI configuration of a desk: all hardening in one place, a pure function of what is asked."""
+"""The OCI configuration of a desk: all hardening in one pure function."""
 
 from __future__ import annotations
 

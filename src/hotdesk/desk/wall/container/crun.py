@@ -112,4 +112,4 @@ def complaint(settings: Config, room: Room, status: int, log: str) -> str:
     """Give what the runtime said went wrong."""
     file = room.folder / log
     text = file.read_bytes()[-_LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
-    return text or f"{settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"
+    return text or f"{settings.runtime} ended with status {status}; if it is not installed, run `hotdesk setup`"

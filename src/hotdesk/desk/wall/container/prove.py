@@ -28,7 +28,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.0005
     while wrong := flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
-            raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
@@ -63,7 +63,7 @@ def check_mounts(pid: int, paths: Collection[str]) -> None:
         rows = [line.split() for line in file]
     there = sorted(_unescape(row[4]) for row in rows if _unescape(row[3]) == VOLUME_ROOT)
     if there != sorted(paths):
-        raise KeeperError("the wall does not stand: a volume is mounted elsewhere; the desk was not released")
+        raise KeeperError("the wall failed its test: a volume is mounted elsewhere; the desk was not released")
 
 
 def _unescape(text: bytes) -> str:

@@ -70,10 +70,10 @@ class ContainerWall:
         return flaws + prove.strangers(pid, first)
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
-        raise BriefError(f"the memory of desk {room.desk} cannot be kept: the wall {self.name} cannot do so")
+        raise BriefError(f"the memory of desk {room.desk} cannot be saved: the wall {self.name} does not support it")
 
     def explain_memory(self, room: Room) -> str:
-        return f"the wall {self.name} cannot keep memory"
+        return f"the wall {self.name} cannot save memory"
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if spec.memory != room.spec.memory:

@@ -33,7 +33,7 @@ def check(room: Room, supervisor: int) -> None:
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
     while wrong := flaws(room, supervisor):
         if time.monotonic() > end:
-            raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
@@ -49,7 +49,7 @@ def flaws(room: Room, supervisor: int) -> list[str]:
         sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
         wrong += [f"process {pid} has another root directory" for pid in pids - {*gofers, *sentries}]
     except OSError as e:
-        return [f"it changes while it is looked at: {e}"]
+        return [f"its processes changed during the test: {e}"]
     if len(gofers) != 1 or not sentries:
         wrong.append(f"{len(gofers)} gofers and {len(sentries)} processes of a sentry")
     return wrong

@@ -328,7 +328,7 @@ def complaint(room: Room, status: int, log: str) -> str:
     if status == _FAILED and failure.exists() and (text := failure.read_text(errors="replace")):
         return f"runsc could not be started: {text[:500]}"
     text = read_log(room, log).strip()
-    return f"runsc ended with {status}: {text[-500:]}" if text else f"runsc ended with {status}"
+    return f"runsc ended with status {status}: {text[-500:]}" if text else f"runsc ended with status {status}"
 
 
 def read_log(room: Room, log: str) -> str:

@@ -19,7 +19,7 @@ _OLD_S = 365 * 86400
 _KNOWN_FLAWS = (
     (20250130, "lets a peer on its network predict ports and sequence numbers (CVE-2024-10026, CVE-2024-10603); "
      "a desk's network has no peer"),
-    (20250319, "gives a sandbox's first process root's way with files until it forks (CVE-2025-2713); "
+    (20250319, "gives a sandbox's first process root's access to files until it forks (CVE-2025-2713); "
      "the first process of a desk is hotdesk's guest, and programs are its children"),
 )  # fmt: skip
 """What runsc before a release does wrong, by its advisories, and why a desk is not reached by it."""
@@ -29,14 +29,14 @@ def look(settings: Config) -> WallStatus:
     """Say whether desks can be opened behind gVisor here."""
     program = find_program(settings.gvisor_program)
     if program is None:
-        return WallStatus(NAME, TRAITS[NAME], f"there is no {settings.gvisor_program}", _REMEDY)
+        return WallStatus(NAME, TRAITS[NAME], f"{settings.gvisor_program} does not exist", _REMEDY)
     version = read_version(program, settings.lib / "cache")
     release = find_release(version)
     missing = ""
     if not release:
-        missing = f"{program.path} does not say its release"
+        missing = f"{program.path} does not report its release"
     elif release < OLDEST:
-        missing = f"{program.path} is of {release}, and desks need {OLDEST} or newer"
+        missing = f"{program.path} is release {release}, but desks need {OLDEST} or newer"
     return WallStatus(
         NAME,
         TRAITS[NAME],
@@ -56,9 +56,7 @@ def list_flaws(release: int, now: float) -> tuple[str, ...]:
         return ()
     flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]
     if now - _date(release) > _OLD_S:
-        flaws.append(
-            "it lacks what was mended in the last year; a newer runsc is one file: [wall.gvisor] program = PATH"
-        )
+        flaws.append("it lacks the fixes of the last year; download a newer runsc and set [wall.gvisor] program = PATH")
     return tuple(flaws)
 
 

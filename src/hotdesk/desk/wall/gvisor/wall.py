@@ -44,7 +44,7 @@ class GvisorWall:
 
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
-            raise BriefError(f"a desk behind gVisor takes at least {MIN_MEMORY // MIB}M of memory")
+            raise BriefError(f"a desk behind gVisor needs at least {MIN_MEMORY // MIB}M of memory")
         return runsc.stand_by(self.runsc, room, rename.rename)
 
     def prepare(self, room: Room) -> None:
@@ -93,7 +93,7 @@ class GvisorWall:
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if (spec.memory, spec.cpus) != (room.spec.memory, room.spec.cpus):
-            raise BriefError("memory and CPUs of a desk behind gVisor are those it was started with; open another")
+            raise BriefError("memory and CPUs of a desk behind gVisor cannot be changed after its start; open another")
 
     def dial(self, room: Room, port: int) -> socket.socket:
         raise OSError("ports of a desk behind gVisor are reached through its guest")

@@ -151,7 +151,7 @@ class LocalHandle(NoHandle):
         if self.spec.disk_in == "memory":
             raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
         if len(self.snapshots) >= SNAPSHOTS:
-            raise DeskError(f"the desk has {SNAPSHOTS} snapshots; forget some")
+            raise DeskError(f"the desk has {SNAPSHOTS} snapshots, which is the limit; delete some")
         self.last += 1
         name = str(self.last)
         try:

@@ -1,4 +1,4 @@
-"""A directory and no wall at all: the guest as an ordinary process. For tests of what stands on a desk."""
+"""A directory without a wall: the guest as an ordinary process. For tests."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ OLDEST = (10, 0)
 _EMULATED_START_S = 240.0
 _REMEDY = "`hotdesk setup --wall microvm` sets it up"
 _EMULATE = (
-    "use a machine with KVM; to try it without, write emulate = true below [wall.microvm]: slow, and no stronger than "
+    "use a machine with KVM; to try it without, set emulate = true in [wall.microvm]: slow, and no stronger than "
     "a container"
 )
 
@@ -50,14 +50,14 @@ def look(settings: Config) -> WallStatus:
     accelerator = choose_accelerator(settings)
     traits = describe_traits(accelerator)
     if not accelerator:
-        return WallStatus(NAME, traits, f"there is no {KVM}", _EMULATE)
+        return WallStatus(NAME, traits, f"{KVM} does not exist", _EMULATE)
     try:
         image = find(settings.images, IMAGE)
     except ImageError:
-        return WallStatus(NAME, traits, f"there is no image {IMAGE}", _REMEDY)
+        return WallStatus(NAME, traits, f"the image {IMAGE} does not exist", _REMEDY)
     versions = read_versions(image)
     emulator = versions.get("qemu", "")
-    missing = "" if is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of no known version'}"
+    missing = "" if is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of an unknown version'}"
     return WallStatus(
         NAME,
         traits,

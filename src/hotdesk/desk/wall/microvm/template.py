@@ -144,7 +144,7 @@ def copy(source: int, file: Path, most: int) -> None:
     """Copy what is written of a file; holes stay holes. It is a desk's: only its bytes are looked at."""
     info = os.fstat(source)
     if not stat.S_ISREG(info.st_mode) or info.st_size > most:
-        raise OSError("a template that is no file, or too large")
+        raise OSError("the template is not a file, or is too large")
     with file.open("wb") as out:
         out.truncate(info.st_size)
         at = 0

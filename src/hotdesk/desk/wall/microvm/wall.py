@@ -59,9 +59,9 @@ class MicrovmWall(ContainerWall):
 
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
-            raise BriefError(f"a desk with a kernel of its own takes at least {MIN_MEMORY // MIB}M of memory")
+            raise BriefError(f"a desk with its own kernel needs at least {MIN_MEMORY // MIB}M of memory")
         if room.spec.disk < MIN_DISK:
-            raise BriefError(f"a desk with a kernel of its own takes at least {MIN_DISK // MIB}M of disk")
+            raise BriefError(f"a desk with its own kernel needs at least {MIN_DISK // MIB}M of disk")
         return super().stand_by(room)
 
     def prepare(self, room: Room) -> None:
@@ -177,7 +177,7 @@ class MicrovmWall(ContainerWall):
         end = time.monotonic() + PROOF_TIMEOUT_S
         while self.accelerator == "kvm" and not runs_on_kvm(room):
             if time.monotonic() > end:
-                raise KeeperError("the wall does not stand: no process of the desk runs a machine on KVM")
+                raise KeeperError("the wall failed its test: no process of the desk runs a machine on KVM")
             time.sleep(_PROOF_INTERVAL_S)
 
     def write_root_process(self, room: Room) -> dict[str, object]:
@@ -188,9 +188,11 @@ class MicrovmWall(ContainerWall):
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         sizes = [(each.memory, each.cpus, each.disk) for each in (spec, room.spec)]
         if sizes[0] != sizes[1]:
-            raise BriefError("memory, CPUs and disk of a virtual machine are those it was started with; open another")
+            raise BriefError(
+                "memory, CPUs and disk of a virtual machine cannot be changed after its start; open another"
+            )
         if spec.root and not room.spec.root:
-            raise BriefError("a virtual machine that was started without root gets none; open another")
+            raise BriefError("a virtual machine that was started without root cannot get it later; open another")
 
     def dial(self, room: Room, port: int) -> socket.socket:
         raise OSError("ports of a virtual machine are reached through its guest")

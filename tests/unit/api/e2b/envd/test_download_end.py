@@ -68,6 +68,6 @@ async def test_a_file_that_became_shorter_is_never_whole() -> None:
     async def send(message: Any) -> None:
         assert message.get("more_body", True)
 
-    with pytest.raises(LinkError, match="fewer"):
+    with pytest.raises(LinkError, match="shrank"):
         await found.send_file(Frames(5, b"abc"), send)
     assert cuts

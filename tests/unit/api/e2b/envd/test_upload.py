@@ -134,7 +134,7 @@ def test_a_file_whose_sender_went_is_not_whole() -> None:
     async def found() -> list[bytes]:
         return [piece async for piece in upload.body(asked(b"half", whole=False))]
 
-    with pytest.raises(E2bError, match="gone"):
+    with pytest.raises(E2bError, match="disconnected"):
         run(found())
 
 

@@ -17,7 +17,7 @@ def test_each_link_has_a_pace_of_its_own() -> None:
     traffic = Traffic(cast(Any, SimpleNamespace(serving=Serving(share_rate=0.1))))
     one, other = (Share(name * 12, 8000, 2_000_000_000) for name in "ab")
     traffic.pace(one)
-    with pytest.raises(QuotaError, match=r"faster than 0\.1 a second") as refused:
+    with pytest.raises(QuotaError, match=r"limited to 0\.1 requests a second") as refused:
         traffic.pace(one)
     assert refused.value.wait is not None
     assert 0 < refused.value.wait <= 10

@@ -31,7 +31,7 @@ def test_a_desk_has_no_network_and_opens_only_sockets_that_are_there() -> None:
 def test_what_runsc_logs_is_told(tmp_path: Path) -> None:
     room = make_room(tmp_path)
     (tmp_path / runsc.STATE / runsc.LOG).write_text("cannot create gofer\n")
-    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with 128: cannot create gofer"
+    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with status 128: cannot create gofer"
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "nothing"])
@@ -42,7 +42,7 @@ def test_a_log_that_is_no_plain_file_is_not_read(tmp_path: Path, kind: str) -> N
         log.symlink_to(tmp_path / "secret")
     elif kind == "pipe":
         os.mkfifo(log)
-    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with 128"
+    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with status 128"
 
 
 def test_a_launcher_that_failed_says_why(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_program_that_cannot_run_is_reported_with_the_remedy(tmp_path: Path) -
     program.write_text("nothing")
     program.chmod(0o755)
     found = look(Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program=str(program)))
-    assert found.missing == f"{program} does not say its release"
+    assert found.missing == f"{program} does not report its release"
     assert "setup --wall gvisor" in found.remedy
 
 

@@ -36,7 +36,7 @@ def make_image(store: Path, versions: str) -> None:
 
 def test_a_machine_without_the_image_is_told_how_to_get_it(settings: Config) -> None:
     found = status.look(settings)
-    assert (found.missing, "hotdesk setup --wall microvm" in found.remedy) == ("there is no image vmm", True)
+    assert (found.missing, "hotdesk setup --wall microvm" in found.remedy) == ("the image vmm does not exist", True)
 
 
 def test_an_emulator_that_is_too_old_is_refused(settings: Config) -> None:
@@ -52,7 +52,7 @@ def test_emulation_ranks_with_a_container_and_says_so(settings: Config) -> None:
     assert found.version == "QEMU 10.0.13, Linux 6.12"
     if found.platform == status.EMULATED:
         assert found.traits.strength == TRAITS["container"].strength
-        assert "emulated; a kernel of its own, but no isolation boundary" in found.prove().describe()
+        assert "emulated; its own kernel, but not an isolation boundary" in found.prove().describe()
     assert status.describe_traits("kvm").strength > TRAITS["gvisor"].strength
 
 
