@@ -20,6 +20,8 @@ from schemathesis.core.transport import Response
 from schemathesis.openapi.checks import UseAfterFree
 from websockets.sync.client import ClientConnection, connect
 
+from tests.e2e.server.swarm_template import WORDS
+
 Case = schemathesis.Case[Any]
 
 V1, VALUE = "/api/v1", "long-enough-to-be-guarded"
@@ -66,6 +68,8 @@ class Told(TypedDict):
     question: str
     act: int
     """An act of it that saw the screen."""
+    swarm: str
+    """A swarm that is done."""
 
 
 class Feed:
@@ -188,6 +192,24 @@ class Feed:
         self.use_stopped(case)
         self.job = ""
 
+    def use_swarm(self, case: Case) -> None:
+        """Name a swarm that is done, and what it has."""
+        case.path_parameters["job"] = self.told["swarm"]
+        if "item" in case.path_parameters:
+            case.path_parameters["item"] = "line-000001"
+        if "place" in case.path_parameters:
+            case.path_parameters["place"] = 0
+        if case.method == "GET" and case.operation.path.endswith("/items"):
+            case.query = {}
+
+    def add_items(self, case: Case) -> None:
+        """Add a word to a swarm; for each request one more."""
+        self.use_swarm(case)
+        words = [*WORDS, *(f"word{number}" for number in range(self.counts["POST /jobs/{job}/items"]))]
+        text = "".join(f"{word}\n" for word in words).encode()
+        upload = self.api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()
+        case.body = {"files": [{"upload": upload["id"], "name": "words.txt"}]}
+
     def allow(self, case: Case) -> None:
         """Name a rule there is."""
         case.body = {"rule": "GET https://more.example.test/fed"}
@@ -240,6 +262,7 @@ class Feed:
         case.body = {"key": self.told["key"]}
 
 
+SWARM_PATHS = ("swarm", "items", "items/{item}", "items/{item}/files/{place}", "items/{item}/proof")
 IDS: dict[str, Callable[[Feed, Case], object]] = {
     "desk": Feed.desk_for,
     "job": lambda feed, _: feed.told["job"],
@@ -262,6 +285,8 @@ ACTS: dict[str, Callable[[Feed, Case], None]] = {
     "POST /jobs/{job}/resume": Feed.use_stopped,
     "DELETE /jobs/{job}": Feed.use_forgettable,
     "POST /jobs/{job}/allow": Feed.allow,
+    **{f"GET /jobs/{{job}}/{path}": Feed.use_swarm for path in SWARM_PATHS},
+    "POST /jobs/{job}/items": Feed.add_items,
     "POST /approvals/{id}": Feed.decide,
     "PUT /drive/{path}": Feed.keep_file,
     "PUT /vault/{name}": Feed.keep_secret,
@@ -269,6 +294,7 @@ ACTS: dict[str, Callable[[Feed, Case], None]] = {
 }
 COSTLY = (
     "POST /jobs", "POST /jobs/{job}/stop", "POST /jobs/{job}/resume", "DELETE /jobs/{job}", "POST /approvals/{id}",
+    "POST /jobs/{job}/items", *(f"GET /jobs/{{job}}/{path}" for path in SWARM_PATHS),
 )  # fmt: skip
 
 

@@ -18,10 +18,11 @@ import pytest
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.events import MAX_STREAMS
-from tests.e2e.server import door_template, job_template
+from tests.e2e.server import door_template, job_template, swarm_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
-from tests.e2e.server.native import client, waits
+from tests.e2e.server.native import client, job_when, waits
 from tests.e2e.server.schema_feed import LINKS, VARIABLE, Told
+from tests.e2e.server.swarm_template import WORDS
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[3]
@@ -55,6 +56,7 @@ def install(templates: Path) -> None:
     """Install templates of jobs that last as long as the tests; the one with a screen keeps its desk while it waits."""
     door_template.install(templates)
     job_template.install(templates)
+    swarm_template.install(templates)
     for brief in templates.glob("*/brief.toml"):
         brief.write_text(re.sub("(?m)^seconds = .*$", "seconds = 3000", brief.read_text()))
     brain = templates / "fetching/brain.py"
@@ -76,7 +78,21 @@ def told(server: Served, api: httpx.Client) -> Told:
     [desk] = [each["id"] for each in api.get(f"/jobs/{job}").json()["desks"]]
     rows = api.get(f"/jobs/{job}/events", params={"follow": "false"}).text
     act = int(rows.split('"frame": ')[1].split(",")[0])
-    return Told(url=server.url, key=server.key, log="", linked=False, job=job, desk=desk, question=question, act=act)
+    return Told(
+        url=server.url, key=server.key, log="", linked=False, act=act, swarm=begin_swarm(api), job=job, desk=desk,
+        question=question,
+    )  # fmt: skip
+
+
+def begin_swarm(api: httpx.Client) -> str:
+    """Have a swarm carried out; give its id."""
+    text = "".join(f"{word}\n" for word in WORDS).encode()
+    upload = api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()["id"]
+    files = [{"upload": upload, "name": "words.txt"}]
+    order = {"template": "letters", "files": files, "approve": "auto"}
+    swarm = str(api.post("/jobs", json=order).raise_for_status().json()["id"])
+    job_when(api, swarm, "done")
+    return swarm
 
 
 def tried(told: Told, *options: str, seed: int = 1, checks: tuple[str, ...] = CHECKS) -> dict[str, set[int]]:

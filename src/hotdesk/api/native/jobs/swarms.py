@@ -41,7 +41,7 @@ from hotdesk.swarm.items import list_items as list_brief_items
 from hotdesk.swarm.listing import make_kind
 from hotdesk.swarm.results import SwarmState
 
-router = APIRouter(prefix="/jobs/{job}", tags=["swarms"], responses=document_errors())
+router = APIRouter(prefix="/jobs/{job}", tags=["swarms"], responses=document_errors(409))
 _MAX_GROUPS, _EXAMPLES = 50, 5
 _OFFER_TIMEOUT_S, _OFFER_POLL_S = 20.0, 0.2
 """Seconds that are waited for a swarm to take in what was added, and between two looks."""
