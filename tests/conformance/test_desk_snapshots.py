@@ -377,7 +377,7 @@ async def test_a_desk_has_so_many_snapshots_and_no_more(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         taken = [await desk.snapshot() for _ in range(SNAPSHOTS)]
         assert len(set(taken)) == SNAPSHOTS
-        with pytest.raises(DeskError, match="forget some"):
+        with pytest.raises(DeskError, match="delete some"):
             await desk.snapshot()
         await desk.forget(taken[100])
         assert await desk.snapshot() not in taken

@@ -278,7 +278,7 @@ async def test_a_provider_that_asks_for_time_gets_it_and_people_are_told(kind: K
         reply = await pair.model.ask(request())
         assert (reply.text, time.monotonic() - begun >= 0.2) == ("At last.", True)
         assert f"{pair.model.name}: status 429: waits " in told[0]
-        assert "as the provider asks" in reply.notes[0]
+        assert "as the provider requests" in reply.notes[0]
 
 
 async def test_a_model_asked_elsewhere_than_at_its_vendor_says_where(kind: Kind) -> None:
@@ -360,7 +360,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_whole(kind: Kind, af
 async def test_an_answer_that_always_breaks_off_is_given_up(kind: Kind) -> None:
     async with asked(kind, *[[kind.text("All of it.")]] * 3) as pair:
         pair.server.trouble.extend([Trouble(cut=1)] * 3)
-        with pytest.raises(ModelError, match=r"broke off.*3 times; resume later"):
+        with pytest.raises(ModelError, match=r"was cut off.*3 times; resume later"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 3
 

@@ -257,7 +257,7 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
 @pytest.mark.long
 def test_a_desk_that_may_not_ask_is_told_so(place: Place) -> None:
     done = place.run("--allow", "erp.test/data/*", "--no-ask", command=ASK)
-    assert "may not ask" in done.stdout
+    assert "may not request more access" in done.stdout
     assert place.call("approve", "--json").stdout == "[]\n"
 
 

@@ -76,7 +76,7 @@ def test_a_recorded_task_is_delivered_again_and_passes_its_grader(file: Path, se
     assert done.returncode == 0, done.stdout + done.stderr
     result, totals = map(json.loads, done.stdout.splitlines())
     assert (result["task"], result["outcome"]) == (f"{family}/{task}", "passed"), result
-    assert "no model is asked" in totals["worker"]
+    assert "no model is called" in totals["worker"]
 
 
 @pytest.mark.container

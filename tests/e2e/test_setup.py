@@ -160,7 +160,7 @@ def test_an_image_that_worked_returns_when_its_successor_does_not(home: Path, sh
     (base,) = image.ls(shelf)
     pack(archive, base.layers[0])
     done = hotdesk(home, shelf, "image", "import", str(archive), "--name", "base")
-    assert "taken back" in done.stderr
+    assert "removed again" in done.stderr
     assert image.ls(shelf) == [base]
     assert len(json.loads(hotdesk(home, shelf, "gc", "--json").stdout)["layers"]) == 1
 

@@ -459,7 +459,7 @@ def test_a_burnt_desk_ends_its_sessions(settings: Config) -> None:
         assert process.stdout.readline() == b"up\n"
         room.hotdesk("burn", room.desk)
         assert process.wait(20) == 255
-        assert b"the desk hung up" in process.stderr.read()
+        assert b"the desk closed the connection" in process.stderr.read()
 
 
 # -- hotdesk forward -----------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
     [
         (["set", "x"], b"under 8 bytes"),
         (["set", "x", "a-value-as-argument"], b"unrecognized"),
-        (["set", "x", "--", "a-value-as-argument"], b"never an argument"),
+        (["set", "x", "--", "a-value-as-argument"], b"only --kind command takes a program"),
         (["set", "X"], b"no name"),
         (["set", "x", "--user", "anna"], b"--user belongs to --kind basic"),
         (["set", "x", "--kind", "totp", "--insecure-loopback"], b"belongs to --kind oauth2"),

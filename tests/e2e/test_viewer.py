@@ -188,7 +188,7 @@ async def test_the_workers_tools_are_refused_meanwhile_and_told_of_it_after(plac
         refused = await place.toolbox.use("run", {"argv": ["true"]})
         assert not refused.ok
         assert "a person has controlled this desk for" in refused.text
-        with anyio.fail_after(2), pytest.raises(BriefError, match="a person holds the wheel"):
+        with anyio.fail_after(2), pytest.raises(BriefError, match="a person has control"):
             await place.owner.call("POST", f"/desks/{place.desk.id}/tools/run", {"argv": ["true"]})
         assert under_way == []
         await viewer.turn("hand back")

@@ -154,7 +154,7 @@ async def test_certificate_receipt_and_report_name_what_was_proven(
     assert f"wall     container ({version}; the host's kernel), around 1 desk: " in lines
     assert f"wall     {NAME} ({version}, {PLATFORM}; a kernel of its own), around " in lines
     page = report.make(settings.lib / "keys" / FILE, settings.lib / "jobs", receipt.job, beside=True).decode()
-    assert f"{NAME} ({version}, {PLATFORM}; a kernel of its own)" in page
+    assert f"{NAME} ({version}, {PLATFORM}; its own kernel)" in page
 
 
 async def test_the_wall_of_a_desk_with_a_way_out_is_in_its_journal(host: Host, settings: Config) -> None:

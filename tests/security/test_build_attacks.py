@@ -307,8 +307,8 @@ TRUE = {
 }
 PINNED = "sha256:" + "77" * 32
 LIES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "another manifest": (f"@{PINNED}", TRUE, "another manifest"),
-    "another blob": (":1", {**TRUE, "layers": [{"digest": PINNED, "size": len(LAYER)}]}, "not what its digest says"),
+    "another manifest": (f"@{PINNED}", TRUE, "does not match"),
+    "another blob": (":1", {**TRUE, "layers": [{"digest": PINNED, "size": len(LAYER)}]}, "does not match its digest"),
     "an endless blob": (":1", {**TRUE, "layers": [{"digest": digest_of(LAYER), "size": 1 << 50}]}, "larger than"),
     "a path for a digest": (":1", {**TRUE, "layers": [{"digest": "sha256:../../x", "size": 3}]}, "no sha256"),
     "no image": (":1", TRUE, "cannot be used here"),

@@ -361,9 +361,9 @@ WRITTEN = JobBegun(JOB, "Count the stock.", "cd" * 32, "written script 1a2b3c4d5
 UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "no job": ([], {}, "never started"),
     "another job": ([*BEGUN, passed()], {"job": OTHER}, "never started"),
-    "nothing verified": ([*BEGUN], {}, "does not have"),
+    "nothing verified": ([*BEGUN], {}, "does not show"),
     "a failed check": ([*BEGUN, FAILED], {}, "sheet failed"),
-    "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not have"),
+    "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not show"),
     "one of two failed": (
         [*BEGUN, FAILED, passed(check="png")],
         {"checks": [{**claim()["checks"][0], "check": each} for each in ("sheet", "png")]},
@@ -372,14 +372,14 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "only the one that passed": (
         [*BEGUN, FAILED, passed(check="png")],
         {"checks": [{**claim()["checks"][0], "check": "png"}]},
-        "does not have",
+        "does not show",
     ),
-    "another name": ([*BEGUN, passed(path="Other.xlsx")], {}, "does not have"),
-    "other bytes": ([*BEGUN, passed(sha256="ab" * 32)], {}, "other bytes"),
-    "another check": ([*BEGUN, passed(check="png")], {}, "does not have"),
-    "no check": ([*BEGUN, passed()], {"checks": []}, "does not have"),
-    "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not have"),
-    "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "something else"),
+    "another name": ([*BEGUN, passed(path="Other.xlsx")], {}, "does not show"),
+    "other bytes": ([*BEGUN, passed(sha256="ab" * 32)], {}, "a different file"),
+    "another check": ([*BEGUN, passed(check="png")], {}, "does not show"),
+    "no check": ([*BEGUN, passed()], {"checks": []}, "does not show"),
+    "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not show"),
+    "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "a different result"),
     "another rule": (
         [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
@@ -395,11 +395,11 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
         {},
         "were next to its checks",
     ),
-    "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not have"),
-    "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not have"),
-    "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "is over"),
-    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "a way out"),
-    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "a way out"),
+    "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not show"),
+    "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not show"),
+    "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "has ended"),
+    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "with a door"),
+    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with a door"),
     "a model, where there was a script": ([WRITTEN, *BEGUN[1:], passed()], {"brain": {"kind": "model"}}, "were fixed"),
     "a model, where an older journal has a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were fixed"),
     "fields of its own": ([*BEGUN, passed()], {"at": 1}, "other fields"),
@@ -505,7 +505,7 @@ def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None
     with closing(written(tmp_path / "keys", [*BEGUN, FAILED])) as journal:
         with closing(sqlite3.connect(tmp_path / "keys" / JOURNAL)) as db, db:
             db.execute("UPDATE events SET data = ? WHERE name = 'Verified'", (to_json(passed()),))
-        with pytest.raises(HostError, match="is not as it was written"):
+        with pytest.raises(HostError, match="was changed since it was written"):
             certify(journal, claim())
 
 

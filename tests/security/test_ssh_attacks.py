@@ -224,7 +224,7 @@ def test_a_forwarded_port_leads_to_no_other_host(room: SshRoom, host: str) -> No
 def test_a_desks_own_way_out_is_nobodys_way_in(room: SshRoom) -> None:
     done = room.ssh("-W", f"localhost:{GATE[1]}", stdin=b"GET http://example.test/ HTTP/1.1\r\n\r\n")
     assert (done.returncode, done.stdout) == (255, b"")
-    assert b"the desk's own way out" in done.stderr
+    assert b"the desk's own gate" in done.stderr
     assert room.hotdesk("forward", room.desk, str(GATE[1])).returncode == 125
 
 

@@ -817,7 +817,7 @@ async def test_an_archive_without_end_is_broken_off_and_nothing_of_it_stays(
     desk = await runtime.open(Spec())
     await desk.run(["truncate", "-s", "64M", "endless"])
     checkpoints.largest = 8 << 20
-    with pytest.raises(DeskError, match="cannot be kept"):
+    with pytest.raises(DeskError, match="cannot be saved"):
         await checkpoints.save(desk)
     assert list(checkpoints.folder.iterdir()) == []
 

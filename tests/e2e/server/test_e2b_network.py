@@ -99,7 +99,7 @@ async def test_a_change_cuts_what_was_open(host: Host) -> None:
 
 async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
     async with host.open_desk(Spec()) as desk:
-        with pytest.raises(BriefError, match="without a way out"):
+        with pytest.raises(BriefError, match="without a door"):
             await host.change_scope(desk.id, scope_for(Serving(), ONLY_API))
 
 
@@ -176,20 +176,20 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
         ({"allowOut": ["169.254.169.254"]}, 400, "operator"),
         ({"allowOut": ["::1"]}, 400, "operator"),
         ({"allowOut": ["128.0.0.0/1"]}, 400, "operator"),
-        ({"allowOut": ["*"], "denyOut": [ALL]}, 400, "cannot be had"),
-        ({"allowOut": ["*.com"], "denyOut": [ALL]}, 400, "cannot be had"),
+        ({"allowOut": ["*"], "denyOut": [ALL]}, 400, "not possible"),
+        ({"allowOut": ["*.com"], "denyOut": [ALL]}, 400, "not possible"),
         ({"denyOut": ["example.com"]}, 400, "denyOut"),
         ({"dnsServers": ["example.com"]}, 400, "dnsServers"),
         ({"dnsServers": ["1.1.1.1"] * 11}, 400, "dnsServers"),
         ({"egressProxy": {"address": "127.0.0.1:1080"}}, 400, "not of the internet"),
         ({"egressProxy": {"address": "169.254.169.254:80"}}, 400, "not of the internet"),
         ({"egressProxy": {"address": "proxy.example.com"}}, 400, "host and a port"),
-        ({"egressProxy": {"address": "*.example.com:1080"}}, 400, "cannot be had"),
+        ({"egressProxy": {"address": "*.example.com:1080"}}, 400, "not possible"),
         ({"egressProxy": {"address": "a.com:1080", "password": "b"}}, 400, "without a username"),
         ({"egressProxy": {"address": "a.com:1080", "tls": {"enabled": True, "caCert": "x"}}}, 400, "PEM"),
         ({"egressProxy": {}}, 400, "egressProxy"),
         ({"rules": {"*.example.com": [{"transform": {"headers": {"X-A": "b"}}}]}}, 400, "pattern"),
-        ({"rules": {"a.com": [{"transform": {"headers": {"Host": "b"}}}]}}, 400, "cannot be had"),
+        ({"rules": {"a.com": [{"transform": {"headers": {"Host": "b"}}}]}}, 400, "not possible"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "b\r\nX-B: c"}}}]}}, 400, "cannot be sent"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.identity.tokens.a}"}}}]}}, 400, "no workload"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.other.a}"}}}]}}, 400, "not offered"),

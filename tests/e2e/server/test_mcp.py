@@ -199,7 +199,7 @@ async def test_a_delivered_file_is_checked_and_kept(client: Client, server: Serv
     assert "Checked by active-content" in told
     assert "Checked by csv" in told
     (kept,) = Drive(server.settings.lib / "drive").ls(who="tenant:default")
-    assert f"Kept as {kept.name}@1" in told
+    assert f"Stored as {kept.name}@1" in told
     assert Drive(server.settings.lib / "drive").find(kept.name, who="tenant:default") == data
     async with httpx.AsyncClient(base_url=server.url, headers={"X-API-Key": server.key}) as api:
         [shown] = (await api.get("/api/v1/drive")).raise_for_status().json()["items"]

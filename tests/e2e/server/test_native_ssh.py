@@ -121,7 +121,7 @@ def test_a_desk_that_is_not_there_is_told(room: FarRoom) -> None:
 
 def test_a_key_is_sent_in_the_clear_to_this_machine_only(room: FarRoom) -> None:
     done = room.hotdesk("ssh", "--stdio", "--server", "http://192.0.2.1:3700", room.desk)
-    assert (done.returncode, b"takes https" in done.stderr) == (125, True), done.stderr
+    assert (done.returncode, b"must use https" in done.stderr) == (125, True), done.stderr
 
 
 def test_a_revoked_key_ends_its_session(server: Served, room: FarRoom) -> None:

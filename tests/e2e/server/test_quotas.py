@@ -83,7 +83,7 @@ def test_one_desk_too_many_is_refused_with_what_there_is_and_what_helps(client: 
     fill(client)
     told = client.post("/sandboxes", json=NEW)
     assert (told.status_code, told.json()["code"]) == (429, 429)
-    assert f"has {DESKS} of the {DESKS} desks at once it may have" in told.json()["message"]
+    assert f"uses {DESKS} of its quota of {DESKS} desks at once" in told.json()["message"]
     assert told.headers["should-retry"] == "false"
 
 

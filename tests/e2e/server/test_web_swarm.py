@@ -53,7 +53,7 @@ def begun(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 def test_requests_of_all_items_are_one_card_and_one_approval(seen: Seen, begun: Page, server: Served) -> None:
-    cohort = begun.get_by_role("article", name="Let every item do this?")
+    cohort = begun.get_by_role("article", name="Allow this for every item?")
     expect(cohort).to_contain_text("/words/{item}", timeout=LONG)
     with client(server) as api:
         kinds = [each["kind"] for each in api.get("/approvals").json()["items"]]
@@ -63,7 +63,7 @@ def test_requests_of_all_items_are_one_card_and_one_approval(seen: Seen, begun: 
 
 
 def test_the_pilot_is_shown_with_a_forecast_and_approved(seen: Seen, begun: Page) -> None:
-    pilot = begun.get_by_role("article", name="Go on with all items?")
+    pilot = begun.get_by_role("article", name="Continue with all items?")
     expect(pilot).to_contain_text("forecast for all", timeout=LONG)
     expect(begun.get_by_role("button", name="line-000001: passed")).to_be_visible(timeout=LONG)
     expect(begun.get_by_role("button", name="item 2: to come")).to_be_visible()
