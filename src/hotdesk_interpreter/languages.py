@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -34,6 +35,12 @@ def as_line(code: str, env: Mapping[str, str]) -> bytes:
     return json.dumps({"code": code, "env": dict(env)}).encode() + b"\n"
 
 
+def as_words(code: str, env: Mapping[str, str]) -> bytes:
+    """Write an order as a line of words in base64: the code, then each variable and its value."""
+    words = [code, *(word for pair in env.items() for word in pair)]
+    return b" ".join(base64.b64encode(word.encode("utf-8", "replace")) for word in words) + b"\n"
+
+
 def as_script(code: str, env: Mapping[str, str]) -> bytes:
     """Write an order as a script for bash, its variables put back afterwards."""
     if "\0" in code or any("\0" in value for value in env.values()):
@@ -44,22 +51,40 @@ def as_script(code: str, env: Mapping[str, str]) -> bytes:
 
 
 PYTHON = Language("python", (sys.executable, "-P", str(HERE / "python.py")), as_line)
-NODE = ("node", "--no-warnings", str(HERE / "node.js"))
+NODE = ("node", "--no-warnings")
+JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp", str(HERE), "Kernel")
+STOP = b'{"interrupt":true}\n'
 LANGUAGES = {
     "python": PYTHON,
-    "javascript": Language("javascript", NODE, as_line, b'{"interrupt":true}\n'),
+    "javascript": Language("javascript", (*NODE, str(HERE / "node.js")), as_line, STOP),
     "bash": Language("bash", ("bash", "--noprofile", "--norc", str(HERE / "loop.sh")), as_script),
+    "typescript": Language("typescript", (*NODE, str(HERE / "typescript.js")), as_line, STOP),
+    "r": Language("r", ("Rscript", "--vanilla", str(HERE / "kernel.R")), as_line),
+    "java": Language("java", JAVA, as_words),
 }
+NEEDED = {
+    "typescript": Path("/usr/share/nodejs/typescript"),
+    "r": Path("/usr/bin/Rscript"),
+    "java": HERE / "Kernel.class",
+}
+"""What the kernels of some languages need, which not every image has."""
+
+
+def list_offered() -> list[str]:
+    """List the languages that this image can run."""
+    return [name for name in LANGUAGES if name not in NEEDED or NEEDED[name].exists()]
 
 
 def language_of(name: object) -> Language:
     """Give a language by one of its names."""
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
-    found = LANGUAGES.get(NAMES.get(name.lower(), name.lower()))
-    if found is None:
-        raise HttpError(400, f"language {name[:40]!r} is not supported; the languages are {', '.join(LANGUAGES)}")
-    return found
+    offered = list_offered()
+    known = NAMES.get(name.lower(), name.lower())
+    if known not in offered:
+        more = "; TypeScript, R and Java are in the template code-interpreter-full" if known in NEEDED else ""
+        raise HttpError(400, f"language {name[:40]!r} is not supported; the languages are {', '.join(offered)}{more}")
+    return LANGUAGES[known]
 
 
 def variables(data: object) -> dict[str, str]:

@@ -82,7 +82,8 @@ function serve(listener, events) {
   async function run(code) {
     const stopped = new Promise((done) => (stop = () => done({ exceptionDetails: { text: "interrupted" } })));
     const ended = (e) => ({ exceptionDetails: { text: /terminated/.test(e.message) ? "interrupted" : e.message } });
-    const done = await Promise.race([evaluate(transformed(code)).catch(ended), stopped]);
+    const cell = process.compileCell ? process.compileCell(code) : code; // of another language
+    const done = await Promise.race([evaluate(transformed(cell)).catch(ended), stopped]);
     stop = () => {};
     if (done.exceptionDetails) await failed(done.exceptionDetails);
     else if (done.result.type !== "undefined") await shown(done.result);
@@ -94,7 +95,7 @@ function serve(listener, events) {
     try {
       await run(code);
     } catch (e) {
-      tell({ type: "error", name: "Error", value: String(e), traceback: String(e) });
+      tell({ type: "error", name: e.name ?? "Error", value: String(e.message ?? e), traceback: String(e) });
     }
     for (const [key, value] of before) value === undefined ? delete process.env[key] : (process.env[key] = value);
     await new Promise((done) => setImmediate(done)); // what was said is on its way
