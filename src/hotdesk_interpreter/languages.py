@@ -80,11 +80,11 @@ def language_of(name: object) -> Language:
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
     offered = list_offered()
-    known = NAMES.get(name.lower(), name.lower())
-    if known not in offered:
-        more = "; TypeScript, R and Java are in the template code-interpreter-full" if known in NEEDED else ""
+    canonical = NAMES.get(name.lower(), name.lower())
+    if canonical not in offered:
+        more = "; TypeScript, R and Java are in the template code-interpreter-full" if canonical in NEEDED else ""
         raise HttpError(400, f"language {name[:40]!r} is not supported; the languages are {', '.join(offered)}{more}")
-    return LANGUAGES[known]
+    return LANGUAGES[canonical]
 
 
 def variables(data: object) -> dict[str, str]:

@@ -192,10 +192,10 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         except DeskGone as e:
             raise ConnectionError(str(e)) from e
 
-    def fail(self, file: str, said: str) -> None:
+    def fail(self, file: str, stderr: str) -> None:
         """Raise what a failed write means."""
-        if "Is a directory" in said:
+        if "Is a directory" in stderr:
             raise IsADirectoryError(f"{file} is a directory")
-        if "Permission denied" in said:
+        if "Permission denied" in stderr:
             raise PermissionError(f"{file} may not be written")
-        raise OSError(f"{file} cannot be written: {said[:300]}")
+        raise OSError(f"{file} cannot be written: {stderr[:300]}")
