@@ -13,7 +13,7 @@ import pytest
 from hotdesk.config import Config
 from tests.e2e.conftest import environment
 
-pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).parents[2]
 CHECKS = Path(__file__).with_name("inspect_checks.py")
 LEAST = 2 * 40
