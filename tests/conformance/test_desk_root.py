@@ -331,7 +331,7 @@ async def test_sudo_ends_as_what_it_ran(rooted: Desk, words: list[str], code: in
     [
         (["-u", "bob", "id"], b"bob"),
         (["--user=bob", "id"], b"bob"),
-        (["-u"], b"nobody"),
+        (["-u"], b"no user"),
         (["-g", "crew", "id"], b"crew"),
         (["-l"], b"-l"),
         (["--chroot=/", "id"], b"--chroot"),

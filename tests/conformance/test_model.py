@@ -194,7 +194,7 @@ async def test_a_call_without_a_result_was_not_used(kind: Kind) -> None:
         reply = await pair.model.ask(request())
         partial = Results(((reply.calls[0], Observation("one")),))
         await pair.model.ask(request(reply, partial))
-        assert str(pair.server.requests[1]).count("was not used") == 1
+        assert str(pair.server.requests[1]).count("Not executed: the work was stopped") == 1
 
 
 async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: Kind) -> None:
@@ -277,7 +277,7 @@ async def test_a_provider_that_asks_for_time_gets_it_and_people_are_told(kind: K
         begun = time.monotonic()
         reply = await pair.model.ask(request())
         assert (reply.text, time.monotonic() - begun >= 0.2) == ("At last.", True)
-        assert f"{pair.model.name}: status 429: waits " in told[0]
+        assert f"{pair.model.name}: status 429: waiting " in told[0]
         assert "as the provider requests" in reply.notes[0]
 
 

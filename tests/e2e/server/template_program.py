@@ -221,7 +221,7 @@ def names_failures(options: Options, folder: Path) -> None:
     assert here in lines, lines
     with raises(BuildException, "hotdesk image import"):
         build(Template().from_image("ubuntu:22.04"), "imported", options)
-    with raises(BuildException, "is not there"):
+    with raises(BuildException, "does not exist"):
         build(Template().from_template("no-such-template"), "imported", options)
 
 

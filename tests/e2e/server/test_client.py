@@ -87,7 +87,7 @@ async def test_secrets_go_in_are_listed_by_name_and_are_forgotten(server: Served
         assert [(each.name, each.kind) for each in listed] == [("erp-token", "token"), ("login", "basic")]
         assert "hunter2" not in repr(listed)
         await client.vault.remove("erp-token")
-        with pytest.raises(hotdesk.HotdeskError, match="there is no secret erp-token"):
+        with pytest.raises(hotdesk.HotdeskError, match="secret erp-token not found"):
             await client.vault.remove("erp-token")
         with pytest.raises(hotdesk.HotdeskError, match="a shorter secret") as refused:
             await client.vault.put("short", "abc")

@@ -197,12 +197,12 @@ def test_a_template_is_written_as_json_and_dockerfile() -> None:
 
 def test_gateways_and_containers_of_developers_are_not_here(server: Served) -> None:
     gateway = Template().from_template("mcp-gateway").add_mcp_server("exa")
-    with pytest.raises(BuildException, match="'mcp-gateway' is not there"):
+    with pytest.raises(BuildException, match="'mcp-gateway' does not exist"):
         build(gateway, "gateway", server.e2b)
     with pytest.raises(BuildException, match="only be added to mcp-gateway"):
         Template().from_base_image().add_mcp_server("exa")
     prebuilt = Template().from_template("devcontainer").beta_dev_container_prebuild("/x")
-    with pytest.raises(BuildException, match="'devcontainer' is not there"):
+    with pytest.raises(BuildException, match="'devcontainer' does not exist"):
         build(prebuilt.beta_set_dev_container_start("/x"), "developed", server.e2b)
 
 

@@ -259,7 +259,7 @@ def test_state_stays_in_every_language(sandbox: Sandbox, language: str, first: s
         pytest.param("javascript", "let = ;", "SyntaxError", "Unexpected", id="syntax"),
         pytest.param("javascript", "if (1) {", "SyntaxError", "Unexpected end", id="unfinished"),
         pytest.param("bash", "(exit 3)", "ExitStatus", "3", id="bash"),
-        pytest.param("bash", "exit 2", "KernelDied", "ended with 2", id="bash-ends"),
+        pytest.param("bash", "exit 2", "KernelDied", "ended with exit code 2", id="bash-ends"),
     ],
 )
 def test_errors_of_other_languages_are_told(sandbox: Sandbox, language: str, code: str, name: str, value: str) -> None:
@@ -271,7 +271,7 @@ def test_errors_of_other_languages_are_told(sandbox: Sandbox, language: str, cod
 
 @pytest.mark.parametrize("language", ["typescript", "r", "java", "cobol"])
 def test_a_language_that_is_not_offered_is_refused_with_what_is(sandbox: Sandbox, language: str) -> None:
-    with pytest.raises(SandboxException, match="there is python, javascript, bash"):
+    with pytest.raises(SandboxException, match="the languages are python, javascript, bash"):
         sandbox.run_code("1", language=language)
 
 
@@ -422,7 +422,7 @@ async def test_an_async_program_is_told_what_is_wrong(same: AsyncSandbox) -> Non
         await same.restart_code_context("nobody")
     with pytest.raises(NotFoundException):
         await same.remove_code_context("nobody")
-    with pytest.raises(SandboxException, match="there is python, javascript, bash"):
+    with pytest.raises(SandboxException, match="the languages are python, javascript, bash"):
         await same.run_code("1", language="cobol")
     with pytest.raises(TimeoutException):
         await same.run_code("while True: pass", timeout=1)

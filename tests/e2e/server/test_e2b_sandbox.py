@@ -256,9 +256,10 @@ def test_every_answer_is_json_with_its_number(api: httpx.Client, method: str, pa
     assert status == 200 or (told.json()["code"] == status and told.json()["message"])
 
 
-def test_workload_tokens_are_refused_with_a_reason(api: httpx.Client) -> None:
+def test_workload_tokens_without_an_audience_are_refused_with_a_reason(api: httpx.Client) -> None:
     told = api.post("/v2/sandboxes", json={"templateID": "base", "iam": {"tokens": {"t": {}}}})
-    assert (told.status_code, told.json()["code"]) == (501, 501)
+    assert (told.status_code, told.json()["code"]) == (400, 400)
+    assert "iam" in told.json()["message"]
 
 
 def test_what_a_sandbox_reaches_is_told_again_and_can_be_changed(server: Served) -> None:
@@ -319,7 +320,9 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
 
 
 def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
-    with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not supported"):
+    with pytest.raises(
+        SandboxException, match="404: template 'mcp-gateway' not found.*hotdesk setup --image mcp-gateway"
+    ):
         Sandbox.create(mcp={}, **server.e2b)
     assert Template.exists("base", **server.e2b)
     assert not Template.exists("nobodys", **server.e2b)
