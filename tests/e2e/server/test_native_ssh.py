@@ -28,8 +28,8 @@ GROUP = grp.getgrnam("hotdesk").gr_gid
 FORWARD = """
 "$2" -c 'from hotdesk.cli import main; main()' forward "$1" 9 --listen 0 2>said &
 forward=$!
-for _ in $(seq 100); do grep -q leads said && break; sleep 0.1; done
-port=$(sed -n 's/^127.0.0.1:\\([0-9]*\\) leads.*/\\1/p' said)
+for _ in $(seq 100); do grep -q Forwarding said && break; sleep 0.1; done
+port=$(sed -n 's/^Forwarding 127.0.0.1:\\([0-9]*\\) to.*/\\1/p' said)
 "$2" -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1]))).recv(1)' "$port"
 for _ in $(seq 50); do grep -q listens said && break; sleep 0.1; done
 kill $forward; wait $forward; cat said >&2

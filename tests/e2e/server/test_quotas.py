@@ -225,7 +225,7 @@ def test_who_asks_too_often_is_told_how_long_to_wait_and_then_let_in(server: Ser
         answers = [slow.get("/sandboxes") for _ in range(10)]
         late = [each for each in answers if each.status_code == 429]
         assert late
-        assert "more than 1 times a second" in late[0].json()["message"]
+        assert "limited to 1 requests a second" in late[0].json()["message"]
         wait = int(late[-1].headers["retry-after"])
         assert 1 <= wait <= 2
         time.sleep(wait)
@@ -256,7 +256,7 @@ def test_calls_of_envd_and_of_ports_count_for_the_tenant_and_strangers_use_up_no
             assert answers[0].status_code == 200, answers[0].text
             late = [each for each in answers if each.status_code == 429]
             assert late
-            assert "calls its sandboxes more than 1 times a second" in late[0].json()["message"]
+            assert "limited to 1 calls to its sandboxes a second" in late[0].json()["message"]
             assert 1 <= int(late[-1].headers["retry-after"]) <= 2
             assert envd.get("/", headers={"E2b-Sandbox-Port": "8000"}).status_code == 429
         connected = Sandbox.connect(id, **server.e2b | {"api_key": paced.headers["X-API-Key"]})
@@ -281,7 +281,7 @@ def test_as_many_calls_of_envd_may_be_under_way_as_it_has_room_for(server: Serve
             held.callback(answer.close)
             assert answer.status_code == 200
         full = httpx.get(f"{server.url}/envs", headers=headers)
-        assert (full.status_code, "under way" in full.json()["message"]) == (429, True)
+        assert (full.status_code, "are running, which is the limit" in full.json()["message"]) == (429, True)
     end = time.monotonic() + PATIENCE
     while httpx.get(f"{server.url}/envs", headers=headers).status_code == 429:
         assert time.monotonic() < end

@@ -90,7 +90,7 @@ def test_a_plan_says_first_and_in_words_what_is_at_stake(seen: Seen, server: Ser
     assert card.evaluate("(box) => [...box.querySelectorAll('pre')].some((each) => each.checkVisibility())") is False
     card.get_by_text("The exact rules").click()
     expect(card.get_by_label("The exact rules")).to_contain_text(
-        "goes to shop.example: POST https://shop.example/orders up=4K"
+        "reaches shop.example: POST https://shop.example/orders up=4K"
     )
     seen.require_peace()
 
