@@ -118,6 +118,16 @@ dist: .venv/.installed compile  ## Build the wheel and the sdist of the last com
 dist-check: dist setup  ## Install that wheel on a bare Debian 13 in a namespace, and open a desk there in three commands.
 	@$(SUDO) $(PYTHON) tools/dist_check.py
 
+.PHONY: oci
+oci: dist  ## Build the container image of server and node agent into out/oci, as an OCI layout.
+	@mkdir -p out/oci
+	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) tools/oci.py
+
+# Kubernetes is built from Debian's sources on first use: ten minutes of processor time, kept in out/cluster/cache.
+.PHONY: test-cluster
+test-cluster: oci setup  ## Run hotdesk on a real Kubernetes of two nodes, in namespaces of this machine; kills server and node.
+	@$(SUDO) env PYTHONPATH=src:. $(PYTHON) -m tools.cluster
+
 # MACHINE="debian-13 debian-12" names some, BUDGET=n begins none after n minutes; what passed with this wheel is not repeated.
 .PHONY: test-hosts
 test-hosts: dist setup lab-tools  ## Install that wheel on emulated machines of every supported kind, attack desks there; hours. MACHINE=…

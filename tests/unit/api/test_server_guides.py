@@ -16,7 +16,7 @@ from hotdesk.api.native.jobs.templates import read_templates
 from hotdesk.cli import COMMANDS, module_of
 from hotdesk.cli.parser import parse
 
-OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "inspect", "pip", "python"}
+OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "inspect", "kubectl", "pip", "python"}
 """Programs of other people that the guides use."""
 NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
 """What stands before a program."""
@@ -31,7 +31,7 @@ def commands(line: str) -> list[list[str]]:
     if words[0] != "export":
         while NOT_RUN_HERE.fullmatch(words[0]):
             words = words[1:]
-    if words[0] == "claude" and "--" in words:
+    if words[0] in ("claude", "kubectl") and "--" in words:
         words = [each for each in words[words.index("--") + 1 :] if not NOT_RUN_HERE.fullmatch(each)]
     found = [shlex.split(each) for each in within]
     if words[0] == "hotdesk":

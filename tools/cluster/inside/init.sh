@@ -1,0 +1,21 @@
+#!/bin/bash
+# init.sh LAB MACHINE: the first process of a machine. A root of its own, cgroups that look like a machine's, disks on ext4.
+LAB=$1 M=$2; hostname "$M"; read -r p _ < /proc/self/stat; echo "$p" > "$LAB/$M.pid"
+N=$LAB/m/$M; mkdir -p "$N" "$LAB/m/$M.up" "$LAB/m/$M.work"
+mount -t overlay overlay -o "lowerdir=$LAB/root,upperdir=$LAB/m/$M.up,workdir=$LAB/m/$M.work" "$N"
+mount -t proc proc "$N/proc"; mount -t sysfs sysfs "$N/sys"
+mount -t tmpfs tmpfs "$N/sys/fs/cgroup"
+for c in cpu cpuacct cpuset memory devices freezer blkio pids; do
+  mkdir "$N/sys/fs/cgroup/$c"; mount -t cgroup -o $c cgroup "$N/sys/fs/cgroup/$c" || rmdir "$N/sys/fs/cgroup/$c"
+done
+mkdir "$N/sys/fs/cgroup/systemd"; mount -t cgroup -o none,name=systemd cgroup "$N/sys/fs/cgroup/systemd"
+mount --rbind /dev "$N/dev"; mount -t tmpfs tmpfs "$N/run"
+mkdir -p "$N/lab" "$LAB/m/$M.var"; mount --bind "$LAB" "$N/lab"
+for d in var/lib/containerd var/lib/kubelet var/lib/etcd var/lib/hotdesk var/log; do
+  mkdir -p "$LAB/m/$M.var/$d" "$N/$d"; mount --bind "$LAB/m/$M.var/$d" "$N/$d"
+done
+mount --make-rshared "$N/var/lib/kubelet"
+ip link set lo up
+cd "$N"; mkdir -p .old; pivot_root . .old; cd /; umount -l /.old
+mount --make-rshared /
+exec "/lab/inside/$([ "$M" = cp ] && echo control_plane || echo node).sh" "$M"

@@ -1,0 +1,145 @@
+"""Build the container image of server and agent as an OCI layout: `make oci`, into `out/oci/hotdesk.tar`.
+
+Two layers: a small Debian with the packages that `hotdesk setup` asks for, made by mmdebstrap and kept; and hotdesk
+with the libraries it needs, installed by pip from this machine's own index. Desks' images are no part of it: they are
+on a volume of the node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from hotdesk.desk.image import requirements
+
+ROOT = Path(__file__).parents[1]
+NAME = "localhost/hotdesk:dev"
+RELEASE = "bookworm"
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+SITE = "opt/hotdesk/site"
+COMMAND = f"""#!/usr/bin/python3 -I
+import sys
+sys.path.insert(0, "/{SITE}")
+from hotdesk.cli import main
+main()
+"""
+READY = """#!/usr/bin/python3 -I
+import urllib.request
+urllib.request.urlopen("http://127.0.0.1:3700/ready", timeout=4)
+"""
+"""For the server's readiness probe: it listens on loopback without TLS."""
+SEALED = (Path("usr/local/bin/hotdesk"), COMMAND), (Path("usr/local/bin/hotdesk-ready"), READY)
+
+
+def make_base(cache: Path) -> Path:
+    """Return the lower layer, as a tar file."""
+    packages = ("python3", "ca-certificates", *requirements.PACKAGES)
+    key = hashlib.sha256(" ".join((RELEASE, *packages)).encode()).hexdigest()[:16]
+    found = cache / f"base-{key}.tar"
+    if not found.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = found.with_suffix(".part.tar")
+        argv = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}", RELEASE, str(partial)]
+        subprocess.run(argv, check=True)
+        partial.rename(found)
+    return found
+
+
+def make_upper(target: Path) -> None:
+    """Write the upper layer: hotdesk, its libraries, two commands."""
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = Path(temporary)
+        wheels = sorted((ROOT / "dist").glob("hotdesk-*.whl"))
+        if len(wheels) != 1:
+            sys.exit("there is no wheel in dist/: run `make dist` first")
+        argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tree / SITE), f"{wheels[0]}[serve]"]
+        subprocess.run(argv, check=True)
+        for place, text in SEALED:
+            (tree / place).parent.mkdir(parents=True, exist_ok=True)
+            (tree / place).write_text(text)
+            (tree / place).chmod(0o755)
+        shutil.rmtree(tree / SITE / "bin", ignore_errors=True)
+        with tarfile.open(target, "w") as tar:
+            for path in sorted(tree.rglob("*")):
+                tar.add(path, str(path.relative_to(tree)), recursive=False, filter=_normalize)
+
+
+def _normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Leave out what differs from build to build."""
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = "root"
+    return entry
+
+
+AGENT = {
+    "Entrypoint": ["/usr/local/bin/hotdesk"],
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE=1"],
+}
+
+
+def write_layout(layers: list[Path], target: Path, name: str, settings: dict[str, list[str]]) -> str:
+    """Write an OCI layout of these layers as a tar file; return the digest of its manifest."""
+    described = [_describe(each, "application/vnd.oci.image.layer.v1.tar") for each in layers]
+    config = json.dumps({
+        "architecture": MACHINES[platform.machine()], "os": "linux", "config": settings,
+        "rootfs": {"type": "layers", "diff_ids": [each["digest"] for each in described]},
+    }).encode()  # fmt: skip
+    manifest = json.dumps({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": _describe(config, "application/vnd.oci.image.config.v1+json"), "layers": described,
+    }).encode()  # fmt: skip
+    entry = _describe(manifest, "application/vnd.oci.image.manifest.v1+json")
+    names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": names}]}
+    with tarfile.open(target, "w") as tar:
+        _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        _add(tar, "index.json", json.dumps(index).encode())
+        for blob in (config, manifest):
+            _add(tar, _blob(blob), blob)
+        for layer, description in zip(layers, described, strict=True):
+            tar.add(layer, f"blobs/sha256/{str(description['digest']).removeprefix('sha256:')}", filter=_normalize)
+    return str(entry["digest"])
+
+
+def _describe(content: bytes | Path, kind: str) -> dict[str, object]:
+    """Return what refers to a blob."""
+    if isinstance(content, bytes):
+        return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+    with content.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"mediaType": kind, "digest": f"sha256:{digest}", "size": content.stat().st_size}
+
+
+def _blob(content: bytes) -> str:
+    return f"blobs/sha256/{hashlib.sha256(content).hexdigest()}"
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def main() -> None:
+    """Build the image."""
+    out = ROOT / "out/oci"
+    base = make_base(out / "cache")
+    with tempfile.TemporaryDirectory(dir=out) as temporary:
+        upper = Path(temporary) / "upper.tar"
+        make_upper(upper)
+        partial = Path(temporary) / "hotdesk.tar"
+        digest = write_layout([base, upper], partial, NAME, AGENT)
+        partial.rename(out / "hotdesk.tar")
+    print(f"{out / 'hotdesk.tar'}: {NAME} {digest}")
+
+
+if __name__ == "__main__":
+    main()
