@@ -134,7 +134,7 @@ class Demo:
             ready = time.monotonic()
             code = self.work(room)
             if code > BROKEN:
-                say("it was broken off, and its desks are burnt; `make demo` begins anew")
+                say("the run was interrupted, and its desks are burnt; `make demo` starts again")
                 return code
             if code not in ENDED:
                 say(f"it stopped; its state is in {room.home}", "`make demo RESUME=1` goes on where it was")

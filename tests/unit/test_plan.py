@@ -104,7 +104,7 @@ def step(**changes: object) -> str:
         (step(actions=[{"name": "a", "tool": "b", "arguments": "{"}]), "it is not JSON"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": "\ud800"}}]), "not an object of plain values"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "1e999}"), "plain values"),
-        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "NaN}"), "no number"),
+        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "NaN}"), "not a JSON number"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": json.loads('{"x":' * 50 + "1" + "}" * 50)}]), "plain"),
     ],
 )

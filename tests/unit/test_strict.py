@@ -171,8 +171,8 @@ def test_a_type_that_is_not_of_json_is_a_mistake_of_ours() -> None:
     [
         ('{"a": 1, "a": 1}', "duplicate"),
         ('[{"b": {"a": 1, "a": 2}}]', "duplicate"),
-        ("NaN", "no number"),
-        ("[-Infinity]", "no number"),
+        ("NaN", "not a JSON number"),
+        ("[-Infinity]", "not a JSON number"),
         ("1e999", "too large"),
         ("[" * 100_000, "recursion"),
         ("9" * 5000, "digits"),

@@ -76,7 +76,7 @@ def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced(
         here.require("microvm")
     assert here.choose("container", "gvisor") == "gvisor"
     assert (here.strongest(), here.list_available()) == ("container", ("container",))
-    with pytest.raises(BriefError, match="there is no wall 'paper'; there are container, gvisor, microvm"):
+    with pytest.raises(BriefError, match="unknown wall 'paper'; the walls are container, gvisor, microvm"):
         here.require("paper")
 
 

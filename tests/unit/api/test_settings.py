@@ -39,7 +39,7 @@ def test_a_table_is_read_by_its_words() -> None:
         ({"egress": "some"}, "deny, packages, open"),
         ({"ready": {"base": -1}}, "from 0 to 1000"),
         ({"longest": 100000}, "from 1 to 86400"),
-        ({"shutdown": "keep"}, "takes burn, leave"),
+        ({"shutdown": "keep"}, "must be one of burn, leave"),
         ({"models": "anthropic:x"}, "must be a list of models"),
         ({"models": ["gpt-5"]}, "anthropic:MODEL, openai:MODEL"),
         ({"models": ["chat:x@file:///etc/passwd"]}, "is not a model name"),

@@ -147,7 +147,7 @@ async def test_the_clumsy_one_never_ends_a_step_and_is_refused_kindly(desk: Desk
     box = Toolbox([Shell(desk), Files(desk)], ignore, Free(), desk.id)
     calls = [call for call in await follow(lambda: find_adversary("clumsy")) if call.tool not in ("finish", "give_up")]
     told = [await box.use(call.tool, call.arguments) for call in calls]
-    kind = re.compile(r"was not used: .* It takes|There is no tool|has no screen|failed: |exit code")
+    kind = re.compile(r"was not used: .* Arguments: |There is no tool|has no screen|failed: |exit code")
     assert all(kind.search(seen.text) for seen in told if not seen.ok), [seen.text for seen in told if not seen.ok]
     assert sum(not seen.ok for seen in told) > 12
 

@@ -182,7 +182,7 @@ def test_tools_are_those_of_the_step_among_those_of_the_brief() -> None:
     ("step", "expected"),
     [
         (Step("one", "", hosts=("GET erp.test",), grants=()), ""),
-        (Step("one", "", hosts=("POST erp.test/x",), grants=()), "may write as nobody: POST erp.test/x"),
+        (Step("one", "", hosts=("POST erp.test/x",), grants=()), "may write without signing in: POST erp.test/x"),
         (Step("one", "", hosts=("POST erp.test/x",), grants=("erp",)), "may write: POST erp.test/x"),
         (Step("one", "", hosts=(), grants=("erp",)), "uses the secret erp at erp.test"),
         (

@@ -47,7 +47,7 @@ def job_of(told: str) -> Brief:
         ('look = "openai:b"', Ceiling(models=()), "the model openai:b may not be used here (allowed: none)"),
         ("budget.tokens = 10", Ceiling(tokens=10), None),
         ("budget.tokens = 11", Ceiling(tokens=10), "11 tokens exceed the limit of 10; write budget.tokens = 10"),
-        ("budget.dollars = 0.6", Ceiling(dollars=0.5), "exceed the limit of 0.5; write budget.dollars = 0.5"),
+        ("budget.dollars = 0.6", Ceiling(dollars=0.5), "0.6 dollars exceed the limit of 0.5; write"),
         ("budget.acts = 11", Ceiling(acts=10), "11 acts exceed the limit of 10; write budget.acts = 10 or less"),
         ("seconds = 901", Ceiling(seconds=900), "901 seconds exceed the limit of 900; write seconds = 900 or less"),
         ("seconds = 900", Ceiling(seconds=600), "900 seconds exceed the limit of 600"),

@@ -41,7 +41,7 @@ def names_in(expect: Mapping[str, object]) -> set[str]:
 
 def cells_in(expect: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
     """Give the cells that a check judges by their place; those of a table are known by their column's head."""
-    first = next(texts(expect.get("sheets", ())), "") if expect.get("columns") else ""
+    first = expect.get("sheet", next(texts(expect.get("sheets", ())), "")) if expect.get("columns") else ""
     for text in texts([expect.get(key, ()) for key in ("formulas", "reconcile", "mutate")]):
         if "!" in text and (judged := area(text)).sheet != first:
             yield from ((text, *at) for at in judged.cells())

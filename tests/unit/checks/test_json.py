@@ -63,7 +63,7 @@ def test_each_fault_is_found(tmp_path: Path, change: dict[str, object], rule: st
     [
         ('{"a": 1, "a": 2}', "a key appears twice: a"),
         ('{"a": NaN}', "NaN is not a JSON number"),
-        ('{"a": -Infinity}', "Infinity is no number"),
+        ('{"a": -Infinity}', "Infinity is not a JSON number"),
         ('{"a": 1e999}', "too large for a number"),
         ("{'a': 1}", "JSONDecodeError"),
         ('{"a": 1,}', "JSONDecodeError"),

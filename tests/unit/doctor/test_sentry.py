@@ -103,7 +103,7 @@ def test_a_sandbox_as_it_should_be_is_held() -> None:
         (sentry.judge_files, change(1, files=frozenset({"proc", "home"})), "sees home"),
         (sentry.judge_files, change(2, files=frozenset()), "0 processes have the desk's"),
         (sentry.judge_files, change(1, files=None), "2 processes have the desk's"),
-        (sentry.judge_environment, change(1, variables=frozenset({"PATH", "API_KEY"})), "API_KEY is there"),
+        (sentry.judge_environment, change(1, variables=frozenset({"PATH", "API_KEY"})), "API_KEY is set"),
     ],
 )
 def test_a_sandbox_that_lacks_a_part_is_not(

@@ -106,8 +106,8 @@ def test_a_catalog_is_the_owners_alone_and_keeps_what_it_has_committed(tmp_path:
     ("change", "said"),
     [
         ("PRAGMA user_version=2", "format 2, but this hotdesk only supports 1"),
-        ("CREATE TRIGGER t AFTER INSERT ON versions BEGIN DELETE FROM versions; END", "another shape"),
-        ("DROP INDEX blobs", "another shape"),
+        ("CREATE TRIGGER t AFTER INSERT ON versions BEGIN DELETE FROM versions; END", "changed schema"),
+        ("DROP INDEX blobs", "changed schema"),
     ],
 )
 def test_a_catalog_of_another_make_is_refused(tmp_path: Path, change: str, said: str) -> None:

@@ -88,7 +88,7 @@ def test_each_grant_is_said_to_be_had_or_why_not(owner: socket.socket) -> None:
     assert [bool(each) for each in why] == [False, True, False, False, True, False, True]
     assert "gold" in why[1]
     assert "its grant needs a place" in why[4]
-    assert "/bin/false ended with 1" in why[6]
+    assert "/bin/false ended with exit code 1" in why[6]
     assert not any(value.encode() in heard for value in VALUES)
 
 

@@ -118,7 +118,7 @@ def test_a_reply_is_found_among_events() -> None:
     [
         (({"error": {"desc": "no"}},), "no"),
         ((b"[" * 100000,), "not JSON"),
-        ((b"[]",), "no message"),
+        ((b"[]",), "not an object"),
         ((b"{" + b" " * (2 << 20),), "ended"),
         ((), "ended"),
     ],
