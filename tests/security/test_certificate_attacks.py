@@ -402,8 +402,8 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with a door"),
     "a model, where there was a script": ([WRITTEN, *BEGUN[1:], passed()], {"brain": {"kind": "model"}}, "were fixed"),
     "a model, where an older journal has a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were fixed"),
-    "fields of its own": ([*BEGUN, passed()], {"at": 1}, "other fields"),
-    "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "other fields"),
+    "fields of its own": ([*BEGUN, passed()], {"at": 1}, "unknown or missing fields"),
+    "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "unknown or missing fields"),
 }
 
 
@@ -529,7 +529,7 @@ def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(jour
     assert told["brain"] == {"addresses": [], "kind": "script", "models": [name], "name": name}
     assert [each["by"] for each in told["plan"]["approvals"]] == ["uid 1000 pid 42"]
     assert told["checks"][0]["desk"]["id"] == DESK
-    with pytest.raises(BriefError, match="other fields"):
+    with pytest.raises(BriefError, match="unknown or missing fields"):
         certify(journal, claim(public_key=raw(STRANGER.public)))
 
 

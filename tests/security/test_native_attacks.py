@@ -526,7 +526,7 @@ def test_a_desk_is_opened_towards_nothing_that_is_near_the_machine(theirs: Their
 @pytest.mark.parametrize("rule", NEAR)
 def test_a_brief_goes_to_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f'egress = ["{rule}"]\n{BRIEF}'})
-    assert (told.status_code, "not of the internet" in told.text) == (400, True)
+    assert (told.status_code, "is not a public internet host" in told.text) == (400, True)
 
 
 @falls_without("what is allowed by one click", Removal("jobs/allow_rule.py", "    require_public([rule])\n", ""))

@@ -290,7 +290,7 @@ def test_another_user_of_this_machine_cannot_use_a_forwarded_port(room: SshRoom,
         port = inside.stdout.readline().decode().strip()
         with room.running([*HOTDESK, "forward", room.desk, port, "--listen", "0"]) as forward:
             assert forward.stderr is not None
-            [local] = re.findall(rb":(\d+) leads to", forward.stderr.readline())
+            [local] = re.findall(rb":(\d+) to port ", forward.stderr.readline())
             done = subprocess.run([sys.executable, "-c", CONNECT, local.decode(), way], check=True, capture_output=True)
             assert b"another" not in done.stdout
             assert b"refused a connection from" in forward.stderr.readline()
