@@ -459,7 +459,7 @@ ADDED = {
 @pytest.mark.parametrize("case", ADDED)
 def test_nobody_changes_an_item_by_adding_others(case: str) -> None:
     before = [("a", HEX, "item.txt"), ("b", HEX, "item.txt")]
-    with pytest.raises(BriefError, match="missing or were changed"):
+    with pytest.raises(BriefError, match="is gone or was changed"):
         add_items(before, ADDED[case])
 
 
