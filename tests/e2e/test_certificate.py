@@ -100,7 +100,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
     whole = guide.said["hotdesk verify results/report.xlsx --all"]
     assert f"signed by    {guide.signer}, this machine's own" in whole
     assert re.search(r"check +sheet, in clean desk i\w+ without network, image office [0-9a-f]{16}\n", whole)
-    assert re.search(r"wall +container \(crun [0-9.]+; the host's kernel\), as proven", whole)
+    assert re.search(r"wall +container \(crun [0-9.]+; the host's kernel\), as verified", whole)
     assert set(re.findall("NOT CHECKED.*", said)) == set(re.findall("NOT CHECKED.*", whole))
     assert guide.signer in guide.said["hotdesk key show"]
     told = json.loads(guide.said["hotdesk verify results/report.xlsx --signer signer.pub --json"])

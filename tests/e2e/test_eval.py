@@ -150,7 +150,7 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
     [replayed], last = read_json(second)
     assert second.returncode == 0, second.stderr
     assert replayed["model"] == f"replay of record code-sample-1.jsonl ({BY_HAND})"
-    assert last["worker"].endswith(f"no model is asked. Recorded with {model}, answered {BY_HAND}.")
+    assert last["worker"].endswith(f"no model is called. Recorded with {model}, answered {BY_HAND}.")
     times, name = "seconds", "model"
     same = {key: value for key, value in recorded.items() if key not in (times, name)}
     assert {key: value for key, value in replayed.items() if key not in (times, name)} == same

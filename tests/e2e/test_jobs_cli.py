@@ -204,4 +204,4 @@ async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tm
     done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
     assert json.loads(done.stdout)["jobs"] == [job], done.stderr
     assert not kept.folder.exists()
-    assert "no sign of life for 0 days" in place.call("show", job).stdout
+    assert "no activity for 0 days" in place.call("show", job).stdout

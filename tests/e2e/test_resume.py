@@ -365,7 +365,7 @@ async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_per
     assert ended(again) == (0 if word == "approve" else UNDONE)
     assert len([event for event in place.all(Pending) if event.kind == "repeat"]) == 1
     if word == "refuse":
-        assert "taking step slow again was refused" in place.all(JobEnded)[0].why
+        assert "repeating step slow was refused" in place.all(JobEnded)[0].why
         assert [event.act for event in place.all(Acted)] == [1, 2]
     else:
         assert place.result == "one\ntwo\nend\nthree\n"

@@ -138,7 +138,7 @@ async def test_what_a_key_does_not_sign_never_leaves_and_the_reason_is_told(plac
         ("in chunks", "PUT", at_s3, {"body": "x", "digest": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}),
         ("in a place that its grant does not cover", "GET", f"https://{SQS}/7/orders", {"service": "sqs"}),
         ("would send others", "GET", at_s3, {"key": "AWS_SECRET_ACCESS_KEY"}),
-        ("at most 1 MiB", "POST", f"https://{SQS}/", large),
+        ("limit 1 MiB", "POST", f"https://{SQS}/", large),
     ]
     for why, method, url, options in sent:
         status, told = await place.ask(method, url, options)

@@ -152,7 +152,7 @@ async def test_certificate_receipt_and_report_name_what_was_proven(
     assert {each.wall for each in receipt.walls.values()} == {NAME, "container"}
     lines = "\n".join(receipt_lines(receipt))
     assert f"wall     container ({version}; the host's kernel), around 1 desk: " in lines
-    assert f"wall     {NAME} ({version}, {PLATFORM}; a kernel of its own), around " in lines
+    assert f"wall     {NAME} ({version}, {PLATFORM}; its own kernel), around " in lines
     page = report.make(settings.lib / "keys" / FILE, settings.lib / "jobs", receipt.job, beside=True).decode()
     assert f"{NAME} ({version}, {PLATFORM}; its own kernel)" in page
 

@@ -43,7 +43,7 @@ REST = {
     f"watch {DESK}": (125, ("only root reads", "`sudo hotdesk watch`")),
     f"show {JOB}": (125, OWN_STATE),
     f"report {JOB}": (125, OWN_STATE),
-    f"forget {JOB}": (125, ("run as root",)),
+    f"forget {JOB}": (125, ("run this as root",)),
     "journal show": (125, OWN_STATE),
     "door log": (125, OWN_STATE),
     "image ls": (0, OWN_STATE),

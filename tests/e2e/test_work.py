@@ -273,7 +273,7 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
         """Tell a false story."""
 
     receipt = await carry_out(office, job(), idle)
-    assert (receipt.outcome, receipt.why) == ("failed", f"there is no {REPORT} to take: missing")
+    assert (receipt.outcome, receipt.why) == ("failed", f"{REPORT} cannot be delivered: missing")
     receipt = await carry_out(office, job(), broken)
     assert (receipt.outcome, receipt.why) == ("failed", "step broken failed: it gave up")
     receipt = await carry_out(office, job(), desk)

@@ -230,7 +230,7 @@ async def test_a_request_to_an_owner_has_a_most_of_bytes(settings: Config) -> No
                 while data := await receive(sock):
                     said += data
     assert said.startswith(b"HTTP/1.1 413 ")
-    for word in (b'"brief"', f"more than {BODY_LIMIT} bytes".encode(), b"in a file"):
+    for word in (b'"brief"', f"more than {BODY_LIMIT} bytes".encode(), b"into a file"):
         assert word in said
 
 
