@@ -36,6 +36,7 @@ FILE, SECRET, VALUE = "plans/theirs.txt", "their-token", "hunter2-of-theirs"
 BODIES: dict[str, object] = {
     "/desks/{desk}/run": {"argv": ["true"]}, "/desks/{desk}/rollback": {"snapshot": "x"}, "/desks/{desk}/fork": {},
     "/desks/{desk}/wheel": {"act": "take"}, "/jobs/{job}/allow": {"rule": "GET https://a.test/"},
+    "/jobs/{job}/items": {"files": [{"name": "a.txt", "upload": "0" * 32}]},
     "/approvals/{id}": {"answer": "approve", "digest": "0" * 64},
     "/vault/{name}": {"value": "mine-and-mine-alone"},
 }  # fmt: skip
@@ -97,6 +98,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
         api.put(f"/drive/{FILE}", content=b"theirs").raise_for_status()
         api.put(f"/vault/{SECRET}", json={"value": VALUE}).raise_for_status()
         ids = {"desk": desk, "job": job, "act": "1", "id": "abc", "path": FILE, "name": SECRET, "key": server.key[4:12]}
+        ids |= {"item": "line-000001", "place": "0"}
         yield Theirs(ids, api)
         assert api.get(f"/desks/{desk}").status_code == 200
         assert api.get(f"/jobs/{job}").status_code == 200
