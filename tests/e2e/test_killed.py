@@ -187,7 +187,7 @@ def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
     ended = read_past(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand)).summary.ended
     said, killed = nurseries.live(goes_on(errand))
     assert not killed
-    assert ("is over: done" in said) if ended else said.startswith("done"), said
+    assert ("has ended: done" in said) if ended else said.startswith("done"), said
     assert "left" not in said
     check(errand, lives)
 

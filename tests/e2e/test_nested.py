@@ -73,7 +73,7 @@ def test_doctor_holds_in_a_restricted_container(podman: PodmanHost) -> None:
 def test_a_plain_container_is_told_every_option_it_lacks(podman: PodmanHost) -> None:
     done = podman.run(podman.setup)
     assert done.returncode == 125
-    assert "No desk can open on a Podman container (restricted)" in done.stderr
+    assert "Desks cannot open on a Podman container (restricted)" in done.stderr
     command = done.stderr.partition("`podman run ")[2].partition(" …`")[0]
     volumes = {podman.cgroups, "--volume=hotdesk:/var/lib/hotdesk"}
     assert set(shlex.split(command)) == {*NEEDED, *volumes}
@@ -91,7 +91,7 @@ def test_each_option_is_needed_and_named_when_it_is_missing(podman: PodmanHost, 
 def test_a_state_directory_in_the_containers_own_layer_is_refused_with_its_remedy(podman: PodmanHost) -> None:
     done = podman.run(podman.setup, *options_of(podman, podman.state))
     assert done.returncode == 125
-    assert "/var/lib/hotdesk lies on overlay" in done.stderr
+    assert "/var/lib/hotdesk is on overlay" in done.stderr
     assert "--volume=hotdesk:/var/lib/hotdesk" in done.stderr
 
 

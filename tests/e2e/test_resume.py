@@ -234,7 +234,7 @@ async def test_two_signals_burn_the_desk_at_once_and_the_job_is_over(place: Plac
     assert [event.note for event in place.all(StepEnded) if event.step == "desk"] == ["burnt"]
     assert "checkpoint-key" not in os.listdir(place.settings.lib / "jobs" / place.job)
     refused = place.resume()
-    assert (refused.returncode, "is over: interrupted" in refused.stderr) == (REFUSED, True)
+    assert (refused.returncode, "has ended: interrupted" in refused.stderr) == (REFUSED, True)
     assert "checkpoint-key" not in os.listdir(place.settings.lib / "jobs" / place.job)
 
 
@@ -248,7 +248,7 @@ async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Pla
     assert done.returncode == 0, done.stderr
     assert place.result == "one\ntwo\nend\nthree\n"
     refused = place.resume()
-    assert (refused.returncode, "is over: done" in refused.stderr) == (REFUSED, True)
+    assert (refused.returncode, "has ended: done" in refused.stderr) == (REFUSED, True)
     assert len(place.all(Kept)) == 1
 
 

@@ -331,7 +331,7 @@ def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
     done = run("journal", "verify", "--since", one, "--key", str(tmp_path / "pinned.pub"))
     assert done.returncode == 1
     assert done.stdout.startswith(b"cut ")
-    assert b"NOT WHOLE: 1 fault;" in done.stdout
+    assert b"NOT INTACT: 1 fault;" in done.stdout
 
 
 def test_verify_finds_what_was_changed_and_who_did_not_sign(run: Hotdesk, journal: Path, tmp_path: Path) -> None:
