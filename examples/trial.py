@@ -45,7 +45,7 @@ def arguments(what: str, **switches: str) -> argparse.Namespace:
     by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
-        "--minutes", type=int, metavar="N", help="time limit in seconds, if that is not what the brief says"
+        "--minutes", type=int, metavar="N", help="time limit in minutes, if that is not what the brief says"
     )
     parser.add_argument("--wall", choices=NAMES[1:], help="the weakest acceptable wall")
     for name, meaning in switches.items():

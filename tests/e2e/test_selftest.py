@@ -64,6 +64,7 @@ PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong :
 """The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
 LOOPBACK = "    syscalls.raise_loopback()\n"
+UNSWAPPED = 'not use.place.swap:\n        return b"Bearer " + '
 
 SAMPLE = ("no route", "no CONNECT to loopback", "a secret put in")
 QUICK = {
@@ -93,7 +94,7 @@ QUICK = {
     ),
     "a secret put in": Loss(
         "swapped scrubbed",
-        (("door/secrets/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + grant.placeholder\n'),),
+        (("door/secrets/inject.py", f"{UNSWAPPED}secret\n", f"{UNSWAPPED}grant.placeholder\n"),),
     ),
     "a secret taken out": Loss(
         "scrubbed",
