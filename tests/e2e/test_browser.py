@@ -267,7 +267,11 @@ async def test_values_and_pictures_are_bounded(place: Place) -> None:
     assert (await place.browser.evaluate("const x = 20; x + 1")).text == "21"
     long = await place.browser.evaluate("'x'.repeat(50_000_000)", most=10)
     assert (long.text, long.length) == ('"xxxxxxxxx', 50_000_002)
-    for wrong, why in (("while (true);", "did not end"), ("nope", "threw an error: ReferenceError"), ("1 +", "SyntaxError")):
+    for wrong, why in (
+        ("while (true);", "did not end"),
+        ("nope", "threw an error: ReferenceError"),
+        ("1 +", "SyntaxError"),
+    ):
         with pytest.raises(DeskError, match=why):
             await place.browser.evaluate(wrong, timeout=0.3)
     full = await place.use("browser_screenshot", full=True, format="jpeg")
