@@ -39,7 +39,7 @@ async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
 async def test_a_model_that_never_ends_is_stopped() -> None:
     with chat_server(lambda body: [text("x" * (6 << 20))] * 3) as server:
         model = Chat("m", base_url=server.base_url, patience=ONCE)
-        with pytest.raises(ModelError, match="it said more than 16 MiB"):
+        with pytest.raises(ModelError, match="its reply has more than 16 MiB"):
             await model.ask(ModelRequest("", [OurMessage("Look.")]))
         await model.close()
 
