@@ -28,7 +28,7 @@ SECRET = "their-secret-which-is-long"
 NEVER = {
     "desk": "i" + "0" * 20, "job": "i" + "1" * 20, "act": "1", "id": "0" * 8, "path": "plans/nobodys.txt",
     "name": "nobodys-token", "memory": "nobodys", "key": "1" * 8,
-    "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
+    "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32, "item": "line-000001", "place": "0",
 }  # fmt: skip
 """Ids that never were, by the names routes have for them."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path}")}
@@ -38,6 +38,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/desks/{desk}/rollback"): {"snapshot": "{snapshot}"},
     ("POST", "/desks/{desk}/fork"): {"snapshot": "{snapshot}"},
     ("POST", "/desks/{desk}/wheel"): {"act": "take"},
+    ("POST", "/jobs/{job}/items"): {"files": [{"name": "names.txt", "upload": "{upload}"}]},
     ("POST", "/jobs/{job}/allow"): {"rule": "GET https://a.test/"},
     ("POST", "/approvals/{id}"): {"answer": "approve", "digest": "{digest}"},
     ("PUT", "/vault/{name}"): {"value": "mine-and-mine-alone"},
@@ -102,7 +103,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
         yield Theirs({
             "desk": desk, "job": job, "act": "1", "id": plan["id"], "path": "plans/theirs.txt", "name": "their-token",
             "memory": "theirs",
-            "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload,
+            "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload, "item": "line-000001", "place": "0",
         }, order)  # fmt: skip
         assert api.get(f"/desks/{desk}").raise_for_status().json()["state"] == "open"
         assert api.get(f"/desks/{desk}/file", params={"path": "theirs.txt"}).content == b"theirs"
