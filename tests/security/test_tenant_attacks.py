@@ -18,9 +18,10 @@ from hotdesk.api.tenants import settings_of
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MemoryStore
-from tests.e2e.server import job_template
+from tests.e2e.server import job_template, swarm_template
 from tests.e2e.server.conftest import Served, served
-from tests.e2e.server.native import client, waits
+from tests.e2e.server.native import client, job_when, waits
+from tests.e2e.server.swarm_template import WORDS
 from tests.security.guards import STATE_SHARED, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
@@ -28,7 +29,8 @@ SECRET = "their-secret-which-is-long"
 NEVER = {
     "desk": "i" + "0" * 20, "job": "i" + "1" * 20, "act": "1", "id": "0" * 8, "path": "plans/nobodys.txt",
     "name": "nobodys-token", "memory": "nobodys", "key": "1" * 8,
-    "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32, "item": "line-000001", "place": "0",
+    "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
+    "swarm": "i" + "3" * 20, "item": "line-000001", "place": "0",
 }  # fmt: skip
 """Ids that never were, by the names routes have for them."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path}")}
@@ -62,6 +64,8 @@ LISTS: dict[str, tuple[str, dict[str, str]]] = {
         ("desks", "desk"), ("jobs", "job"), ("approvals", "id"), ("drive", "path"), ("vault", "name"), ("keys", "key"),
     )},
 }  # fmt: skip
+OF_SWARMS = ("/jobs/{job}/swarm", "/jobs/{job}/items")
+"""How paths begin that only a swarm has."""
 CHANGES = re.compile(r'"(at|created|changed)":[0-9.e+]+')
 
 
@@ -79,6 +83,7 @@ def server(home: Path) -> Iterator[Served]:
     """Give a server to attack."""
     with served(home / "tenant-attacked") as found:
         job_template.install(found.settings.lib / "templates")
+        swarm_template.install(found.settings.lib / "templates")
         yield found
 
 
@@ -98,19 +103,32 @@ def theirs(server: Served) -> Iterator[Theirs]:
         files = [{"upload": upload, "name": "names.txt"}]
         job = api.post("/jobs", json={"template": "greeting", "files": files, "approve": "plan"}).json()["id"]
         plan = waits(api, job, "plan")
+        swarm = begin_swarm(api)
         key = api.post("/keys", json={"name": "second", "powers": ["drive"]}).raise_for_status().json()["id"]
         snapshot = api.post(f"/desks/{desk}/snapshots").raise_for_status().json()["snapshot"]
         yield Theirs({
             "desk": desk, "job": job, "act": "1", "id": plan["id"], "path": "plans/theirs.txt", "name": "their-token",
             "memory": "theirs",
-            "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload, "item": "line-000001", "place": "0",
+            "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload,
+            "swarm": swarm, "item": "line-000001", "place": "0",
         }, order)  # fmt: skip
         assert api.get(f"/desks/{desk}").raise_for_status().json()["state"] == "open"
         assert api.get(f"/desks/{desk}/file", params={"path": "theirs.txt"}).content == b"theirs"
         assert api.get("/drive/plans/theirs.txt").content == b"theirs"
         assert [(each["name"], each["version"]) for each in api.get("/vault").json()["items"]] == [("their-token", 1)]
         assert waits(api, job, "plan")["id"] == plan["id"]
+        assert api.get(f"/jobs/{swarm}/items").raise_for_status().json()["total"] == len(WORDS)
         assert [each["revoked"] for each in api.get("/keys").json()["items"]] == [None, None]
+
+
+def begin_swarm(api: httpx.Client) -> str:
+    """Have a swarm carried out; give its id."""
+    text = "".join(f"{word}\n" for word in WORDS).encode()
+    upload = api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()["id"]
+    order = {"template": "letters", "files": [{"upload": upload, "name": "words.txt"}], "approve": "auto"}
+    swarm = str(api.post("/jobs", json=order).raise_for_status().json()["id"])
+    job_when(api, swarm, "done")
+    return swarm
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +190,9 @@ def test_an_id_of_anothers_is_answered_as_one_that_never_was(
 ) -> None:
     more: dict[str, Any] = {"params": QUERIES.get(path, {})}
     more |= {"json": BODIES[method, path]} if (method, path) in BODIES else {}
-    found = answer(eve, method, path, theirs.ids, **more)
-    never = answer(eve, method, path, NEVER, **more)
+    asked = path.replace("{job}", "{swarm}") if path.startswith(OF_SWARMS) else path
+    found = answer(eve, method, asked, theirs.ids, **more)
+    never = answer(eve, method, asked, NEVER, **more)
     if (method, path) in OWN:
         assert [eve.delete(filled(path, ids)).status_code for ids in (theirs.ids, NEVER)] == [204, 204]
     assert found == never
