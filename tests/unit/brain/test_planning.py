@@ -123,7 +123,7 @@ async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) 
     assert "A reviewer suggests:\n- Check it." in seen.text
     assert len(model.asked[1].history) == 1
     assert model.asked[1].tools == (FINDINGS,)
-    assert "you said" not in str(model.asked[1].history[0])
+    assert "you wrote" not in str(model.asked[1].history[0])
     assert "earlier version you wrote:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
 
 
