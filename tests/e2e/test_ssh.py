@@ -139,7 +139,7 @@ def test_a_desk_that_is_not_there_is_named(room: SshRoom) -> None:
 
 def test_who_is_no_user_of_the_desk_is_told(room: SshRoom) -> None:
     done = room.ssh("-l", "anna", "--", "true")
-    assert (done.returncode, b"there is no user 'anna' in a desk" in done.stderr) == (255, True), done.stderr
+    assert (done.returncode, b"a desk has no user 'anna'" in done.stderr) == (255, True), done.stderr
     done = room.ssh("-l", "root", "--", "true")
     assert (done.returncode, b"was opened without root" in done.stderr) == (255, True), done.stderr
 

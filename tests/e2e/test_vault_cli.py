@@ -118,7 +118,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["set", "x"], b"under 8 bytes"),
+        (["set", "x"], b"less than 8 bytes"),
         (["set", "x", "a-value-as-argument"], b"unrecognized"),
         (["set", "x", "--", "a-value-as-argument"], b"only --kind command takes a program"),
         (["set", "X"], b"not a valid secret name"),
