@@ -180,7 +180,7 @@ async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) 
 
 async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
     large = Entry("x", "/x", "file", MAX_BYTES + 1, 0, 0, 0, 0.0)
-    check(await fetch(tmp_path, large, []), FileError, "x is larger than the 16 GiB", "copy less")
+    check(await fetch(tmp_path, large, []), FileError, "x is larger than the limit of 16 GiB", "copy less")
     liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
     said = [(DATA, 1, b"\0" + bytes(30_000))] * 20
     check(
@@ -252,4 +252,4 @@ async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
             tasks.start(lambda: answer(listener))
             with pytest.raises(KeeperError) as caught:
                 await RemoteRuntime(tmp_path / "owner.sock", tasks).call("GET", "/desks")
-    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "start another")
+    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "restart the owner")

@@ -37,5 +37,5 @@ def test_the_internet_and_the_machines_own_packages_are_reached(rule: str) -> No
     ],
 )
 def test_what_stands_beside_them_is_not(rule: str) -> None:
-    with pytest.raises(BriefError, match="not of the internet"):
+    with pytest.raises(BriefError, match="is not a public internet host"):
         require_public(scope_of([rule]).rules)

@@ -115,7 +115,7 @@ async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, m
     [
         (401, {"error": {"type": "authentication_error", "message": "no such key"}}, "AuthenticationError"),
         (400, {"error": {"type": "invalid_request_error", "message": "too \x1b large"}}, "BadRequestError"),
-        (200, MESSAGE | RESPONSE | {"content": [], "output": []}, "answered nothing"),
+        (200, MESSAGE | RESPONSE | {"content": [], "output": []}, "sent an empty reply"),
         (200, [], "could not be called"),
     ],
 )

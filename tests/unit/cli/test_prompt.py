@@ -130,7 +130,7 @@ def test_an_empty_line_or_another_word_is_no_answer(sit: Callable[..., Seat]) ->
     for typed in ("\n", "yes\n", "approve it\n", "\x1b[A\n"):
         seat.seen = ""
         seat.type(typed)
-        seat.wait_for("a or r or e or l is an answer: ")
+        seat.wait_for("answer with a or r or e or l: ")
     seat.type("r\n")
     assert seat.came() == ["refuse", ""]
 

@@ -119,7 +119,7 @@ async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"tools": ["look"]}, "there is no such tool. There are: file_create, "),
+        ({"tools": ["look"]}, "that tool does not exist. There are: file_create, "),
         ({"tools": ["screen_click"]}, "'screen_click' cannot be used"),
         ({"makes": ["c.csv"]}, "No step makes the deliverable 'a.csv'"),
         ({"makes": ["/etc/passwd"]}, "is not a path in the home folder"),

@@ -129,7 +129,7 @@ async def test_the_next_job_gets_what_one_left(tmp_path: Path) -> None:
     told = second.told("find")
     assert f"\n> {FACT}\n" in told
     assert "memory/parse.py: a file of 16 bytes" in told
-    assert [line.partition(", kept on")[0] for line in second.tasks[0].memory] == [
+    assert [line.partition(", stored on")[0] for line in second.tasks[0].memory] == [
         "memory/facts.md: 1 fact, 34 bytes",
         "memory/parse.py: a file of 16 bytes",
     ]
@@ -290,7 +290,7 @@ async def test_a_file_that_was_changed_since_is_not_offered(tmp_path: Path) -> N
     receipt, _, events = await carry_out(tmp_path, look)
     assert receipt.outcome == "done"
     (dropped,) = of_kind(events, MemoryDropped)
-    assert (dropped.name, "was changed since" in dropped.why) == ("parse.py", True)
+    assert (dropped.name, "was changed; restore" in dropped.why) == ("parse.py", True)
 
 
 async def test_past_the_quota_nothing_is_kept_and_the_job_is_done_all_the_same(tmp_path: Path) -> None:

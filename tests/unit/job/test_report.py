@@ -219,7 +219,7 @@ def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> Non
     shown = [act.picture for each in report.attempts for act in each.acts if act.picture]
     assert len(shown) == 24
     assert html.count("<img ") == 24 + 3
-    assert "pictures are left out" in text_of(html)
+    assert "pictures are omitted" in text_of(html)
     assert len(html) < 6_000_000
 
 

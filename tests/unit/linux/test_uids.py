@@ -123,7 +123,7 @@ def test_a_full_machine_is_told(tmp_path: Path) -> None:
     uids.claim(tmp_path / "first", claims)
     for slot in range(1, LAST + 1):
         os.symlink("taken", claims / str(slot))
-    with pytest.raises(HostError, match="taken"):
+    with pytest.raises(HostError, match="are in use"):
         uids.claim(tmp_path / "late", claims)
 
 

@@ -59,7 +59,9 @@ class Noted:
 
 def tenant_in(lib: Path) -> Any:
     """Give a tenant that has only a folder."""
-    return SimpleNamespace(name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(own_runtime=None))
+    return SimpleNamespace(
+        name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(has_ended=lambda desk: False)
+    )
 
 
 def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:
@@ -84,7 +86,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     assert [each.id for each in read(folder(tenant))] == IDS[:1]
     assert sorted(noted.images) == sorted(each.saved_image for each in sandboxes.by_id.values())
     said = capsys.readouterr().err
-    assert "leaving 3 sandboxes" in said
+    assert "hibernating 3 sandboxes" in said
     assert "the disk is full" in said
     assert "2 sandboxes cannot hibernate and are burnt" in said
 

@@ -71,7 +71,7 @@ WRONG = [
     ({}, (on(1, "lines", line("caf\ufffd", top=300)),), "garbled", "page 2, at 60, 300 pt", "caf"),
     ({}, (on(1, "lines", line("caf\u00c3\u00a9", top=300)),), "garbled", "page 2", "caf"),
     ({}, (on(1, "lines", line("it\u00e2\u20ac\u2122s", top=300)),), "garbled", "page 2", "it"),
-    ({}, (put(1, "unmapped", 40),), "garbled", "page 2", "40 signs"),
+    ({}, (put(1, "unmapped", 40),), "garbled", "page 2", "40 characters"),
     ({}, (on(0, "links", [[60, 300, 90, 310], "file:///home/user/a.pdf"]),), "links", "page 1", "file:///home"),
     ({}, (on(0, "links", [[60, 300, 90, 310], "http://localhost:8000/"]),), "links", "page 1", "localhost"),
     (FOOT, (put(1, "links", []),), "links", "page 2", "none"),
