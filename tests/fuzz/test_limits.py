@@ -186,7 +186,7 @@ async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
     check(
         await fetch(tmp_path, liar, said, remaining_bytes=100_000),
         FileError,
-        "more than 16 GiB",
+        "exceeds the limit of 16 GiB",
         "stopped at x",
         "copy less",
     )
