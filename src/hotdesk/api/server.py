@@ -321,7 +321,7 @@ async def serve(
 
 @asynccontextmanager
 async def _renewing(serving: Serving, challenges: socket.socket | None) -> AsyncIterator[CertificateRenewal | None]:
-    """Have certificates got by ACME, if that is wanted: begun before privileges are given up."""
+    """Start the ACME process, if configured, before privileges are dropped."""
     if challenges is None:
         yield None
         return

@@ -157,7 +157,7 @@ class TerminalJob:
 
     def stop(self) -> None:
         """Ask the job to stop where it can be resumed."""
-        halt(self.order, self.id, "it finishes the act and stops")
+        halt(self.order, self.id, "stopping after the current act")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
         """Copy what was kept, print what became of the job; give the exit code."""

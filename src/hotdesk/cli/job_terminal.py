@@ -1,4 +1,4 @@
-"""What a job and a swarm on this terminal share: asking whoever sits here, copying results out, changed limits."""
+"""What a job and a swarm on this terminal share: questions to the person here, copying results out, changed limits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def run_beside_board(work: Callable[[], Awaitable[Any]], board: TickingBoa
 async def ask_here(
     settings: Config, terminal: int | None, board: TickingBoard | None, pending: Pending, card: Card, **options: Any
 ) -> Decided | None:
-    """Ask whoever sits here; None where nobody does, or they do not answer."""
+    """Ask the person at the terminal; None where there is no terminal, or no answer."""
     if terminal is None or board is None:
         return None
     with board.aside():
@@ -73,10 +73,10 @@ async def ask_here(
 def halt(order: JobContext | None, job: str, what: str) -> None:
     """Ask a job to stop where it can be resumed; say what happens now."""
     if order is None or order.log is None:
-        say("hotdesk: it has not begun; once more ends it")
+        say("hotdesk: the job has not begun; a second signal ends it")
         return
     order.log.halt()
-    say(f"hotdesk: {what}; `hotdesk resume {job}` goes on", "hotdesk: once more burns its desks at once")
+    say(f"hotdesk: {what}; `hotdesk resume {job}` continues", "hotdesk: a second signal burns its desks at once")
 
 
 def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:

@@ -135,7 +135,7 @@ class TerminalSwarm:
 
     def stop(self) -> None:
         """Ask the swarm to pause: items under way end, no other begins."""
-        halt(self.order, self.id, "items under way end, then it pauses")
+        halt(self.order, self.id, "running items finish, then the swarm pauses")
 
     def finish(self, receipt: SwarmReceipt, out: Out) -> int:
         """Copy what it left, print what became of it; give the exit code."""

@@ -8,7 +8,7 @@ PUT  /tenants/NAME/ready         keep desks ready
 GET  /tenants/NAME/journal/N     events after number N, as they were hashed and signed, and the key that signs them
 
 A server is whom its certificate names. Its tenants are its own: another server's of the same name is another tenant
-here. Desks of a server that nobody heard of for `orphan_seconds` are burnt.
+here. Desks of a server that sent nothing for `orphan_seconds` are burnt.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class NodeAgent:
         return sum(len(each.runtime.desks) for each in self.controls.values())
 
     async def burn_orphans(self, seconds: float) -> None:
-        """Burn the desks of every server that has heard nothing for so long."""
+        """Burn the desks of every server that sent nothing for that long."""
         while True:
             await anyio.sleep(min(INTERVAL_S, seconds / 4))
             for server, since in list(self.absent.items()):

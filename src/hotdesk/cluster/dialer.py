@@ -31,7 +31,7 @@ class NodeDialer:
         self.context = context
         self.tasks = tasks
         self.certified = ""
-        """The name in the certificate of whoever answered first; whoever answers with another is refused."""
+        """The name in the first certificate seen at this address; any other name is refused."""
         self.tunnels: set[TlsTunnel] = set()
         self.ready: deque[socket.socket] = deque()
         self.refilling = False
@@ -117,12 +117,12 @@ class NodeDialer:
             while len(self.ready) < _READY_CONNECTIONS and not self.is_closed:
                 self.ready.append(await self.connect())
         except (HostError, DeskGone):
-            pass  # whoever needs one learns why
+            pass  # the next caller gets the error
         finally:
             self.refilling = False
 
     def close(self) -> None:
-        """Cut every connection: whoever waits for an answer learns that there is none."""
+        """Cut every connection: pending calls fail."""
         self.is_closed = True
         for sock in self.ready:
             sock.close()

@@ -53,7 +53,7 @@ class NodeCalls(RemoteRuntime):
 
 
 class ClusterNode:
-    """One node, for as long as its agent lives and is heard."""
+    """One node, for as long as its agent lives and reports."""
 
     def __init__(self, report: NodeReport, dialer: NodeDialer) -> None:
         self.name = report.node
@@ -115,7 +115,7 @@ class Nodes:
             await anyio.sleep(FIND_INTERVAL_S)
 
     async def follow(self, address: Address) -> None:
-        """Hear one node's reports; call it again when they end, until nobody lists it any more."""
+        """Read one node's reports; reconnect when they end, until discovery no longer lists it."""
         node: ClusterNode | None = None
         retry, last_report = _RETRY_S, anyio.current_time()
         while not self.is_closed and (node is not None or await self.is_listed(address)):
@@ -198,7 +198,7 @@ class Nodes:
             dialer.close()
 
     def tell(self) -> None:
-        """Wake whoever waits for a node."""
+        """Wake the tasks that wait for a node."""
         self.changed.set()
         self.changed = anyio.Event()
 

@@ -1,6 +1,6 @@
 """Events of nodes, brought home: each chain checked against what was brought before, and the key it began with.
 
-A node that changes, cuts or leaves out what it told once is found at the next pull. What it had not told yet is lost
+A node that changes, cuts or omits events it sent before is found at the next pull. Events it had not sent are lost
 with it: up to a second of events.
 """
 
@@ -64,7 +64,7 @@ class PulledJournal:
             if walk.faults:
                 self.walk = None
                 fault = walk.faults[0]
-                raise KeeperError(f"a node's journal does not follow what it told before: {fault.chain}: {fault.why}")
+                raise KeeperError(f"a node's journal contradicts events it sent before: {fault.chain}: {fault.why}")
         self._append("".join(f"{line}\n" for line in lines).encode())
         return len(lines)
 

@@ -30,7 +30,7 @@ class NodeReport:
     memory: Annotated[int, Range(0, _MAX_BYTES)]
     """Bytes that are available."""
     desks: Annotated[int, Range(0, 1 << 20)]
-    """Desks that are open, whoever has them."""
+    """Desks that are open, of all servers."""
     walls: Annotated[tuple[_Name, ...], Length(16)]
     images: Annotated[tuple[_Name, ...], Length(400)]
     """Images that every tenant has."""

@@ -26,7 +26,7 @@ from hotdesk.ipc.tasks import Background
 
 _RETRY_S = 0.1
 _UNUSED = frozenset({"ready", "opening"})
-"""States of desks that nobody has yet."""
+"""States of desks that are not handed over yet."""
 
 
 class TenantNode(NodeCalls):
@@ -51,7 +51,7 @@ class TenantNode(NodeCalls):
 
 
 class ClusterDesk(LinkedDesk):
-    """A desk on a node; its link is borrowed anew when a connection breaks and the desk is still there."""
+    """A desk on a node; its link is opened again when a connection breaks and the desk still exists."""
 
     async def up(self) -> Link:
         """Return the link to the guest, once the desk is not down and not between two connections."""
@@ -133,7 +133,7 @@ class ClusterRuntime:
         return found
 
     async def follow(self, desk: ClusterDesk) -> None:
-        """Borrow a desk's link anew whenever it breaks, until the desk is gone."""
+        """Open a desk's link again whenever it breaks, until the desk is gone."""
         while self.desks.get(desk.id) is desk:
             await desk.link.ended.wait()
             if desk.down is not None:
@@ -179,7 +179,7 @@ class ClusterRuntime:
     # -- nodes that come and go -----------------------------------------------------------------------------------
 
     def greet(self, node: ClusterNode) -> None:
-        """Tell a new node what to keep ready; have it burn what nobody here knows of."""
+        """Tell a new node what to keep ready; have it burn desks that have no record here."""
         for order in self.stock.values():
             self.tasks.start(functools.partial(self._ask_ready, node, order))
         if self.is_settled:

@@ -89,7 +89,7 @@ class TlsTunnel:
             self.tls.write(len(data).to_bytes(_LENGTH, "big") + data)
             await self.flush()
             await anyio.lowlevel.checkpoint()
-        while not is_gone(inner):  # noqa: ASYNC110 - it still reads, and nobody tells when it stops
+        while not is_gone(inner):  # noqa: ASYNC110 - it still reads, and there is no event for its end
             await anyio.sleep(_LOOK_INTERVAL_S)
         scope.cancel()
 
@@ -122,7 +122,7 @@ class TlsTunnel:
 
 
 def _next_record(buffer: bytes) -> bytes | None:
-    """Return the first record, None while it is not whole; `ConnectionError` for one that nobody of ours writes."""
+    """Return the first record, None while it is not whole; `ConnectionError` for one that is longer than allowed."""
     length = int.from_bytes(buffer[:_LENGTH], "big")
     if length > _READ:
         raise ConnectionError("a record is too long")

@@ -153,7 +153,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         return ["/usr/sbin/runuser", "-u", name, "--", *cmd], "root"
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        """Write a file, with the rights of whoever runs programs here."""
+        """Write a file, with the rights of the user who runs programs here."""
         path = posixpath.join(HOME, file)
         data = contents.encode() if isinstance(contents, str) else contents
         done = await self.run_script(_WRITE, path, data=data)
@@ -167,7 +167,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
     async def read_file(self, file: str, text: Literal[False]) -> bytes: ...
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
-        """Read a file, with the rights of whoever runs programs here."""
+        """Read a file, with the rights of the user who runs programs here."""
         limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
         done = await self.run_script(_READ, posixpath.join(HOME, file), str(limit), limit=limit + _MARGIN)
         match done.exit_code:

@@ -65,7 +65,7 @@ def test_an_e2b_program_has_all_of_a_sandbox_on_a_node(server: ServerProcess) ->
         assert sandbox.commands.run(served, timeout=60).stdout.strip() == "300000"
 
 
-def test_sandboxes_are_spread_paused_and_forked(server: ServerProcess) -> None:
+def test_sandboxes_are_spread_and_paused(server: ServerProcess) -> None:
     one = Sandbox.create("base", timeout=120, **server.e2b)
     other = Sandbox.create("base", timeout=120, **server.e2b)
     assert node_names(one, other) == {"n1", "n2"}

@@ -42,7 +42,7 @@ def read_certificate(folder: Path) -> x509.Certificate | None:
 
 
 def make_placeholder(names: tuple[str, ...]) -> bytes:
-    """Make a certificate that nobody trusts, for the seconds until the first one comes."""
+    """Make a self-signed certificate, for the seconds until the first one is issued."""
     pem = new_key()
     key = load_key(pem)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hotdesk waits for its certificate")])

@@ -1,4 +1,4 @@
-"""Workload tokens of sandboxes: who issues them, and where whoever gets one finds the key that verifies it."""
+"""Workload tokens of sandboxes: who issues them, and where recipients find the key that verifies them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_issuer(serving: Serving, tenant: str) -> str:
 
 
 async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[str]) -> Response:
-    """Answer whoever verifies a token: they have no key of ours, and learn what is public."""
+    """Answer those who verify a token: no API key is needed, and only public keys are shown."""
     tenant = path[0] if path else ""
     keys.look()
     if tenant not in {key.tenant for key in keys.by_id.values()}:

@@ -101,7 +101,7 @@ class Front:
         await part(scope, receive, send)
 
     def is_for_scripts(self, scope: Scope, part: ASGIApp) -> bool:
-        """Say whether scripts of configured pages may ask: E2B's API alone, where nobody is known by a cookie."""
+        """Say whether scripts of configured pages may ask: E2B's API alone, which never authenticates by cookie."""
         if "aim" in scope:
             return scope["aim"].port in SCRIPT_PORTS
         return part in (self.parts.control, self.parts.signed)

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 def enroll_identity(arguments: argparse.Namespace) -> int:
     """Write the certificate and key of a node or a server, signed by the cluster's authority.
 
-    Keep the authority's folder off nodes and servers: whoever has its key can be any of them.
+    Keep the authority's folder off nodes and servers: its key can impersonate any of them.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""One HTTP/2 connection: bytes in and out of `h2`, streams as tasks, and an end to whoever sends too much."""
+"""One HTTP/2 connection: bytes in and out of `h2`, streams as tasks, and limits on what a client may send."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Http2Connection(asyncio.Protocol):
         return min(done, len(data))
 
     def end(self, number: int, *, unread: bool) -> None:
-        """End an answer; a body that is still to come is not wanted."""
+        """End a response; the rest of the request's body is not read."""
         with suppress(H2Error):
             self.state.end_stream(number)
             if unread:

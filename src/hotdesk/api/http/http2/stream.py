@@ -34,7 +34,7 @@ class Http2Stream:
         self.is_read = False
         """Whether the application had all of the body."""
         self.changed = asyncio.Event()
-        """Set when there is something to read, or nobody reads any more."""
+        """Set when there is something to read, or reading has ended."""
         self.window = asyncio.Event()
         """Set when more may be sent."""
         self.is_gone = False
@@ -59,7 +59,7 @@ class Http2Stream:
         self.changed.set()
 
     def abandon(self) -> None:
-        """End it: nobody hears the answer."""
+        """End it: the client is gone."""
         self.is_gone = True
         self.changed.set()
         self.window.set()

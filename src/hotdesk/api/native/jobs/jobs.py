@@ -180,7 +180,7 @@ def prepare_job(
 
 
 def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
-    """Say how many items of a swarm are worked at together: where nobody says so, as many as the quota allows."""
+    """Say how many items of a swarm run together: by default as many as the quota allows."""
     if (order.approve or read.approve) == "every":
         raise ProblemError(400, "brief.approve", 'the steps of a swarm cannot be approved one by one; use "plan"')
     if order.swarm.most is not None:

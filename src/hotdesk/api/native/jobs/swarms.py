@@ -145,7 +145,7 @@ async def list_items(
 
 @router.post("/items", status_code=202, summary="Add items to a swarm")
 async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobShown:
-    """Add items to a swarm that runs, paused or is done: they are taken by its plan, and the report is built anew."""
+    """Add items to a swarm that runs, paused or is done: its plan covers them, and the report is rebuilt."""
     tale = (await context.ledger.summaries()).get(job)
     if tale is None or tale.items is None:
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")

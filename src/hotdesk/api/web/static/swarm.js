@@ -6,7 +6,7 @@ import { preview, save } from "./preview.js";
 const PAGE = 1000;
 const WORDS = { done: "passed", quarantined: "in quarantine", wrong: "wrong, says a person", "": "to come" };
 
-// The panel of a swarm; returns what ends it. It is drawn anew when the job changes.
+// The panel of a swarm; returns what ends it. It is redrawn when the job changes.
 export function swarm(panel, id, load) {
   const top = h("div");
   const groups = h("div");
@@ -15,19 +15,19 @@ export function swarm(panel, id, load) {
   fill(panel, top, h("section", { "aria-label": "Items" }, h("h2", null, "Items"), drawn.node), groups, more);
   let shown = null;
   const again = async (job) => {
-    const told = await get(`/jobs/${to(id)}/swarm`).catch((error) => {
+    const progress = await get(`/jobs/${to(id)}/swarm`).catch((error) => {
       if (error.status !== 404) {
         throw error;
       }
       return null;
     });
-    if (!told) {
+    if (!progress) {
       return void fill(top, empty("The items are being listed", "The map is drawn once the swarm has begun."));
     }
-    keep(top, [told, job.state, job.live], () => head(told, job, load));
+    keep(top, [progress, job.state, job.live], () => head(progress, job, load));
     more.hidden = !may("jobs") || !(job.live || ["done", "paused"].includes(job.state));
-    keep(groups, told.failures, (found) => failures(id, found));
-    await drawn.read(told.items);
+    keep(groups, progress.failures, (found) => failures(id, found));
+    await drawn.read(progress.items);
   };
   // One reading at a time: events of a large swarm come faster than it is read.
   const change = (job) => {
@@ -36,34 +36,34 @@ export function swarm(panel, id, load) {
   return { change };
 }
 
-function head(told, job, load) {
-  const ended = told.done + told.quarantined;
+function head(progress, job, load) {
+  const ended = progress.done + progress.quarantined;
   const tiles = [
-    ["Passed", `${count(told.done)} of ${count(told.items)}`],
-    ["In quarantine", count(told.quarantined)],
-    ["Items a second", told.rate ? told.rate.toFixed(1) : "–"],
-    ["To go", told.seconds_to_go == null ? "–" : span(told.seconds_to_go * 1000)],
-    ["Cost", told.dollars ? `${money(told.dollars)} of about ${money(told.dollars_expected)}` : "$0"],
+    ["Passed", `${count(progress.done)} of ${count(progress.items)}`],
+    ["In quarantine", count(progress.quarantined)],
+    ["Items a second", progress.rate ? progress.rate.toFixed(1) : "–"],
+    ["To go", progress.seconds_to_go == null ? "–" : span(progress.seconds_to_go * 1000)],
+    ["Cost", progress.dollars ? `${money(progress.dollars)} of about ${money(progress.dollars_expected)}` : "$0"],
   ];
   const again = (quarantine, words) => async () => {
     await post(`/jobs/${to(job.id)}/resume`, { quarantine });
     say(words);
     await load();
   };
-  const stands = !job.live && ["done", "paused"].includes(job.state) && told.quarantined > 0 && may("jobs");
+  const stands = !job.live && ["done", "paused"].includes(job.state) && progress.quarantined > 0 && may("jobs");
   return [
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
-    h("progress", { max: String(told.items), value: String(ended), "aria-label": `${ended} of ${told.items} items ended` }),
-    told.pilot && h("p", { class: "hint" }, `By its pilot all items take ${span(told.pilot.seconds * 1000)}, ${money(told.pilot.dollars)} and ${count(told.pilot.tokens)} tokens.`),
-    told.reviewed > 0 && h("p", { class: "hint" }, `${count(told.reviewed)} results were compared by people, ${count(told.wrong)} are wrong.`),
+    h("progress", { max: String(progress.items), value: String(ended), "aria-label": `${ended} of ${progress.items} items ended` }),
+    progress.pilot && h("p", { class: "hint" }, `By its pilot all items take ${span(progress.pilot.seconds * 1000)}, ${money(progress.pilot.dollars)} and ${count(progress.pilot.tokens)} tokens.`),
+    progress.reviewed > 0 && h("p", { class: "hint" }, `${count(progress.reviewed)} results were compared by people, ${count(progress.wrong)} are wrong.`),
     stands && h("p", { class: "row" },
       button("Retry what is in quarantine", again("retry", "It tries them again.")),
       job.state === "paused" && button("Build the report without it", again("accept", "It builds the report."))),
-    report(told, job),
+    report(progress, job),
   ];
 }
 
-// More items for a swarm: they are taken by the same plan, and the report is built anew.
+// More items for a swarm: they are taken by the same plan, and the report is rebuilt.
 function adding(id, load) {
   const input = h("input", { type: "file", multiple: true });
   const add = h("button", { class: "primary" }, "Add");
@@ -80,15 +80,15 @@ function adding(id, load) {
   return h("details", null, h("summary", null, "Add items"), made);
 }
 
-function report(told, job) {
-  if (!told.report.length) {
-    return told.report_job ? h("p", { class: "hint" }, "The report is being built in ", h("a", { href: `#/jobs/${to(told.report_job)}` }, "a job of its own"), ".") : null;
+function report(progress, job) {
+  if (!progress.report.length) {
+    return progress.report_job ? h("p", { class: "hint" }, "The report is being built in ", h("a", { href: `#/jobs/${to(progress.report_job)}` }, "a job of its own"), ".") : null;
   }
   const proofs = job.deliverables.filter((each) => each.name);
   const row = (name, address, verified) => h("li", null, h("div", { class: "item" }, chip(verified ? "verified" : "signed"), h("span", { class: "name" }, name),
     h("span", { class: "row" }, save(`/drive/${path(address)}`, name), button("Look", () => preview({ kind: "drive", path: address }, name), { class: "plain" }))));
   return h("section", { "aria-label": "Report" }, h("h2", null, "Report"),
-    h("ul", { class: "rows files" }, told.report.map((each) => row(each.path, each.name, true))),
+    h("ul", { class: "rows files" }, progress.report.map((each) => row(each.path, each.name, true))),
     proofs.length > 0 && h("details", null, h("summary", null, "Records, results and the certificate over all items"),
       h("ul", { class: "rows files" }, proofs.map((each) => row(each.path, each.name, false)))));
 }
@@ -144,12 +144,12 @@ function map(id) {
   };
   const read = async (total) => {
     grow(total);
-    let told;
+    let page;
     do {
-      told = await get(`/jobs/${to(id)}/items?after=${last}&limit=${PAGE}`);
-      told.items.forEach(take);
-      last = told.last;
-    } while (told.more);
+      page = await get(`/jobs/${to(id)}/items?after=${last}&limit=${PAGE}`);
+      page.items.forEach(take);
+      last = page.last;
+    } while (page.more);
   };
   const legend = h("p", { class: "legend quiet" }, Object.entries(WORDS).map(([state, words]) =>
     h("span", null, h("i", { "data-is": state, "aria-hidden": "true" }), words)));
@@ -167,27 +167,27 @@ function failures(id, found) {
 
 // All that is known of an item: how it ended, what its checks found, what it made, what was done at its desk.
 async function evidence(id, name) {
-  const told = await get(`/jobs/${to(id)}/items/${to(name)}`).catch((error) => say(error.message, true));
-  if (!told) {
+  const record = await get(`/jobs/${to(id)}/items/${to(name)}`).catch((error) => say(error.message, true));
+  if (!record) {
     return;
   }
-  dialog(`Item ${told.item}`, [
-    h("p", { class: "row" }, chip(told.outcome === "done" ? "verified" : "failed"), h("strong", null, told.why || "Every check passed.")),
+  dialog(`Item ${record.item}`, [
+    h("p", { class: "row" }, chip(record.outcome === "done" ? "verified" : "failed"), h("strong", null, record.why || "Every check passed.")),
     facts([
-      ["source", h("code", null, `sha256 ${told.input}`)],
-      ["worked at", told.desk ? `desk ${told.desk}, ${told.seconds.toFixed(1)} s, ${told.acts} acts` : "no desk"],
-      ["looked at in", told.clean_desk && `clean desk ${told.clean_desk}`],
-      ["checks passed", told.checks.join(", ")],
-      ["models", told.tokens ? `${count(told.tokens)} tokens, ${money(told.dollars)}` : ""],
-      ["review", told.review],
+      ["source", h("code", null, `sha256 ${record.input}`)],
+      ["worked at", record.desk ? `desk ${record.desk}, ${record.seconds.toFixed(1)} s, ${record.acts} acts` : "no desk"],
+      ["looked at in", record.clean_desk && `clean desk ${record.clean_desk}`],
+      ["checks passed", record.checks.join(", ")],
+      ["models", record.tokens ? `${count(record.tokens)} tokens, ${money(record.dollars)}` : ""],
+      ["review", record.review],
     ]),
-    told.files.map((each, at) => h("section", { "aria-label": each.path }, h("h3", null, each.path), h("p", { class: "row" },
+    record.files.map((each, at) => h("section", { "aria-label": each.path }, h("h3", null, each.path), h("p", { class: "row" },
       h("span", { class: "quiet" }, size(each.size)), h("code", null, `sha256 ${each.sha256.slice(0, 16)}…`), h("a", {
-        class: "button", href: `${BASE}/jobs/${to(id)}/items/${to(told.item)}/files/${at}`, download: each.path.split("/").pop(), rel: "noopener",
+        class: "button", href: `${BASE}/jobs/${to(id)}/items/${to(record.item)}/files/${at}`, download: each.path.split("/").pop(), rel: "noopener",
       }, "Download")), each.text && block(each.text, { class: "lines", "aria-label": `Text of ${each.path}` }))),
-    told.verdicts.length > 0 && h("section", { "aria-label": "Checks" }, h("h3", null, "Checks"), h("ul", { class: "plainlist" }, told.verdicts.map((each) =>
+    record.verdicts.length > 0 && h("section", { "aria-label": "Checks" }, h("h3", null, "Checks"), h("ul", { class: "plainlist" }, record.verdicts.map((each) =>
       h("li", null, chip(each.passed ? "done" : "failed"), ` ${each.check} on ${each.path}`, each.findings.length > 0 && h("ul", null, each.findings.map((one) => h("li", null, one))))))),
-    told.attempts.map((each) => h("details", { open: told.outcome !== "done" }, h("summary", null, `Attempt ${each.attempt} at desk ${each.desk || "none"}`),
+    record.attempts.map((each) => h("details", { open: record.outcome !== "done" }, h("summary", null, `Attempt ${each.attempt} at desk ${each.desk || "none"}`),
       each.failure && h("p", { class: "wrong" }, each.failure),
       h("ol", { class: "entries" }, each.entries.map((one) => h("li", { "data-is": one.ok ? "done" : "failed" }, one.tool ? [h("strong", null, one.tool), " ", h("code", null, one.call)] : h("span", { class: "quiet" }, "The worker says: "), one.text && block(one.text, { class: "lines" })))),
       each.omitted > 0 && h("p", { class: "hint" }, `${count(each.omitted)} more are left out.`))),
