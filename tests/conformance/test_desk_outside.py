@@ -38,12 +38,13 @@ while True:
     threading.Thread(target=echo, args=(listener.accept()[0],), daemon=True).start()
 """
 COUNT = """
-import time
+import os, time
 number = 0
 while True:
     number += 1
-    with open("count", "w") as file:
+    with open("next", "w") as file:
         file.write(str(number))
+    os.replace("next", "count")
     time.sleep(0.005)
 """
 

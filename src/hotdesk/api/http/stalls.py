@@ -105,8 +105,10 @@ class StallWatch:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
         losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items()}
-        cpu -= losses.get(_STEAL, 0.0)  # a thread's own time contains what the hypervisor took meanwhile
-        seconds = max(cpu, elapsed - sum(losses.values()))
+        # What the hypervisor took is contained in the times of threads that ran, and in no wait for something else.
+        stolen = min(cpu, losses.pop(_STEAL, 0.0))
+        cpu -= stolen
+        seconds = max(cpu, elapsed - stolen - sum(losses.values()))
         if seconds > self.limit:
             seen_in, summary = self.last_stack
             stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
@@ -139,7 +141,7 @@ def delay(fd: int) -> float:
 
 
 def others(but: str) -> dict[str, float]:
-    """Give the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
+    """List the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
     try:
         with open("/proc/stat") as file:
             found = {_STEAL: int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}
