@@ -124,12 +124,23 @@ def test_ports_that_run_commands_are_not_shared(api: httpx.Client, sandbox: Sand
     assert (answer.status_code, answer.json()["code"]) == (400, 400)
 
 
+def access_log(server: Served) -> list[dict[str, object]]:
+    """List the requests to ports that a server logged."""
+    return [
+        json.loads(line)
+        for line in server.log.read_text().splitlines(keepends=True)
+        if '"access"' in line and line.endswith("\n")
+    ]
+
+
 def test_every_request_to_a_port_is_in_the_access_log(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
     made = share(api, sandbox)
     headers = {"hotdesk-share": made["token"]}
     visit(server, f"http://{sandbox.get_host(PORT)}/logged?secret=1", headers=headers, method="POST", content=b"12345")
-    lines = [json.loads(line) for line in server.log.read_text().splitlines() if '"access"' in line]
-    (entry,) = [each for each in lines if each["path"] == "/logged"]
+    end = time.monotonic() + 30
+    while not (entries := [entry for entry in access_log(server) if entry["path"] == "/logged"]):
+        assert time.monotonic() < end  # an entry is written after the last byte was sent
+    (entry,) = entries
     assert {**entry, "time": "", "ms": 0, "sent": 0} == {
         "time": "", "event": "access", "tenant": "default", "sandbox": sandbox.sandbox_id, "port": PORT,
         "client": "127.0.0.1", "share": made["shareID"], "method": "POST", "path": "/logged", "status": 200,
