@@ -6,10 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
 from hotdesk.walls import NAMES

@@ -6,11 +6,12 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from functools import reduce
 from operator import getitem
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, StrictError, loads, read
 

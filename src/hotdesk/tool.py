@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 Kind: TypeAlias = Literal["text", "integer", "number", "flag", "texts", "integers"]

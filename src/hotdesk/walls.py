@@ -7,9 +7,10 @@ Strength follows from traits, never from a name: a wall that is emulated here ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 NAMES = ("local", "container", "gvisor", "microvm")

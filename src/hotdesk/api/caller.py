@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hotdesk.config import DEFAULT_TENANT as DEFAULT_TENANT
+from hotdesk.dataclass import dataclass
 
 Power = Literal["sandboxes", "desks", "jobs", "approve", "drive", "vault", "journal", "admin"]
 """What a key may be used for; `admin` sees its tenant's keys and may end everything."""

@@ -6,11 +6,13 @@ import hashlib
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import anyio
 from pydantic import BaseModel
+
+from hotdesk.dataclass import dataclass
 
 MAX_ANSWERS = 1000
 """Answers that are remembered of one tenant."""

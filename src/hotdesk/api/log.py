@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, printable
 
 _SELDOM_S = 10.0

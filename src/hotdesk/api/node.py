@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -24,6 +23,7 @@ from hotdesk.cluster.certificates import ANY_NODE, read_name, tls_context
 from hotdesk.cluster.names import check_name
 from hotdesk.cluster.report import NodeReport
 from hotdesk.config import Config, for_tenant
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.desk.wall.registry import survey

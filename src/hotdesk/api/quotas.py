@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from hotdesk.config import SIZE, count, number, read_settings
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]

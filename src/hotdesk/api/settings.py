@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,6 +19,7 @@ from hotdesk.brain.models.names import FORMS
 from hotdesk.cluster.discovery import FORMS as NODE_FORMS
 from hotdesk.cluster.discovery import parse_nodes
 from hotdesk.config import GIB, SIZE, WALLS, count, number, one_of, read_settings
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
 from hotdesk.errors import BriefError, printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -17,6 +17,7 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.nodes import Nodes
 from hotdesk.config import Config, for_tenant
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.errors import HostError, HotdeskError
 

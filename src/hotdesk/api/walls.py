@@ -7,9 +7,10 @@ more and never for less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hotdesk.config import WALLS, one_of, read_settings
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, WallError
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog, explain_missing

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Literal, TypeAlias
 
 from hotdesk.brain.narrowing import narrow_steps
@@ -19,6 +19,7 @@ from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
 from hotdesk.brief.names import domain_first
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
 from hotdesk.strict import StrictError, loads

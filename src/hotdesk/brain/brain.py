@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from hotdesk.brain.fixed_step import run_fixed
@@ -13,6 +13,7 @@ from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
 from hotdesk.brain.seam import Log, PlanningTask, Situation, StepOutcome
 from hotdesk.brief.brief import Brief
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError
 from hotdesk.plan import Plan
 from hotdesk.tool import Stage

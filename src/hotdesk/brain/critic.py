@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brain.models.seam import OurMessage, Reply
 from hotdesk.brain.prompts import words
 from hotdesk.brain.seam import Log
 from hotdesk.brain.thinking import WINDOW, Ask, Thinking, lines
+from hotdesk.dataclass import dataclass
 from hotdesk.plan import Plan, to_json
 from hotdesk.strict import StrictError, loads
 from hotdesk.tool import Parameter, Tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import anyio
 
@@ -16,6 +16,7 @@ from hotdesk.brain.prompts import describe_balance, describe_findings, describe_
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import alone, printable
 from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, integer_of
 

@@ -7,11 +7,11 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, printable
 
 Kind: TypeAlias = Literal["note", "summary", "observation"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Literal, TypeAlias, TypeVar
@@ -18,6 +18,7 @@ from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import MEMORY, Brief
 from hotdesk.brief.coverage import decides, overlap, shares_host, within
 from hotdesk.brief.names import domain_first, is_address
+from hotdesk.dataclass import dataclass
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
 from hotdesk.walls import UNWALLED

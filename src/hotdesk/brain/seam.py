@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from hotdesk.brain.models.seam import Item, ModelRequest, Reply
 from hotdesk.brain.notes import Notes
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Stage, Tool

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.brain.compaction import fit
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.seam import Log
 from hotdesk.brain.window import share_out
+from hotdesk.dataclass import dataclass
 from hotdesk.tool import Call, Observation, Tool
 
 Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]

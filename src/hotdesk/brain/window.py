@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hotdesk.brain.compaction import json_tokens, text_tokens
 from hotdesk.brain.compaction import tokens as item_tokens
 from hotdesk.brain.models.seam import REPLY, ModelRequest
+from hotdesk.dataclass import dataclass
 from hotdesk.tool import Tool
 
 SHARE = 0.7

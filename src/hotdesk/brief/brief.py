@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 DRIVE = "drive:"

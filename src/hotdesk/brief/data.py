@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.strict import Length
 
 Verdict: TypeAlias = Literal["allow", "deny", "ask"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from hotdesk.brief.brief import DRIVE
 from hotdesk.brief.value import BriefValue
+from hotdesk.dataclass import dataclass
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set is there a wall `local`, which is none."""

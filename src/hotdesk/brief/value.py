@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from hotdesk.brief.lines import Where, nearest
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 Form: TypeAlias = Literal["toml", "json", "python"]

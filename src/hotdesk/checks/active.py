@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hotdesk.checks.active_requirements import REMEDIES, describe_active
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import RESIDENT, limit_faults, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hotdesk.checks.evidence import FOLDER, RESIDENT, RUN, bring, trouble_of
 from hotdesk.checks.seam import Evidence
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 MAX_LINE_BYTES = 1 << 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hotdesk.checks import execution
@@ -13,6 +12,7 @@ from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.checks.sentences import show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.strict import Alias
 

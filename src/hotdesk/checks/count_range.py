@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hotdesk.dataclass import dataclass
 
 MAX_COUNT = 10_000_000
 """The largest number of anything that is counted."""

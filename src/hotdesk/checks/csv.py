@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from itertools import chain
 from typing import Annotated, ClassVar
@@ -16,6 +16,7 @@ from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_ex
 from hotdesk.checks.inside.active_text import normalize_first_char, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Length

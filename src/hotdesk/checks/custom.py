@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
@@ -18,6 +18,7 @@ from hotdesk.checks.evidence import read_json, read_number, read_text, unreadabl
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.strict import Alias, Otherwise
 

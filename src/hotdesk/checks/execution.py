@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated
 
 from hotdesk.checks.evidence import read_json, read_number, read_text
 from hotdesk.checks.expectations import Texts
 from hotdesk.checks.seam import Evidence, Fault, Value
 from hotdesk.checks.sentences import list_words, show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Range

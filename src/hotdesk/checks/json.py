@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
 from hotdesk.checks.batch import LookRequest
@@ -12,6 +12,7 @@ from hotdesk.checks.evidence import limit_faults, look, read_json, read_text, un
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show, show_count
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 from hotdesk.strict import Length

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Annotated, ClassVar
@@ -18,6 +17,7 @@ from hotdesk.checks.execution import Execution, quote_output, show_output
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_words, show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Otherwise

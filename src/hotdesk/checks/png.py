@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hotdesk.checks.evidence import look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import Count, read_expectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show_count
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -13,6 +12,7 @@ from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, quote_words, show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.strict import Alias

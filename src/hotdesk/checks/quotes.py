@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
@@ -12,6 +11,7 @@ from hotdesk.checks.evidence import limit_faults, look, read_json, read_number, 
 from hotdesk.checks.expectations import Place, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.strict import Range
 

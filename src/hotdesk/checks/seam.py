@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from hotdesk.checks.fault import Fault as Fault
 from hotdesk.checks.summary import summarize
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 Value: TypeAlias = str | int | float | bool | None

@@ -9,7 +9,6 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 from hotdesk.checks.count_range import Span, many
@@ -22,6 +21,7 @@ from hotdesk.checks.xlsx.requirements import NO_ERRORS, REMEDIES, SAVED_VALUES, 
 from hotdesk.checks.xlsx.table import Table, total
 from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 

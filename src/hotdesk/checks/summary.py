@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from hotdesk.checks.fault import Fault
 from hotdesk.checks.xlsx.place import area, letters
+from hotdesk.dataclass import dataclass
 
 MAX_LINES = 50
 """Lines of a summary, without the last one that counts what was left out."""

@@ -7,13 +7,14 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Annotated
 
 from PIL import Image
 
 from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
 from hotdesk.checks.summary import summarize
+from hotdesk.dataclass import dataclass
 from hotdesk.strict import ROW, read
 
 

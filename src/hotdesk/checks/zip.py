@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -12,6 +12,7 @@ from hotdesk.checks.evidence import limit_faults, look, read_json, read_number, 
 from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, show, show_count
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

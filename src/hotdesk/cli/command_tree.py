@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
 from hotdesk.cli import COMMANDS, module_of
 from hotdesk.cli.parser import make_parser
+from hotdesk.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

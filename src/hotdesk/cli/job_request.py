@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from hotdesk.checks.required import checks_of
 from hotdesk.cli import prestart, unlock
 from hotdesk.cli.desks.run import show
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image, sterilize
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from hotdesk.cli.ordinary import require_root_for_job
 from hotdesk.cli.prompt import open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX

@@ -13,7 +13,6 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import anyio
@@ -21,6 +20,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
+from hotdesk.dataclass import dataclass
 from hotdesk.event import Pending
 from hotdesk.job.event_text import WAITING
 from hotdesk.job.format import clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hotdesk.cli.prompt import open_terminal
 from hotdesk.cli.swarm_board import SwarmBoard, receipt_lines
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX

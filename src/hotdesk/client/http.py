@@ -6,7 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -14,6 +14,7 @@ import anyio
 import h11
 from anyio.abc import ByteStream
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import (
     BriefError,
     DeskError,

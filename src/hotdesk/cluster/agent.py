@@ -20,7 +20,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -32,6 +32,7 @@ from hotdesk.cluster.names import new_node_id, tenant_on_node
 from hotdesk.cluster.pull import read_events
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer, read_request, respond, switch
 from hotdesk.desk.request import parse_spec
 from hotdesk.desk.seam import Spec, as_id

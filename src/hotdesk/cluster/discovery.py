@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple, Protocol
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 
 PORT = 3710

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated
 
 from hotdesk import __version__
 from hotdesk.cluster.names import NAME_SHAPE
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import KeeperError
 from hotdesk.strict import Length, Range, StrictError, loads, read
 

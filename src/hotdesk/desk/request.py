@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE

@@ -6,11 +6,12 @@ import os
 import re
 import socket
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NewType, Protocol
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import GIB, MIB, WALLS
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.records import ID_SHAPE as ID_SHAPE
 from hotdesk.desk.volume.paths import check_mounts
 from hotdesk.errors import BriefError

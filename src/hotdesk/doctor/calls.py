@@ -7,7 +7,7 @@ or ENOENT, and by the filter before that as something else. No call does harm wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hotdesk.dataclass import dataclass
 
 NUMBERS = {
     "add_key": (217, 248),

@@ -6,13 +6,14 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 
 from hotdesk.config import MIB, Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.doctor import (
     cache,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.doctor import host_trial
 from hotdesk.doctor.host_trial import HostTrial, TrialFailure
 from hotdesk.doctor.measure import Measure, Result, report_failure, report_pass, report_untested

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.config import MIB, Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.namespace import uncover_proc
 from hotdesk.errors import HostError, printable
 from hotdesk.ipc.child import SOURCE, START

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.doctor.limits import SHORT
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, unless
 from hotdesk.doctor.view import read, read_mounts, status_of

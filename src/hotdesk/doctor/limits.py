@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done, Spec
 from hotdesk.doctor.measure import (
     Finding,

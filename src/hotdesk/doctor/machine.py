@@ -10,10 +10,10 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.layout import PATH

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 State = Literal["held", "failed", "untested"]

@@ -9,8 +9,8 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls
 from hotdesk.doctor.measure import SilentProbeError

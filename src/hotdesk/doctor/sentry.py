@@ -7,9 +7,10 @@ They have names of their own: what is promised of a sandbox is not what is promi
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.doctor import inside
 from hotdesk.doctor.life import nothing_left

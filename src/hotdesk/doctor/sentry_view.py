@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.doctor.view import is_claimed, namespaces, status_of
 from hotdesk.linux.cgroup import Cgroup
 

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
 from hotdesk.linux.openat2 import RootDirectory

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
 from hotdesk.config import MIB, Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError, printable

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hotdesk.brief import Grant, Rule, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 HOST = "echo.door.local"

@@ -7,13 +7,14 @@ import base64
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hotdesk.brief import Grant, Rule, digest, parse_rule, parse_scope, rule_text
+from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http.ca import CertificateAuthority, Leaves

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from hotdesk.brief import Grant, SecretPlace
+from hotdesk.dataclass import dataclass
 from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, extract_placeholder, slot_of
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
 from hotdesk.door.secrets.signature import SigV4Signer, key_of

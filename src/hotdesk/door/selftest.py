@@ -13,12 +13,12 @@ import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import TypeAlias
 
 from hotdesk.brief import Scope
 from hotdesk.brief.names import is_address, split_authority
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.door_files import BUNDLE
 from hotdesk.desk.room.layout import LINK
 from hotdesk.desk.seam import Desk, Done

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Head, Row, digest, statement
 from hotdesk.drive.signing import is_signed
 from hotdesk.drive.table import SELECT, TABLE, reading, schema

@@ -15,10 +15,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 

@@ -12,10 +12,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.blobs import Staged
 from hotdesk.drive.identity import may_read
 from hotdesk.drive.names import format_name

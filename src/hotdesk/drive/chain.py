@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.event import Event, from_json
 

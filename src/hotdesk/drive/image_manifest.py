@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE
 from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.drive.certificate import ENDING, HEX, LENGTH, encode_canonical, raw

@@ -6,9 +6,9 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.blobs import SHAPE, Blobs, Staged
 from hotdesk.drive.catalog import Catalog, Origin
 from hotdesk.drive.identity import OPERATOR

@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hotdesk.brief.brief import MEMORY
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.keep import Drive, Intent, silent
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import read
 from hotdesk.drive.memory import MemoryItem
 from hotdesk.event import MemoryKept

@@ -10,10 +10,10 @@ import base64
 import binascii
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive import merkle
 from hotdesk.drive.certificate import (
     CERTIFICATE,

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -16,6 +15,7 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 from hotdesk.ipc.child import SOURCE
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.names import check_name
 from hotdesk.errors import BriefError
 from hotdesk.evaluation.command import CommandResult, StateDirectory, repeat_option

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
 from hotdesk.brain.models.record import RecordingHeader, read_header
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 from hotdesk.evaluation.command import StateDirectory, read_lines, repeat_option
 from hotdesk.evaluation.task import SOLUTION, EvalTask

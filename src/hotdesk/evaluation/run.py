@@ -8,13 +8,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
 from hotdesk.brain.models import record
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HotdeskError, printable
 from hotdesk.evaluation.command import StateDirectory, make_state
 from hotdesk.evaluation.grade import Grade, generate, grade, lay_out

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from hotdesk.brain.models.record import RecordedLine
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.evaluation.grade import Grade
 from hotdesk.event import (

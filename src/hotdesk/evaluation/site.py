@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ import anyio
 from anyio.abc import Process
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.evaluation.command import StateDirectory, read_all, read_lines
 from hotdesk.evaluation.task import SITE, EvalTask

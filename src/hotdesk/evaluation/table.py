@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.evaluation.score import ModelUsage, TaskResult
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Length, Range, StrictError, read
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.walls import WallProof
 
 KEEPER = "keeper"

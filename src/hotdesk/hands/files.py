@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.hands import file_view

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
 from hotdesk.hands.picture import MAX_BYTES, MAX_SIDE, PictureError, Sight, check_picture

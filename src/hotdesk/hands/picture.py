@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from hotdesk.dataclass import dataclass
 
 MAX_SIDE = 1568
 """Pixels of the longest side that models see without scaling it down themselves."""

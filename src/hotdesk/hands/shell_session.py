@@ -13,10 +13,10 @@ import re
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.clock import DeskClock
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, Process

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, printable
 from hotdesk.event import Note, Used

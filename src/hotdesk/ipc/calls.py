@@ -12,11 +12,12 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import (
     BriefError,
     DeskError,

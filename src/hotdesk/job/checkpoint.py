@@ -11,7 +11,6 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -19,6 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.config import GIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HostError
 from hotdesk.linux import private_files

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.brief.brief import DRIVE, Brief, locate_input
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec

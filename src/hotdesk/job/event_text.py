@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hotdesk.brief.names import domain_first
+from hotdesk.dataclass import dataclass
 from hotdesk.event import (
     Alarm,
     Amended,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.drive.journal import FILE, Journal

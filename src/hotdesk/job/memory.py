@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brain.own_tools import KEEP_FILE
 from hotdesk.brief.brief import MEMORY, Brief, locate_input
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import takewhile
 
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
@@ -24,6 +24,7 @@ from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.checks.required import describe_deliverable
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine

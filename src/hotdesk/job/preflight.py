@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from hotdesk.brain.permits import compile_scope, matches, reaches, select_grants
 from hotdesk.brief import Scope
 from hotdesk.brief.brief import DRIVE, ITEM, Brief
 from hotdesk.brief.names import is_address
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.names import parse_reference

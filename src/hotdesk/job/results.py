@@ -17,9 +17,9 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.identity import invoker
 from hotdesk.drive.names import check_name
 from hotdesk.errors import BriefError, printable

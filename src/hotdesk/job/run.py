@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from dataclasses import dataclass
 
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import Brief, Deliverable
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.brain.models.prices import read_prices
@@ -15,6 +15,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import me

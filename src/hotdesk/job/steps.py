@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -16,6 +16,7 @@ from hotdesk.brain.models.seam import Item, OurMessage, Results
 from hotdesk.brain.permits import is_risky, select_grants, select_tools
 from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError, ModelError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -21,6 +21,7 @@ from hotdesk.checks.active import REACHING
 from hotdesk.checks.required import checks_of, is_opened
 from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
 from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_json
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.certificate import beside_digest
 from hotdesk.errors import ImageError, alone

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.certificate import CLAIM, Fields, beside_digest, digest_of, fits, sign
 from hotdesk.drive.journal import Journal
 from hotdesk.errors import BriefError, printable

@@ -11,9 +11,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hotdesk import __version__
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.certificate import Fields, digest_of
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.swarm_certificate import MOST_SHARED, compute_error_bound, compute_root, sign

@@ -9,10 +9,11 @@ import math
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hotdesk.brief import CLOSED, Grant, Scope, scope_json
+from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.door.http.ca import CertificateAuthority, new_authority

@@ -8,13 +8,13 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from hotdesk.brief import Scope, scope_json
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError

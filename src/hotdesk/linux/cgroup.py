@@ -12,9 +12,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError
 from hotdesk.linux import device_filter
 

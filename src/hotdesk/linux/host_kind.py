@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 Kind = Literal["bare", "vm", "docker", "podman", "kubernetes", "lxc", "nspawn", "container", "wsl2", "lima"]

@@ -11,9 +11,9 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
+from hotdesk.dataclass import dataclass
 from hotdesk.linux.libc import PR_SET_NO_NEW_PRIVS as PR_SET_NO_NEW_PRIVS
 from hotdesk.linux.libc import check as check
 from hotdesk.linux.libc import libc as libc

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.event import Event
 
 FLUSH_INTERVAL_S = 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from hotdesk.brain.models.scripted import Scene, ScriptedModel, load
 from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brain.seam import Brain
 from hotdesk.brief.brief import Brief
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 REDUCE = "REDUCE"

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import anyio
@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from hotdesk.brief.names import domain_first, registrable
 from hotdesk.brief.swarm import PLACEHOLDER
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked, Decided
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card

@@ -6,11 +6,11 @@ import io
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hotdesk.brain.seam import JobHaltedError
 from hotdesk.brief.brief import JobBudget
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import me
 from hotdesk.drive.swarm_certificate import encode_record

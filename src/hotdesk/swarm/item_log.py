@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.event import Event
 from hotdesk.plan import Plan

@@ -11,11 +11,12 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from hotdesk.brief.brief import Brief, Each
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 
 MAX_ITEMS = 50_000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brief.brief import JobBudget
+from hotdesk.dataclass import dataclass
 from hotdesk.event import ItemEnded
 
 

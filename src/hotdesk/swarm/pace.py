@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 
 LEAST = 1
 MOST = 512

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.event import ItemEnded
 from hotdesk.job.people.wait import Card

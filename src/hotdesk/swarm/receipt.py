@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hotdesk.dataclass import dataclass
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.job.record.summary import Outcome
 from hotdesk.swarm.results import SwarmState

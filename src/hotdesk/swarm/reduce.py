@@ -11,11 +11,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, JobBudget
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import BriefError
 from hotdesk.event import ItemEnded, ReduceBegun, Reduced

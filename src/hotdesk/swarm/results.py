@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import read
 from hotdesk.event import (
     Event,

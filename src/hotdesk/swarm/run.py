@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,6 +15,7 @@ from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief, Each
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, alone, printable
 from hotdesk.event import Decided, Event, ItemEnded, ItemsBegun, PilotEnded
 from hotdesk.job.error_text import describe_error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 
 import anyio
@@ -21,6 +21,7 @@ from hotdesk.checks.batch import BatchedCheck, LookRequest, look_many
 from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check, Evidence
 from hotdesk.checks.verdict_json import StoredVerdict
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.swarm_certificate import MOST_SHARED
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.job.desks import BESIDE, Desks

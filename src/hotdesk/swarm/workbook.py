@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from hotdesk.brief.brief import Brief
 from hotdesk.checks.evidence import LOOK_TIMEOUT_S, look, read_json
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskError, printable
 from hotdesk.job.desks import Desks
 from hotdesk.job.machine import Machine

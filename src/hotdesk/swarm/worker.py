@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import anyio
 
@@ -12,6 +12,7 @@ from hotdesk.brain.permits import select_grants, select_tools
 from hotdesk.brain.seam import Brain, PlanningTask, Situation
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.brief.brief import ITEM, Brief, Deliverable, Each, locate_input
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.event import Event

@@ -11,10 +11,11 @@ import re
 import struct
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 64 << 10
@@ -262,7 +263,10 @@ def seed_of(value: bytes) -> bytes:
         raise BriefError("the seed is not base32: A to Z and 2 to 7") from None
 
 
-def totp_code(seed: bytes, at: float, kind: Totp = Totp()) -> str:
+_USUAL_TOTP = Totp()
+
+
+def totp_code(seed: bytes, at: float, kind: Totp = _USUAL_TOTP) -> str:
     """Give the one-time code of a moment (RFC 6238); `seed` is decoded."""
     digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)

@@ -6,13 +6,14 @@ import base64
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 from hotdesk.vault.kinds import Secret

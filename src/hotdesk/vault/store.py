@@ -8,12 +8,13 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 from hotdesk.vault import root

@@ -8,7 +8,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from hotdesk.api.acme.jws import AccountKey, encode
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 MAX_REPLY_BYTES = 256 << 10

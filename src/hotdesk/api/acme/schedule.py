@@ -5,7 +5,7 @@ What is remembered is in a file, so that a server which is started again and aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hotdesk.dataclass import dataclass
 
 FIRST_RETRY_S = 60.0
 MAX_RETRY_S = 6 * 3600.0

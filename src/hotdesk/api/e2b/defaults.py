@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.api.e2b.network import PRESETS, package_rules, scope_for
 from hotdesk.api.e2b.templates import image_of, wall_of
 from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.presets import preset_environment
 from hotdesk.host import Host
 

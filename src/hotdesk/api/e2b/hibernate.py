@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
@@ -36,6 +36,7 @@ from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, settings_of
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE, DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
 from hotdesk.linux import private_files

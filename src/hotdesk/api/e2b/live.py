@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +25,7 @@ from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.brief.data import Scope
 from hotdesk.config import WALLS
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE, Desk, DeskId
 from hotdesk.errors import HotdeskError
 from hotdesk.linux import private_files

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -23,6 +23,7 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, ImageError
 from hotdesk.walls import TRAITS

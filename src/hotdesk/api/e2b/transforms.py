@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from hotdesk.brief.data import Grant, Scope, SecretPlace, WorkloadToken
 from hotdesk.brief.grants import check_grant
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 
 VAULT_PREFIX = "e2b-"

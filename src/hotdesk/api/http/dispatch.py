@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
@@ -15,6 +14,7 @@ from hotdesk.api.http import body_limits, cors
 from hotdesk.api.http.body_limits import BodyError
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.web.content import content_name
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE
 
 if TYPE_CHECKING:

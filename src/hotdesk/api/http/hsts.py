@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hotdesk.dataclass import dataclass
 
 RULE = "max-age=31536000"
 """A year. Not for names below: what desks serve there is theirs."""

@@ -17,9 +17,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import TypeAlias
+
+from hotdesk.dataclass import dataclass
 
 SWITCH = "HOTDESK_STALLS"
 """Milliseconds; empty or unset: nobody watches."""

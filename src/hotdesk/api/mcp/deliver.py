@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -17,6 +17,7 @@ from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check
 from hotdesk.checks.verdict_json import StoredVerdict
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Spec, new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.keep import Drive

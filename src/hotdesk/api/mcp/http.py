@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -23,6 +23,7 @@ from hotdesk.api.mcp.policy import McpPolicy
 from hotdesk.api.mcp.protocol import server_of
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, printable
 
 log = logging.getLogger(__name__)

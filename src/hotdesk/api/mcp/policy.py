@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.door.policy.presets import preset_environment
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import KeeperError

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import secrets
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_types import CallToolResult, ImageContent, TextContent
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.tool import Observation
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import anyio
@@ -12,6 +12,7 @@ from hotdesk.api.mcp.deliver import DELIVER, Delivering
 from hotdesk.api.mcp.policy import McpPolicy
 from hotdesk.api.mcp.remote_tools import LentTools, tools_from
 from hotdesk.api.mcp.results import ToolAnswer
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import Desk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import anyio
@@ -13,6 +13,7 @@ from mcp.server.stdio import stdio_server
 
 from hotdesk.api.mcp.protocol import server_of
 from hotdesk.api.mcp.session import McpSession
+from hotdesk.dataclass import dataclass
 
 _MAX_LINE_BYTES = 4 << 20
 """Bytes of a line; a longer one is no message."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.api.idempotency import IdempotentRequests
@@ -20,6 +20,7 @@ from hotdesk.api.native.metrics import Measures
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant, Tenants
+from hotdesk.dataclass import dataclass
 from hotdesk.job.record.decisions import journal_of
 
 Offer = Callable[[str, bytes, str, bool], str]

@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 
 from starlette.types import Scope
 
 from hotdesk.api.telemetry import Telemetry
+from hotdesk.dataclass import dataclass
 
 PREFIX = "/api/v1"
 BOUNDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.api.native.metrics import OTHER, labels, values_of
+from hotdesk.dataclass import dataclass
 from hotdesk.job.record.item_counts import ItemCounts
 
 CAUSES = frozenset({"check", "step", "time", "desk", "input", "budget", "unknown"})

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from hotdesk.dataclass import dataclass
 
 LINK_LIFETIME_S = 60.0
 """How long a link lasts."""

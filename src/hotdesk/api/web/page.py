@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.web.content import Content, content_name, content_origin
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError
 from hotdesk.hands import page as viewer
 from hotdesk.hands.page import novnc

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Generator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.brain.adversaries.adversary import Turned
@@ -18,6 +18,7 @@ from hotdesk.brain.models.script_hands import Ask, Failed, Hands, read_done
 from hotdesk.brain.models.script_play import Player, ScriptFunction
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError
 from hotdesk.tool import Observation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ import anyio
 from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.client import Events, Patience, ProviderError, RefusedRequestError, ReplyCutError
 from hotdesk.brain.models.seam import Reply
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 DISCOUNT = 0.5

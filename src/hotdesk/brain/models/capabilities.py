@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.strict import Length, Range, StrictError, read
 
 Thinking: TypeAlias = Literal["adaptive", "budget", "reasoning", "none"]

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ import anyio
 
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_passing
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError, printable
 
 Events: TypeAlias = AsyncGenerator[dict[str, Any], None]

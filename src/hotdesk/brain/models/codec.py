@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeAlias, TypeVar
 
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results, TokenUsage
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError
 from hotdesk.strict import StrictError, read
 from hotdesk.tool import Call, Observation

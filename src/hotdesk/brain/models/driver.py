@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from hotdesk.brain.models.anthropic_wire import GONE
@@ -15,6 +15,7 @@ from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.refusals import UNBOUND, describe_change, find_change
 from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
+from hotdesk.dataclass import dataclass
 from hotdesk.tool import Observation
 
 _STEPS_DOWN = 4

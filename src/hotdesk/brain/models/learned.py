@@ -6,10 +6,11 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
+from hotdesk.dataclass import dataclass
 from hotdesk.strict import Length, Range, StrictError, loads, read
 
 FILE = "learned.json"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from typing import Any
 
 from hotdesk.brain.models.seam import TokenUsage
 from hotdesk.config import Price
+from hotdesk.dataclass import dataclass
 
 _MILLION = 1_000_000
 PUBLIC = ("anthropic", "openai")

@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from hotdesk.brain.models.codec import item_from_json, item_to_json, read_record, reply_to_json
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError, printable
 
 

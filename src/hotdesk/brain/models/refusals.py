@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.brain.models.capabilities import Capabilities
+from hotdesk.dataclass import dataclass
 
 Change: TypeAlias = Mapping[str, object]
 """Capabilities that are other than was thought, by name."""

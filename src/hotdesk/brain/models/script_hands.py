@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
 from hotdesk.tool import Observation
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from hotdesk.brain.models.script_hands import Ask, Hands
 from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.tool import Call, Observation

@@ -16,7 +16,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +24,7 @@ from hotdesk.brain.models.script_hands import Failed, Hands
 from hotdesk.brain.models.script_play import WINDOW, Player, ScriptFunction, headline
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import PlanningTask
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.plan import Plan, Step
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.tool import Call, Observation, Tool
 
 Stop: TypeAlias = Literal["end", "calls", "length", "refused"]

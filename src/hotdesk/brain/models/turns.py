@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 

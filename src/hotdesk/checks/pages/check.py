@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
@@ -17,6 +16,7 @@ from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import DocumentText
 from hotdesk.checks.pages.requirements import REMEDIES, describe_pages
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Value, Verdict
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, read_json, read_text
+from hotdesk.dataclass import dataclass
 from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, reader
 
 MOST_LINES = 2000

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, find_edge_strokes
 from hotdesk.checks.seam import DrawnPixels, Fault
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 NEAR = 1.5

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hotdesk.checks.pages.document import Chart, DocumentEvidence, PageContent
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quote_start
 from hotdesk.checks.seam import Fault
+from hotdesk.dataclass import dataclass
 
 _EVERYWHERE = frozenset(
     {"Symbol", "ZapfDingbats"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, PageLink
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quote_start
 from hotdesk.checks.seam import Fault
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 _LEAST_LETTERS = 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.cover import Cover
@@ -13,6 +12,7 @@ from hotdesk.checks.xlsx.faults import fault, format_value
 from hotdesk.checks.xlsx.formula import parse
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Workbook
+from hotdesk.dataclass import dataclass
 
 At = tuple[int, int]
 NUMBER = "a number"

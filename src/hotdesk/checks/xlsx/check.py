@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, islice
 
 from hotdesk.brief.brief import locate_input
@@ -18,6 +17,7 @@ from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.requirements import REMEDIES, describe_workbook
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.workbook import Shown, Workbook, read_book
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 LOOK_TIMEOUT_S = 120.0

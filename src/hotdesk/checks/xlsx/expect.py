@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
 

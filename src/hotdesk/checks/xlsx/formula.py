@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, number
+from hotdesk.dataclass import dataclass
 
 TOKEN = re.compile(
     r"""(?P<text>"(?:[^"]|"")*+(?:"|\Z))"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from hotdesk.checks.seam import Fault
@@ -14,6 +13,7 @@ from hotdesk.checks.xlsx.faults import fault, format_value, list_names
 from hotdesk.checks.xlsx.place import letters
 from hotdesk.checks.xlsx.requirements import FILL, NO_FILL, REMEDIES
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
+from hotdesk.dataclass import dataclass
 
 _MOST_ROWS = 200_000
 

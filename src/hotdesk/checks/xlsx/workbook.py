@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, read_json, read_number
 from hotdesk.checks.xlsx.formula import Formula, parse
 from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, area, letters
+from hotdesk.dataclass import dataclass
 
 MOST_SHEETS = 50
 MOST_CELLS = 200_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import escape_character, printable
 
 STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}

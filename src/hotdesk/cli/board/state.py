@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brief.brief import JobBudget
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError
 from hotdesk.event import (
     Acted,

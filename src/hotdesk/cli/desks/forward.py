@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.room.room import GATE

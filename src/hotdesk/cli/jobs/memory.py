@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -12,6 +12,7 @@ from hotdesk.cli.jobs.decision import journal_of
 from hotdesk.cli.jobs.drive import find_drive, moment
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import align_columns, run_interruptible
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version

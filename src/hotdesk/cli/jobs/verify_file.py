@@ -7,10 +7,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.certificate import Fields
 from hotdesk.errors import BriefError, printable
 

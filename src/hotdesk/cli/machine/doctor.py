@@ -11,12 +11,12 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from hotdesk import __version__, config
 from hotdesk.cli import FAILED, options
 from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.dataclass import dataclass
 from hotdesk.doctor import host_needs
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
 from hotdesk.doctor.machine import line

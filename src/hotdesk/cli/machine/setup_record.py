@@ -6,11 +6,12 @@ import json
 import os
 import pwd
 import subprocess
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hotdesk.cli.machine.image import say
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 from hotdesk.strict import StrictError, loads, read
 

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import pip_tags, sources
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError

@@ -11,9 +11,10 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.content import pour
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly

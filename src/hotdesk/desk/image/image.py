@@ -6,9 +6,9 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, ImageError, printable
 
 SCHEMA = 1

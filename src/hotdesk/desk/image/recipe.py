@@ -8,10 +8,11 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import resources
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE, as_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.ipc.child import SOURCE

@@ -6,9 +6,9 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 from hotdesk.linux import cgroup
 

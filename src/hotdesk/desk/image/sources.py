@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, ImageError
 
 FIELDS = ("CREATED_BY", "REPO_URI", "RELEASE", "COMPONENT", "SIGNED_BY", "ORIGIN", "CODENAME")

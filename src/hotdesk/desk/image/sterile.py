@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image
 from hotdesk.errors import ImageError
 from hotdesk.linux import loopdev, syscalls

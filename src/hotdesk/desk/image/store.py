@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import guest_code, sterile
 from hotdesk.desk.image.image import Image, as_name, dump, find, ls, parse, record_path, template_folder
 from hotdesk.errors import HostError, ImageError

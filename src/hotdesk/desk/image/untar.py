@@ -8,9 +8,9 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux import openat2
 from hotdesk.linux.openat2 import RootDirectory

@@ -10,10 +10,10 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.records import ID_SHAPE
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import name_hibernated

@@ -13,8 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks
 from hotdesk.desk.keeper.operations import note_snapshots
 from hotdesk.desk.keeper.root import Teller

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.tracked import now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, HostError

@@ -10,8 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.operations import begin_freezing, goes_on, has_stopped, note_snapshots
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk

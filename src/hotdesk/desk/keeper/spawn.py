@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from hotdesk import config as settings_file
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import program
 from hotdesk.errors import HostError
 from hotdesk.ipc.child import MAX_PACKET_BYTES

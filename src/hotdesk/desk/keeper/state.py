@@ -12,10 +12,11 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.records import ID_SHAPE, list_desks
 from hotdesk.desk.records import age as age
 from hotdesk.desk.records import facts as facts

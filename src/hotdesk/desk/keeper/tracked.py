@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec

@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.room.volume_store import VolumeStore

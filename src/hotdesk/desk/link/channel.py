@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import anyio
 
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.clock import DeskClock
 from hotdesk.errors import DeskGone, LinkError
 from hotdesk_guest import wire

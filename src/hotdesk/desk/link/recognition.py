@@ -9,12 +9,13 @@ from __future__ import annotations
 import hmac
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.channel import Body
 from hotdesk.linux.sockets import accept, peer, receive
 from hotdesk_guest import wire

@@ -30,7 +30,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +38,7 @@ import anyio
 import h11
 
 from hotdesk.brief import CLOSED, Scope, parse_scope
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join, relay

@@ -6,13 +6,14 @@ A desk is kept for one tenant and one image, by its digest. All else an order ma
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import ImageCatalog
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Spec

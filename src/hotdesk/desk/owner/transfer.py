@@ -6,12 +6,13 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
 from hotdesk.config import GIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Entry
 from hotdesk.errors import BriefError, FileError, printable
 

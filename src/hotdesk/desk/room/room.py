@@ -11,9 +11,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk import door_files
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.room import cpu_set, devices, identity, procfs

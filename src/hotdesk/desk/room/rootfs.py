@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.room import identity
 from hotdesk.desk.room.disk import Disk

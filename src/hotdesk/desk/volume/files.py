@@ -13,9 +13,9 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hotdesk.dataclass import dataclass
 from hotdesk.linux import uids
 from hotdesk.linux.openat2 import STRICT, openat2
 

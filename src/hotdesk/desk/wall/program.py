@@ -11,9 +11,9 @@ import shutil
 import subprocess
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.wall.own_file import read_own, write_own
 

@@ -7,9 +7,9 @@ names it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.wall.container import status as container
 from hotdesk.desk.wall.container.wall import ContainerWall
 from hotdesk.desk.wall.gvisor import status as gvisor

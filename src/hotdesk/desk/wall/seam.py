@@ -11,9 +11,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls

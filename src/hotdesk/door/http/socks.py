@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ssl
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.brief.data import EgressProxy
+from hotdesk.dataclass import dataclass
 from hotdesk.door.http.resolve import as_address
 from hotdesk.door.http.wire import HungUpError, Wire
 

@@ -9,10 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.address import check
 
 _LOOKUP_SECONDS = 5.0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -30,6 +30,7 @@ from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
 from hotdesk.brief.names import is_address
 from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
 from hotdesk.brief.rules import PORTS, check_rule, rule_text
+from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.address import check, extract_ipv4
 from hotdesk.door.policy.target import Target
 from hotdesk.errors import BriefError

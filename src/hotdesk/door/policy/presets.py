@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import sources
 from hotdesk.door.policy.lookups import LOOKUPS, Lookups
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from hotdesk.brief.data import Scheme
 from hotdesk.brief.names import bracket_ipv6, split_authority
 from hotdesk.brief.paths import canonicalize_path, check_query
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, PORTS
+from hotdesk.dataclass import dataclass
 
 LONGEST = 16384
 _ABSOLUTE_SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from hotdesk.dataclass import dataclass
 from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, Sign
 from hotdesk.door.secrets.outgoing import IDENTITY, Slot
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import unquote_to_bytes
 
+from hotdesk.dataclass import dataclass
 from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, alone, signs_of
 from hotdesk.door.policy.minting import minting
 from hotdesk.door.secrets.bodies import find_body_uses, swap_body

@@ -16,9 +16,10 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import unquote_to_bytes
 
+from hotdesk.dataclass import dataclass
 from hotdesk.door.secrets.encodings import UnreadableError
 from hotdesk.door.secrets.placeholder import make_placeholder
 from hotdesk.door.secrets.scrub import ScrubbedSecret

@@ -6,12 +6,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
 from hotdesk.brief import SecretPlace
+from hotdesk.dataclass import dataclass
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]

@@ -27,10 +27,12 @@ import sys
 from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import TypeVar
 from urllib.parse import quote, quote_plus
+
+from hotdesk.dataclass import dataclass
 
 LEAST = 16
 """Shorter secrets are not looked for: they would be found by chance, and guessed by trying."""

@@ -17,8 +17,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
+
+from hotdesk.dataclass import dataclass
 
 _ALGORITHM = b"AWS4-HMAC-SHA256"
 DIGEST = re.compile(rb"[0-9a-f]{64}|UNSIGNED-PAYLOAD")

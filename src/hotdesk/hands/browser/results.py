@@ -6,10 +6,11 @@ All that is told of a page is the desk's word: cut to a length, and unable to st
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.hands.reader import ProtocolError, VerbResult
 from hotdesk.hands.reader.untrusted import clip

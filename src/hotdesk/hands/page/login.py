@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hotdesk.dataclass import dataclass
 
 CODE_SECONDS = 60.0
 """How long a code enters."""

@@ -15,13 +15,14 @@ import secrets
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.control import read_request
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
 from hotdesk.hands.page.login import PageLogin, PageSession

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.ipc.frames import MAX_BLOB_BYTES, Frames
 
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]

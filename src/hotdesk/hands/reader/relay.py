@@ -7,11 +7,12 @@ here reads or writes a socket; bytes go in, and what comes of them waits in `out
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from struct import Struct, pack
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.hands.reader import ProtocolError
 
 WIDTH, HEIGHT = 1280, 800

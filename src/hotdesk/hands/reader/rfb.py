@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.hands.reader import ProtocolError
 
 VERSION = b"RFB 003.008\n"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader.untrusted import UntrustedObject
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hotdesk.dataclass import dataclass
 from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 

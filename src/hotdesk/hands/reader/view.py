@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.lowlevel
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, ProtocolError, VerbResult
 from hotdesk.hands.reader.relay import DeskSide, Side, ViewerInput, ViewerSide

@@ -9,9 +9,9 @@ screen's own pixels, and what lies outside its picture is `ToolArgumentError`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.tool import ToolArgumentError
 

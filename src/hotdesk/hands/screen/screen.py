@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskError, LinkError
 from hotdesk.hands.reader import keysyms
 from hotdesk.hands.screen import windows

@@ -6,10 +6,11 @@ import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, printable
 from hotdesk.event import HandedBack, Note, TookOver
 from hotdesk.hands.reader import BROWSER_PORT

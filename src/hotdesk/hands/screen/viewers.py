@@ -16,8 +16,8 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.owner.control import NOTHING, name_caller, parse_behind, respond, switch

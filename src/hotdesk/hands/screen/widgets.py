@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.screen import windows

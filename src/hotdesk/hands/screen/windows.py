@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Done
 from hotdesk.errors import DeskError, printable

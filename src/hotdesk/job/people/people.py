@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 
 from hotdesk.brain.seam import JobHaltedError
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people.wait import Card, OpenQuestions, new_pending

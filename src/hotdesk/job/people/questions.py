@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Asked

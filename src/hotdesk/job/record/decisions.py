@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import FILE
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Decided, Pending

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Asked, Event, Exchange
 

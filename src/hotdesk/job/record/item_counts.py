@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hotdesk.dataclass import dataclass
 from hotdesk.event import ItemEnded
 
 _DONE, _QUARANTINED = 1, 2

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import anyio
@@ -16,6 +16,7 @@ from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought, VisionAsked
 from hotdesk.job.machine import Machine

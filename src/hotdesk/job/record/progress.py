@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.event import (
     Acted,
     Amended,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Certified, Event, JobBurnt, Kept, StepBegun, Verified
 from hotdesk.job.record.desk_walls import read_walls

@@ -6,9 +6,10 @@ A job that was killed goes on from here: what has no event did not happen, but f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.drive.memory import MemoryKind

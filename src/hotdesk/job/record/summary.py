@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hotdesk.dataclass import dataclass
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
+from hotdesk.dataclass import dataclass
 from hotdesk.event import Certified, Kept, Verified
 from hotdesk.job.event_text import Tone
 from hotdesk.job.record.door_activity import DoorActivity

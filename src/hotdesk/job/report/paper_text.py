@@ -6,10 +6,10 @@ import base64
 import binascii
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.checks.verdict_json import StoredVerdict, from_json
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError
 from hotdesk.job.record import papers
 from hotdesk.job.report.facts import PlannedStep

@@ -6,10 +6,10 @@ import base64
 import io
 import struct
 import zlib
-from dataclasses import dataclass
 
 from PIL import Image
 
+from hotdesk.dataclass import dataclass
 from hotdesk.job.report.markup import PICTURE
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

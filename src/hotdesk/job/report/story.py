@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hotdesk.checks.seam import Fault
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import (

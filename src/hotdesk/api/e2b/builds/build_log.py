@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Literal
 
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 Level = Literal["debug", "info", "warn", "error"]

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hotdesk.api.e2b.builds.build_log import BuildLog, LineSplitter, clean_line
 from hotdesk.api.e2b.builds.plan import NumberedStep, home_of, join_path
 from hotdesk.api.e2b.builds.records import BuildContext
 from hotdesk.config import GIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk, Done, Process
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hotdesk.api.e2b.builds.orders import BuildOrder, BuildStep
 from hotdesk.api.e2b.builds.records import BuildContext
+from hotdesk.dataclass import dataclass
 
 _PRESENT_USERS = frozenset({"user", "root"})
 """Users that every image has."""

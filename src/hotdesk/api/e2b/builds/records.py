@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from hotdesk.api.e2b.builds.names import DEFAULT_TAG, split_reference
 from hotdesk.api.e2b.control.snapshots import PREFIX, folder, new_word
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, printable
 from hotdesk.linux import private_files
 

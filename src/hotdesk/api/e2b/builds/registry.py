@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -29,6 +28,7 @@ from hotdesk.brief.data import READ, Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.rules import check_rule
 from hotdesk.config import GIB, MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.seam import Process
 from hotdesk.errors import BriefError, HotdeskError, printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import anyio
@@ -22,6 +22,7 @@ from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.quotas import QuotaError
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.seam import Desk, Spec

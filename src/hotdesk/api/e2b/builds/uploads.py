@@ -7,7 +7,7 @@ import secrets
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ from hotdesk.api.e2b.control.snapshots import folder
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import GIB, MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.linux import private_files
 
 FOLDER = "template-files"

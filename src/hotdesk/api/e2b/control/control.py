@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -26,6 +26,7 @@ from hotdesk.api.e2b.volumes.registry import VolumeRegistry, show
 from hotdesk.api.idempotency import IdempotentRequests
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.tenants import Tenants
+from hotdesk.dataclass import dataclass
 
 Act = Callable[["ControlPlane", Request, Sandbox], Awaitable[Response]]
 DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from hotdesk.api.e2b.responses import E2bError
+from hotdesk.dataclass import dataclass
 
 MAX_PAGE_ITEMS = 100
 """What one page has at most."""

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE, record_path
 from hotdesk.desk.seam import ALPHABET
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import dataclass
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from hotdesk.api.e2b.envd.connect import until_gone
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError, Worker, as_json
 from hotdesk.api.e2b.responses import E2bError
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
 
 if TYPE_CHECKING:

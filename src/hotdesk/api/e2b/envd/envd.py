@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from anyio.abc import TaskGroup
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.responses import E2bError, answer, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone, printable
 
 PORT = 49983

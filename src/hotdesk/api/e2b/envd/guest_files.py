@@ -9,12 +9,13 @@ import json
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from typing import Literal
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import HotdeskError, LinkError, alone
 

@@ -7,11 +7,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done, Process, Stream
 from hotdesk.errors import HotdeskError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.api.e2b.envd import envd, files, signing
 from hotdesk.api.e2b.responses import E2bError, not_running
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError
 
 

@@ -9,10 +9,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeVar
 
 from hotdesk.api.e2b.responses import E2bError
+from hotdesk.dataclass import dataclass
 
 Act = Literal["read", "write"]
 MAX_FAILURES, WINDOW_S = 20, 60.0

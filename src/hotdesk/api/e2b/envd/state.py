@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.api.e2b.envd.guest_files import Inside
 from hotdesk.api.e2b.envd.programs import SandboxPrograms
 from hotdesk.api.e2b.envd.signing import Tries
 from hotdesk.api.e2b.envd.watchers import FolderWatcher
+from hotdesk.dataclass import dataclass
 
 
 @dataclass(slots=True)

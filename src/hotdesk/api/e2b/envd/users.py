@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from hotdesk.api.e2b.envd.connect import RpcError
+from hotdesk.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.envd.envd import EnvdCall

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.api.e2b.envd.connect import Message
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Change, Watch
 
 MAX_WATCHERS = 64

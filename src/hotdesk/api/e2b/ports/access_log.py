@@ -6,11 +6,12 @@ A line has no query, header or body: they may hold secrets. What the caller wrot
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.log import LOG
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 
 _MAX_PATH = 200

@@ -6,11 +6,11 @@ import base64
 import binascii
 import hashlib
 import re
-from dataclasses import dataclass
 
 from starlette.types import Scope
 
 from hotdesk.api.e2b.ports.shares import strip_query
+from hotdesk.dataclass import dataclass
 from hotdesk.door.http.framing import (
     Body,
     Headers,

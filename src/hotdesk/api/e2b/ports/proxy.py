@@ -10,13 +10,14 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.lowlevel
 from starlette.types import Receive, Send
 
 from hotdesk.api.e2b.ports.headers import Inward, format_upgrade, outward
+from hotdesk.dataclass import dataclass
 from hotdesk.door.http.framing import LAST, BodyReader, HttpMessageError, Response, chunk, find_end, parse_response
 from hotdesk.linux.sockets import receive, send
 

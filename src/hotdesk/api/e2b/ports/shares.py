@@ -10,12 +10,12 @@ import hmac
 import re
 import secrets
 import time
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
 
 PARAMETER = "hotdesk-share"

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers
@@ -31,6 +31,7 @@ from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.http.dispatch import Aim, list_own_names, name_of
 from hotdesk.api.quotas import Bucket, QuotaError, Quotas
 from hotdesk.api.settings import Serving
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.room import GATE
 from hotdesk.door.http.framing import HttpMessageError
 from hotdesk.errors import DeskError, DeskGone, HotdeskError

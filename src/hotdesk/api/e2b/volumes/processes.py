@@ -6,12 +6,13 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId
 from hotdesk.desk.volume.files import PIECE

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 
 import anyio
@@ -25,6 +25,7 @@ from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.e2b.volumes.processes import VolumeProcesses
 from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, settings_of
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, new_id

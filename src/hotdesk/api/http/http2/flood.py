@@ -6,7 +6,7 @@ it. So a client may send two window updates for each frame it got, and cannot se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hotdesk.dataclass import dataclass
 
 MAX_CREDIT = 2000.0
 REFILL_PER_S = 200.0

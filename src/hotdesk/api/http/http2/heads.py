@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from hotdesk.dataclass import dataclass
 
 Header = tuple[bytes, bytes]
 _TARGET = re.compile(rb"/[!\"$-~]*")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Security, WebSocket
@@ -17,6 +16,7 @@ from hotdesk.api.native.context import Native
 from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.tenants import Tenant
+from hotdesk.dataclass import dataclass
 
 _BEARER = HTTPBearer(auto_error=False, description="A key created with `hotdesk key new`.")
 HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key.")

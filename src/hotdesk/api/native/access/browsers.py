@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.problems import ProblemError
+from hotdesk.dataclass import dataclass
 
 COOKIE = "__Host-hotdesk"
 _SESSION_LIFETIME_S = 12 * 3600.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hotdesk.api.caller import Caller
+from hotdesk.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hotdesk.api.native import uploads
@@ -22,6 +22,7 @@ from hotdesk.brief.routing import route_brief
 from hotdesk.brief.value import Form
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
+from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read
 from hotdesk.event import DriveChanged

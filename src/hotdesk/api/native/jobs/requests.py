@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 from hotdesk.errors import printable
 from hotdesk.job.verify import most_at_once
 from hotdesk.linux import private_files

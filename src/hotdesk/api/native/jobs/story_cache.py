@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.job.report.story import Following
 
 _MAX_STORIES = 32

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.drive.journal import read
 from hotdesk.event import ItemEnded, ItemReviewed
 from hotdesk.swarm.results import NAMES, SwarmState

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.brief.data import Rule
+from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.scope import rules_of
 from hotdesk.errors import BriefError
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,6 +30,7 @@ from hotdesk.api.native.jobs.template_values import Parameters, fill_brief
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
 
 router = APIRouter(prefix="/templates", tags=["jobs"], responses=document_errors())
 FILE = "template.toml"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
 from hotdesk.desk.room.procfs import EMPTY_FILES, EMPTY_FOLDERS, OWN_FILES, STEADY_FILES
 from hotdesk.desk.wall.container import seccomp

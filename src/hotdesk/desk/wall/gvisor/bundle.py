@@ -7,9 +7,10 @@ from a call: the sentry answers them all, and has a filter of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
 from hotdesk.linux import uids
 from hotdesk.linux.rlimits import CORE_LIMIT

@@ -18,9 +18,9 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.room import cpu_set
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.gvisor.bundle import COVERED
