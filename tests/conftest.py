@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,10 +106,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave virtual machines to the long run: without KVM each takes up to a minute to boot."""
+    """Leave virtual machines to the long run, which boot for up to a minute without KVM, and cases beyond a sample."""
+    cases: Counter[str] = Counter()
     for item in items:
+        sample = item.get_closest_marker("sample")
         if item.get_closest_marker("microvm") is not None:
             item.add_marker(pytest.mark.long)
+        elif sample is not None and item.get_closest_marker("long") is None:
+            test = item.nodeid.partition("[")[0]
+            cases[test] += 1
+            if cases[test] > sample.args[0]:
+                item.add_marker(pytest.mark.long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -117,6 +117,7 @@ def test_what_is_required_is_said_in_sentences(check: Check) -> None:
     assert len(set(check.requirements)) == len(check.requirements)
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("data", [None, b"", b"\0\xff" * 1000, b"PK\x03\x04" + b"x" * 100])
 async def test_a_file_that_is_missing_or_broken_fails_and_is_no_error(
     check: Check, desk: Desk, data: bytes | None

@@ -387,6 +387,7 @@ async def test_endless_time_is_no_error(fresh: Open, seconds: float) -> None:
         assert (await desk.run(["true"])).ok
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "flight",
     ["sh -c '{}; true' & wait", "setsid sh -c '{}; true' & wait", "(setsid sh -c '{}; true' &) ; sleep 60"],

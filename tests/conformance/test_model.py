@@ -266,6 +266,7 @@ async def test_a_reply_that_was_cut_off_is_asked_for_again_with_more_room(kind: 
         assert "cut at 8,000 tokens" in reply.notes[0]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("header", "value"), [("Retry-After", "0.2"), ("retry-after-ms", "200"), ("Retry-After", "date")]
 )

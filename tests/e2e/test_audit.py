@@ -110,13 +110,19 @@ def states(demo: Demo) -> list[Path]:
 
 
 @pytest.mark.timeout(360)
-def test_the_red_rows_are_the_planted_ones_and_follow_what_a_person_breaks(demo: Demo) -> None:
+def test_the_red_rows_are_the_planted_ones(demo: Demo) -> None:
     said = demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW))
-    truth = Truth.load(demo.out)
-    assert demo.red == set(truth.planted), said
+    assert demo.red == set(Truth.load(demo.out).planted), said
     assert "written script" in said
     assert "its password came to it in 1 request, and" in said
     assert not states(demo)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_red_rows_follow_what_a_person_breaks(demo: Demo) -> None:
+    demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW))
+    truth = Truth.load(demo.out)
     right = next(each for each in truth.books.invoices if each.file not in truth.planted and not each.scanned)
     demo.run("--edit", str(right.place), "--total", "9999.00")
     demo.run("--again")

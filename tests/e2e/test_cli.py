@@ -24,6 +24,7 @@ def test_six_times_seven_is_42(hotdesk: Hotdesk) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("argv", "code"),
     [
@@ -68,6 +69,7 @@ def test_hotdesks_own_failure_is_125_in_one_line(hotdesk: Hotdesk) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "argv", [["run"], ["run", "--memory", "lots", "--", "true"], ["exec", "nonsense", "--", "true"]]
 )
@@ -131,6 +133,7 @@ def test_a_desk_stays_open_until_it_is_burnt(hotdesk: Hotdesk, tmp_path: Path) -
     wait_for_holder(hotdesk)
 
 
+@pytest.mark.long
 def test_the_beginning_of_an_id_is_enough(hotdesk: Hotdesk, tmp_path: Path) -> None:
     first, second = (hotdesk("open").stdout.decode().strip() for _ in range(2))
     short = next(first[:length] for length in range(4, 22) if not second.startswith(first[:length]))
@@ -189,6 +192,7 @@ def test_an_image_that_others_are_built_on_is_asked_about(tmp_path: Path, hotdes
     assert os.listdir(store / "images") == []
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> None:
     names = {hotdesk("open").stdout.decode().strip() for _ in range(2)}

@@ -374,6 +374,7 @@ def sorted_names(told: dict[str, Any]) -> list[str]:
     return [measure["name"] for measure in ranked]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("what", QUICK)
 def test_a_measure_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
     see_red(settings, home / "mutant", QUICK[what])

@@ -150,6 +150,7 @@ def test_a_denial_beats_what_is_allowed(place: Place) -> None:
     assert place.up.seen == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [

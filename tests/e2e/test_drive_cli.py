@@ -113,6 +113,7 @@ def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
     assert (place / "there").read_bytes() == b"mine"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("act", ["ls", "get", "put", "rm", "history"])
 def test_help_shows_examples(run: Hotdesk, act: str) -> None:
     done = run(act, "--help")

@@ -159,6 +159,7 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
     assert (missing.returncode, "There is no recording" in missing.stderr) == (125, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "old", "new", "failure"),
     [
@@ -207,6 +208,7 @@ def test_an_interrupted_evaluation_ends_its_jobs_and_prints_what_is_finished(
     assert [line.split()[0] for line in output.splitlines()] == ["Worker:", "TASK", "code/another", "total"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -72,6 +72,7 @@ async def test_a_page_of_a_pdf_is_shown(hands: tuple[Desk, Toolbox]) -> None:
     assert (missing.ok, "page 3 does not exist: the document has 2" in missing.text) == (False, True)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["sales.xlsx", "letter.docx", "talk.pptx"])
 async def test_an_office_document_is_shown_as_it_prints(hands: tuple[Desk, Toolbox], name: str) -> None:
     seen = await hands[1].use("file_view", {"path": name})
@@ -88,6 +89,7 @@ async def test_pictures_are_scaled_and_converted(hands: tuple[Desk, Toolbox]) ->
     assert pixels(moves).getpixel((5, 5)) == (255, 0, 0)
 
 
+@pytest.mark.long
 async def test_a_damaged_document_is_described(hands: tuple[Desk, Toolbox]) -> None:
     desk, toolbox = hands
     await desk.write("broken.pdf", b"%PDF-1.7\nnothing")

@@ -189,6 +189,7 @@ def test_ps_and_doctor_name_it(place: Place) -> None:
     assert json.loads(place.call("doctor", "--json").stdout)["holders"] == [holder]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("argv", "code"),
     [
@@ -205,6 +206,7 @@ def test_exit_codes_and_words_are_those_of_a_command_without_a_holder(place: Pla
     assert len({(each.stdout, each.stderr) for each in answers}) == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_bytes_go_through_as_they_are(place: Place, way: str) -> None:
     if way == "holder":
@@ -231,6 +233,7 @@ def test_options_are_those_of_the_command(place: Place) -> None:
     assert place.holders() == [holder]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("number", "way"),
     [
@@ -362,6 +365,7 @@ def test_many_commands_at_once_share_one_holder(place: Place) -> None:
     assert place.desks() == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_journal_names_the_command_and_not_the_holder(place: Place, way: str) -> None:
     if way == "holder":

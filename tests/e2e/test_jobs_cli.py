@@ -145,6 +145,7 @@ async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, t
     assert decided.digest == plan.digest != pending.digest
 
 
+@pytest.mark.long
 async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place) -> None:
     kept = place.begin()
     question, plan = place.ask(kept, "question"), place.ask(kept)

@@ -113,6 +113,7 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
     assert removed[0].name == "memory/orders/files/parse.py"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

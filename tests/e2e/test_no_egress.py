@@ -27,6 +27,7 @@ async def desk(settings: Config) -> AsyncIterator[Desk]:
         yield desk
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("command", "first"),
     [
@@ -68,6 +69,7 @@ async def test_servers_inside_are_reached_as_before(desk: Desk, address: str) ->
         await server.kill()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("spares", [0, 1])
 async def test_a_desk_with_a_scope_has_none_of_it(settings: Config, spares: int) -> None:
     async with Host(settings) as host:

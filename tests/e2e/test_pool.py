@@ -284,6 +284,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: Config) -> None:
     names: list[str] = []
 
@@ -415,6 +416,7 @@ async def test_what_keeps_a_pool_empty_is_told(store: Config) -> None:
             await host.pool.full()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("victim", ["owner", "keeper", "both"])
 def test_killed_processes_leave_nothing(settings: Config, victim: str) -> None:
     argv = [sys.executable, "-c", OWNER, str(settings.run), str(settings.lib), str(settings.images)]

@@ -430,6 +430,7 @@ def uses(*calls: Call) -> Reply:
     return Reply(thought=f"I use {calls[0].tool}.", calls=calls)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["anthropic", pytest.param("openai", marks=pytest.mark.long)])
 def test_a_form_is_filled_in_by_each_vendors_own_computer_tool(kind: str, office: Office) -> None:
     folder = office.home / f"form-{kind}"

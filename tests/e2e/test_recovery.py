@@ -75,6 +75,7 @@ async def test_a_deadline_may_be_far_away(settings: Config) -> None:
         assert (await desk.run(["true"])).ok
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "said",
     [

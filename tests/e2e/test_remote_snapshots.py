@@ -136,6 +136,7 @@ async def test_a_borrower_cannot_fork_any_number(settings: Config, count: int) -
             await borrowed.fork(count)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"1", b"{", b'{"count": true}', b'{"count": "2"}', b'{"count": 1, "snapshot": 7}', b"[" * 9999]
 )

@@ -253,6 +253,7 @@ async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Pla
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with_its_files(place: Place) -> None:
     (place.settings.run.parent / "etc/config.toml").write_text("[jobs]\npatience = 1\n")
     place.write(ASKING)
@@ -317,6 +318,7 @@ async def test_an_edited_plan_is_the_plan(place: Place) -> None:
     assert [event.what for event in place.all(StepBegun) if event.step == "quick"] == ["Be very quick."]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("wait", "why"), [("60", "refused"), pytest.param("1", "expired", marks=pytest.mark.long)])
 async def test_a_plan_that_is_refused_or_not_answered_in_time_is_not_carried_out(
     place: Place, wait: str, why: str

@@ -226,6 +226,7 @@ def see_it_burn(settings: Config, source: Path, lost: Loss) -> None:
     assert not list((settings.run / "desks").glob("*"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=() if what in SAMPLE else pytest.mark.long) for what in QUICK]
 )

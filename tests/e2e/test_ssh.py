@@ -516,6 +516,7 @@ def test_a_port_that_is_taken_is_told(room: SshRoom) -> None:
     assert (done.returncode, b"choose another with --listen" in done.stderr) == (125, True), done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("argv", [("0",), ("65536",), ("x",), ("9", "--listen", "x"), ("9", "--listen", "host:1")])
 def test_what_is_no_port_or_address_is_refused(room: SshRoom, argv: tuple[str, ...]) -> None:
     assert room.hotdesk("forward", room.desk, *argv).returncode == 125

@@ -115,6 +115,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
     assert argv_of(vault.reveal("cloud").bytes()) == ("/bin/echo", "other")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
@@ -263,6 +264,7 @@ def test_the_door_has_an_access_log(run: Hotdesk, journal: Path) -> None:
     assert run("door", "log", "--desk", "i9").stdout == b""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("disposition", ["default", "ignore"])
 @pytest.mark.parametrize("argv", [["journal", "show"], ["door", "log"]])
 def test_following_shows_what_comes_and_ends_on_interruption(

@@ -82,6 +82,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRONG)
 async def test_what_is_wrong_is_found_on_its_page(desk: Desk, name: str) -> None:
     assert told(await verdict(desk, name, **FOOT)) == WRONG[name]
@@ -100,6 +101,7 @@ UNOPENED = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", UNOPENED)
 async def test_what_cannot_be_opened_says_why(desk: Desk, name: str) -> None:
     seen = await verdict(desk, name)

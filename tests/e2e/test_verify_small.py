@@ -70,6 +70,7 @@ FILES: dict[str, tuple[str, bytes, bytes, dict[str, object]]] = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("check", FILES)
 async def test_a_good_file_passes_and_a_wrong_one_fails(machine: Verifier, check: str) -> None:
     path, good, wrong, expect = FILES[check]

@@ -103,6 +103,7 @@ async def looked(desk: Desk, name: str, expect: dict[str, Any]) -> tuple[Evidenc
     return evidence, check.judge(evidence)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", GOOD)
 async def test_a_workbook_that_works_passes(desk: Desk, name: str) -> None:
     _, verdict = await looked(desk, name, EXPECT)
@@ -115,6 +116,7 @@ async def test_a_workbook_that_works_passes(desk: Desk, name: str) -> None:
     assert all(len(set(page.rgb)) > 10 for page in verdict.pages), "a page is blank"
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("name", "rule", "why"), [(name, *told) for name, told in WRONG.items()], ids=[*WRONG])
 async def test_a_workbook_that_is_wrong_in_one_way_fails_for_it(desk: Desk, name: str, rule: str, why: str) -> None:
     _, verdict = await looked(desk, name, EXPECT)

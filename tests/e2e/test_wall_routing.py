@@ -95,6 +95,7 @@ async def test_a_ready_desk_is_claimed_behind_its_wall_only(host: Host, settings
     host.keep_ready(Spec(wall=NAME), 0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "changes", [{"wall": "gvisor"}, {"sensitive_wall": "gvisor"}, {"least_wall": "gvisor"}], ids=str
 )

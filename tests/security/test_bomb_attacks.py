@@ -260,6 +260,7 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 }
 
 
+@pytest.mark.sample(6)
 @falls_without("so many calls at a gate", cases="calls at the gate")
 @falls_without(
     "a number of processes",
@@ -327,6 +328,7 @@ async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: 
         assert (await desk.run(["true"], timeout=10)).ok
 
 
+@pytest.mark.sample(1)
 @falls_without("disk")
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
 async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
@@ -354,6 +356,7 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
         assert took <= 0.25 * passed + 0.3
 
 
+@pytest.mark.sample(1)
 @falls_without("a limit for socket buffers", cases="UDP")
 @falls_without(
     "desks whose sockets have too much unread are burnt",

@@ -621,6 +621,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sample(1)
 @falls_without(
     "checks before certificates",
     Removal(

@@ -126,6 +126,7 @@ async def test_a_servers_certificate_does_not_answer_as_a_node(room: ClusterAtta
     assert not cluster.nodes.by_name
 
 
+@pytest.mark.sample(1)
 @falls_without(
     "cluster: a tenant on a node is one server's",
     Removal("cluster/names.py", 'f"{server}\\0{tenant}"', 'f"{tenant}"'),

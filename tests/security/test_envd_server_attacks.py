@@ -105,6 +105,7 @@ def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> Non
     assert httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502  # nobody listens
 
 
+@pytest.mark.sample(4)
 @falls_without(
     "the token of who handles contexts",
     Removal("ports/traffic.py", "        if port == INTERPRETER_PORT:\n", "        if False:\n"),
@@ -210,6 +211,7 @@ WAYS = ["{}", "../../../../../../..{}", "/proc/1/root{}", "/proc/self/root{}", "
 WALL_STOPS_IT = "nothing outside opens a path of a desk: it is the wall that stops this, as in test_file_attacks.py"
 
 
+@pytest.mark.sample(4)
 @no_guard(WALL_STOPS_IT)
 @pytest.mark.parametrize("way", WAYS)
 def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, canary: Path, way: str) -> None:

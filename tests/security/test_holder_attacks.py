@@ -282,6 +282,7 @@ LEASES: dict[str, object] = {
 }
 
 
+@pytest.mark.sample(4)
 @falls_without(
     "options a holder may read",
     Removal("holder/service.py", "all(_is_option(each) for each in argv)", "argv is not None"),

@@ -246,6 +246,7 @@ ATTEMPTS_UNCOUNTED = Removal(
 )
 
 
+@pytest.mark.sample(2)
 @falls_without("what is sent while a file is open is counted", ATTEMPTS_UNCOUNTED)
 @falls_without(
     "a file is opened as one who trusts it does",

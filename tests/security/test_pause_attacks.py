@@ -151,6 +151,7 @@ def scheduled(desk: Desk) -> int:
     return total
 
 
+@pytest.mark.sample(2)
 @falls_without(
     "desks that stop",
     Removal("keeper/operations.py", "    tracked.room.cgroup.freeze(True)\n", ""),

@@ -135,6 +135,7 @@ agent.main("/run/hotdesk/link.sock")
 """
 
 
+@pytest.mark.sample(9)
 @falls_without("an end to desks that resist", *FIRST_PROCESS_SPARED, cases=[f"{how}-running" for how in RESISTERS])
 @falls_without("an end to frozen desks that resist", *NEVER_THAWED, cases=[f"{how}-frozen" for how in RESISTERS])
 @pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen"])

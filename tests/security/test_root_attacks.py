@@ -734,6 +734,7 @@ async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, 
 ERRORS_ESCAPE = Removal("owner/root.py", "    with suppress(HotdeskError):\n", "    with suppress(KeyError):\n")
 
 
+@pytest.mark.sample(4)
 @falls_without("an owner that outlives a frame nobody opened", ERRORS_ESCAPE, cases="a-frame-nobody-opened")
 @falls_without("an owner that outlives a number that is none", ERRORS_ESCAPE, cases="a-number-that-is-none")
 @falls_without("an owner that outlives a word of its own", ERRORS_ESCAPE, cases="a-word-of-its-own")
@@ -838,6 +839,7 @@ time.sleep(100)
     await process.kill()
 
 
+@pytest.mark.sample(1)
 @falls_without(
     "callers that end",
     Removal(

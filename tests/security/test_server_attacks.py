@@ -547,6 +547,7 @@ def narrow(home: Path) -> Iterator[Served]:
         yield found
 
 
+@pytest.mark.sample(1)
 @falls_without(
     "every way to show a key is counted",
     Removal(
@@ -748,6 +749,7 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sample(3)
 @falls_without(
     "orders of a server's jobs", Removal("jobs/resume.py", "    if arguments.ordered is not None:\n", "    if False:\n")
 )

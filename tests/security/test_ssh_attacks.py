@@ -318,6 +318,7 @@ def test_what_reads_a_desks_bytes_can_do_nothing_else(room: SshRoom) -> None:
     assert facts["NoNewPrivs"] == "1"
 
 
+@pytest.mark.sample(2)
 @falls_without(
     "a host key of this user alone",
     Removal("ssh/host_key.py", " or found.st_uid != os.geteuid() or found.st_mode & 0o077:\n", ":\n"),

@@ -115,6 +115,7 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(SMUGGLED)
 
 
+@pytest.mark.sample(4)
 @falls_without(
     "traffic: a length cannot be named away",
     Removal("http/framing.py", "HOP.union(names) - KEPT if names", "HOP.union(names) if names"),
@@ -157,6 +158,7 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
         assert heard.startswith(b"HTTP/1.1 400") or heard in (b"RESET", b"")
 
 
+@pytest.mark.sample(3)
 @falls_without(
     "traffic: an answer has a length or chunks",
     Removal(

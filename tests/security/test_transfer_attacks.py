@@ -272,6 +272,7 @@ async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Pat
     assert [warning for warning in warnings if not is_clean(warning)] == []
 
 
+@pytest.mark.sample(5)
 @falls_without("names without folders", cases="/climb | /climb-folders")
 @falls_without("names that can be printed", cases="/control")
 @falls_without("modes of our own", cases="/modes | /negative")

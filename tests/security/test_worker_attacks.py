@@ -867,6 +867,7 @@ async def test_with_a_turned_brain_at_the_brief_nothing_leaves(room: Room) -> No
     assert THIEF in refused
 
 
+@pytest.mark.long
 @no_guard("it is the theft that succeeds, so that the one at the brief can fail")
 @pytest.mark.container
 @pytest.mark.timeout(120)

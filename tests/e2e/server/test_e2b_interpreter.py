@@ -349,6 +349,7 @@ def test_a_context_and_a_language_at_once_are_refused(sandbox: Sandbox) -> None:
 # -- time ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("language", "code", "kept"),
     [

@@ -52,6 +52,7 @@ def together(api: httpx.Client, sandbox: str, *asks: Ask, apart: float = 0.0) ->
         return list(threads.map(ask, range(len(asks))))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("before", "act"),
     [

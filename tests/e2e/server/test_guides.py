@@ -132,6 +132,7 @@ async def configured(snippet: dict[str, Any], server: Served) -> Any:
         yield client
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=["claude-desktop", "vs-code", "http"])
 async def test_an_mcp_client_configured_by_the_guide_has_a_computer(server: Served, snippet: dict[str, Any]) -> None:
     async with configured(snippet, server) as client:

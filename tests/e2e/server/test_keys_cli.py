@@ -116,6 +116,7 @@ def test_a_key_ends_by_itself(server: Served) -> None:
     assert listed(server)[shown[4:12]]["state"] == "expired"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("argv", "why"),
     [

@@ -95,6 +95,7 @@ def ready_when(url: str, status: int, code: str = "") -> httpx.Response:
     return told
 
 
+@pytest.mark.long
 def test_a_server_whose_keeper_cannot_start_is_not_ready_until_it_can(server: Served) -> None:
     ready_when(server.url, 200)
     place = server.settings.run / "tenants/stuck"

@@ -56,6 +56,7 @@ def test_who_is_in_the_group_runs_programs_that_may_go_out(server: Served) -> No
     assert said.startswith("http://")
 
 
+@pytest.mark.long
 def test_a_group_members_desks_are_found_by_the_beginning_of_their_ids(server: Served) -> None:
     code, opened, complained = as_somebody(server, [GROUP], "open")
     desk = opened.strip()

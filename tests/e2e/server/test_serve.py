@@ -56,6 +56,7 @@ def fails(home: Path, *options: str) -> str:
     return done.stderr.decode()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -77,6 +77,7 @@ def test_sighup_changes_certificate_and_quota_and_no_desk_ends(home: Path, tmp_p
         sandbox.kill()
 
 
+@pytest.mark.long
 @pytest.mark.gvisor
 @pytest.mark.container
 def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_its_lack_is_told(home: Path, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def answer(server: Served, key: str, method: str, path: str) -> tuple[int, str]:
         return told.status_code, told.read().decode(errors="replace")
 
 
+@pytest.mark.long
 def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str, owned: Owned) -> None:
     wrong = []
     for method, route in routes(server):

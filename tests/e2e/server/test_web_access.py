@@ -133,6 +133,7 @@ def at(seen: Seen, server: Served, place: str) -> Page:
     return seen.page
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("place", PLACES)
 def test_everything_that_is_read_has_contrast(seen: Seen, server: Served, ids: dict[str, str], place: str) -> None:
     assert at(seen, server, place.format(**ids)).evaluate(FAINT) == []
@@ -159,6 +160,7 @@ def test_signing_in_has_contrast(server: Served, browser: Browser) -> None:
             assert seen.page.evaluate(FAINT) == []
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("place", PLACES)
 def test_every_part_is_a_landmark_or_has_a_name(one: Seen, server: Served, ids: dict[str, str], place: str) -> None:
     assert at(one, server, place.format(**ids)).evaluate(LOST) == []

@@ -141,6 +141,7 @@ def test_a_revoked_key_ends_the_session_it_began(
 # -- briefs of their own --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("text", "why"),
     [

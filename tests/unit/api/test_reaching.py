@@ -24,6 +24,7 @@ def test_the_internet_and_the_machines_own_packages_are_reached(rule: str) -> No
     require_public(scope_of([rule]).rules)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",

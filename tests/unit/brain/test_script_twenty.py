@@ -87,6 +87,7 @@ async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -
     assert len([place for place in book if place.startswith("F")]) == pdfs.COUNT + 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "forget", [pytest.param(use, marks=() if use in SOON else pytest.mark.long) for use in range(USES)]

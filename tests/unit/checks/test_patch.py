@@ -85,6 +85,7 @@ async def test_a_change_that_mends_passes(desk: Desk) -> None:
     assert PatchCheck.from_expect(EXPECT).beside == ("repo",)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("patch", "change", "rule", "why"),

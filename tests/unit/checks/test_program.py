@@ -51,6 +51,7 @@ async def test_a_program_can_run_itself(desk: Desk) -> None:
     assert (await seen(desk, other, "deliverable-2", **{"with": ["sh"]})).passed
 
 
+@pytest.mark.sample(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "change", "rule", "why"),

@@ -109,6 +109,7 @@ def sit() -> Iterator[Callable[..., Seat]]:
 ASKS = "[l]ater: "
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [("a\n", "approve"), ("REFUSE\n", "refuse"), ("e\n", "edit"), ("l\n", "later"), ("\x04", "later")],

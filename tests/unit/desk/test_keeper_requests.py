@@ -329,6 +329,7 @@ FLOODS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.container
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", FLOODS)

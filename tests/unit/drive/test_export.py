@@ -95,6 +95,7 @@ EDITS: dict[str, object] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("field", EDITS)
 def test_a_change_of_a_field_of_any_line_shows(path: Path, field: str) -> None:
@@ -162,6 +163,7 @@ DONE = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("act", DONE)
 def test_whatever_is_done_to_any_row_of_a_journal_shows(path: Path, act: str) -> None:

@@ -46,6 +46,7 @@ async def test_a_session_keeps_its_folder_variables_functions_and_jobs(shell: Sh
     assert "exit code 0" in await said(shell, "kill -0 $job")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("command", "text", "code"),
     [

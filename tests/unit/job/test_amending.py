@@ -115,6 +115,7 @@ async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_
     assert "cannot run here" in mind.seen[1]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "why"),

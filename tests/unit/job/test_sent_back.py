@@ -95,6 +95,7 @@ async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
     assert taken(events) == [("note", 1), ("count", 1), ("count", 2)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("anew", [True, False])
 async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_path: Path, anew: bool) -> None:

@@ -190,6 +190,7 @@ def begins(name: str) -> Callable[[Event], bool]:
     return lambda event: isinstance(event, StepBegun) and event.step == name
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("moment", "began"),
     [

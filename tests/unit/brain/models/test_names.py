@@ -84,6 +84,7 @@ async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: 
         trap.accept()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_without_the_switch_it_would_be(trap: socket.socket, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
