@@ -29,5 +29,5 @@ class Caller:
         return f"{self.name} key {self.key}"
 
     def may(self, power: Power) -> bool:
-        """Say whether it may do a kind of thing."""
+        """Return whether it may do a kind of thing."""
         return power in self.powers

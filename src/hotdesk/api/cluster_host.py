@@ -54,7 +54,7 @@ class ClusterHost(MeteredHost):
         raise HostError("this server's desks are on nodes: volumes, secrets, jobs and its own journal are not offered")
 
     def has_ended(self, desk: DeskId) -> bool:
-        """Say whether a desk ended by itself, or with its node."""
+        """Return whether a desk ended by itself, or with its node."""
         return desk not in self.cluster.desks
 
     async def ready(self) -> None:
@@ -101,7 +101,7 @@ def node_ports(serving: Serving) -> set[int]:
 
 @asynccontextmanager
 async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Nodes | None]:
-    """Give the nodes of a server, looked for once `Nodes.run` runs; None where its desks are its own."""
+    """Yield the nodes of a server, looked for once `Nodes.run` runs; None where its desks are its own."""
     if not serving.nodes:
         yield None
         return

@@ -75,7 +75,7 @@ class ApiKeys:
         return caller_of(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def still(self, number: str) -> Caller | None:
-        """Give whom a key is for that was shown before; None once it is revoked or over."""
+        """Return whom a key is for that was shown before; None once it is revoked or over."""
         self.look()
         key = self.by_id.get(number)
         return caller_of(key) if key is not None and is_valid(key, time.time()) else None
@@ -202,15 +202,15 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
 
 
 def caller_of(key: Key) -> Caller:
-    """Give who comes with a key."""
+    """Return who comes with a key."""
     return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
 
 
 def digest_of(text: str) -> str:
-    """Give what is kept of a key's secret."""
+    """Return what is kept of a key's secret."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_valid(key: Key, now: float) -> bool:
-    """Say whether a key still opens anything."""
+    """Return whether a key still opens anything."""
     return key.revoked is None and (key.expires is None or now < key.expires)

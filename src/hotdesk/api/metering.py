@@ -42,7 +42,7 @@ class MeteredHost(Host):
         return self
 
     def route(self, spec: Spec) -> Spec:
-        """Give a spec the wall of this tenant, unless it has a stronger one."""
+        """Set a spec's wall to this tenant's, unless it has a stronger one."""
         return self.tenant_walls.route(self.tenant, spec)
 
     async def __aexit__(self, *failure: object) -> None:
@@ -122,7 +122,7 @@ class MeteredHost(Host):
         self.counted[desk] = self.quotas.count(self.tenant, desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
 
     def size_of(self, desk: DeskId) -> dict[str, float]:
-        """Say what one more like a desk takes."""
+        """Return what one more like a desk takes."""
         if (share := self.counted.get(desk)) is not None:
             return share.amounts
         facts = state.facts(self.config.run / "desks" / desk) or {}

@@ -20,7 +20,7 @@ EXAMPLES = "anthropic:claude-sonnet-5 or openai:gpt-5"
 
 
 def refusal(name: str, listed: Sequence[str] = ()) -> str:
-    """Say why a job of a server may not use a model, and what to write instead; empty: it may."""
+    """Explain why a job of a server may not use a model, and what to write instead; empty: it may."""
     if name in listed:
         return ""
     shown = printable(name[:80])
@@ -38,7 +38,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
 
 
 def _suggestion(name: str) -> str:
-    """Give the full name that was probably meant."""
+    """Return the full name that was probably meant."""
     for begin, provider in FAMILIES.items():
         whole = f"{provider}:{name}"
         if name.lower().startswith(begin) and SHAPE.fullmatch(whole):

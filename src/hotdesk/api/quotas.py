@@ -38,7 +38,7 @@ class QuotaError(HotdeskError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Give what an answer with status 429 says beside the message."""
+        """Return what an answer with status 429 says beside the message."""
         if self.wait is None:
             return {"Should-Retry": "false"}
         return {"Retry-After": str(max(1, math.ceil(self.wait)))}
@@ -113,15 +113,15 @@ class Quotas:
     buckets: dict[tuple[str, _Paced], Bucket] = field(default_factory=dict)
 
     def of(self, tenant: str) -> Quota:
-        """Give what a tenant may have."""
+        """Return what a tenant may have."""
         return self.limits.own.get(tenant, self.limits.usual)
 
     def has(self, tenant: str, kind: Kind) -> float:
-        """Say how much a tenant has."""
+        """Return how much a tenant has."""
         return self.used.get(tenant, {}).get(kind, 0.0)
 
     def fits(self, tenant: str, **amounts: float) -> bool:
-        """Say whether a tenant may have so much more."""
+        """Return whether a tenant may have so much more."""
         quota, have = self.of(tenant), self.used.get(tenant, {})
         limits = ((getattr(quota, kind), have.get(kind, 0.0) + amount) for kind, amount in amounts.items())
         return all(most is None or total <= most for most, total in limits)
@@ -161,7 +161,7 @@ class Quotas:
 
 
 def _too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
-    """Say what was asked for, what there is, and what helps."""
+    """Describe what was asked for, what there is, and what helps."""
     what = WORDS[kind]
     if requested > most:
         return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, {most:.15g}; request less"

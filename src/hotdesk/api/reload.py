@@ -58,7 +58,7 @@ class Reloading:
 
 
 def certificate_holder(context: ssl.SSLContext) -> Callable[[Serving], None]:
-    """Give what has new connections use the certificate that settings name."""
+    """Return what has new connections use the certificate that settings name."""
 
     def load(serving: Serving) -> None:
         assert serving.certificate is not None

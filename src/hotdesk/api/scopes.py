@@ -21,5 +21,5 @@ async def run_in_thread(work: Callable[..., Found], *args: object) -> Found:
 
 @functools.cache
 def limiter() -> anyio.CapacityLimiter:
-    """Give what bounds these threads."""
+    """Return what bounds these threads."""
     return anyio.CapacityLimiter(AT_ONCE)

@@ -111,7 +111,7 @@ class Listening(uvicorn.Server):
 async def compose_app(
     settings: Config, serving: Serving, stopping: anyio.Event | None = None, reloading: Reloading | None = None
 ) -> AsyncIterator[Measured]:
-    """Give the application; desks burn with it, and sandboxes are left if that is wanted."""
+    """Yield the application; desks burn with it, and sandboxes are left if that is wanted."""
     reloading = reloading or Reloading(serving)
     keys = ApiKeys(settings.lib / "serve")
     content = Content(serving.domain)
@@ -254,7 +254,7 @@ def _tenants_with_desks(settings: Config) -> list[str]:
 
 
 def _listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
-    """Give what serves one socket."""
+    """Return what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
     served = Strict(app, serving.names) if tls else app
     protocol = NegotiatedProtocol if tls and serving.http2 else Protocol

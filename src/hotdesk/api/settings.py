@@ -117,7 +117,7 @@ class Serving:
 
     @property
     def is_local(self) -> bool:
-        """Say whether only this machine reaches it."""
+        """Return whether only this machine reaches it."""
         return is_loopback(self.host)
 
     @property
@@ -127,13 +127,13 @@ class Serving:
 
     @property
     def reached(self) -> str:
-        """Give what E2B's programs put a sandbox's port and id before, its own port included."""
+        """Return what E2B's programs put a sandbox's port and id before, its own port included."""
         port = self.tls_port or self.port
         return self.domain if self.tls_port == 443 else f"{self.domain}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address is this machine's own."""
+    """Return whether an address is this machine's own."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

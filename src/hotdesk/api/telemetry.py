@@ -52,7 +52,7 @@ class Telemetry:
 
 @asynccontextmanager
 async def open_telemetry() -> AsyncIterator[Telemetry]:
-    """Give what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
+    """Yield what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
     if not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES) or not _is_installed():
         yield Telemetry()
         return
@@ -87,7 +87,7 @@ def spawn() -> tuple[socket.socket, int]:
 
 
 def _is_installed() -> bool:
-    """Say whether what is needed to send is there."""
+    """Return whether what is needed to send is there."""
     try:
         return all(find_spec(name) is not None for name in NEEDED)
     except ModuleNotFoundError:

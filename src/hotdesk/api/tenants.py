@@ -54,7 +54,7 @@ class Tenants:
     closing: anyio.Event = field(default_factory=anyio.Event)
 
     async def tenant(self, name: str) -> Tenant:
-        """Give a tenant, its machine up."""
+        """Return a tenant, its machine up."""
         if (found := self.open.get(name)) is not None:
             return found
         async with self.opening:
@@ -93,7 +93,7 @@ class Tenants:
                 tasks.cancel_scope.cancel()
 
     def host_of(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
-        """Give a tenant's machine, which is not up yet."""
+        """Return a tenant's machine, which is not up yet."""
         if self.nodes is not None:
             return ClusterHost(settings, name, self.quotas, self.walls, self.nodes)
         return MeteredHost(settings, name, self.quotas, keeper, self.walls)
@@ -121,7 +121,7 @@ class Tenants:
 
 
 def settings_of(settings: Config, name: str) -> Config:
-    """Give the settings of a tenant: the machine's own, or those of a state directory below it."""
+    """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
     return for_tenant(settings, name)
 
 
@@ -133,7 +133,7 @@ async def open_tenants(
     walls: TenantWalls | None = None,
     nodes: Nodes | None = None,
 ) -> AsyncIterator[Tenants]:
-    """Give the tenants of a server; their desks burn with it."""
+    """Yield the tenants of a server; their desks burn with it."""
     async with anyio.create_task_group() as tasks:
         tenants = Tenants(settings, tasks, starter, quotas or Quotas(), walls or TenantWalls(), nodes)
         try:

@@ -58,7 +58,7 @@ class TenantWalls:
             )
 
     def find_faults(self, tenants: Iterable[str]) -> Iterator[str]:
-        """Say why desks of some tenants cannot be opened."""
+        """Explain why desks of some tenants cannot be opened."""
         for tenant in tenants:
             try:
                 self.of(tenant)

@@ -179,7 +179,7 @@ class AcmeClient:
 
 
 def describe_problem(found: Mapping[str, Any]) -> str:
-    """Say what an authority says is wrong, in one short printable line."""
+    """Describe what an authority says is wrong, in one short printable line."""
     inner = [found.get("error"), *(each.get("error") for each in found.get("challenges", ()) if isinstance(each, dict))]
     problem = next((each for each in inner if isinstance(each, dict)), found)
     return printable(f"{problem.get('type', '')} {problem.get('detail', '')}".strip()[:300]) or "it does not say why"

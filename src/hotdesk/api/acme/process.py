@@ -86,7 +86,7 @@ class CertificateProcess:
 
 
 def is_placeholder(leaf: x509.Certificate) -> bool:
-    """Say whether a certificate is the one a server begins with: signed by itself."""
+    """Return whether a certificate is the one a server begins with: signed by itself."""
     return leaf.issuer == leaf.subject
 
 

@@ -34,7 +34,7 @@ async def run(sandboxes: Sandboxes) -> None:
 
 
 def wait(sandboxes: Sandboxes, now: float) -> float:
-    """Give the seconds until something may be due."""
+    """Return the seconds until something may be due."""
     due = (each.ends for each in sandboxes.by_id.values() if each.state == "running" and each.ends > now)
     return max(0.01, min(min(due, default=now + _MAX_INTERVAL_S) - now, _MAX_INTERVAL_S))
 

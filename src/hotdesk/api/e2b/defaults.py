@@ -30,7 +30,7 @@ class Defaults:
 
     @property
     def reaches(self) -> bool:
-        """Say whether it reaches anything."""
+        """Return whether it reaches anything."""
         return self.scope != CLOSED
 
 

@@ -127,7 +127,7 @@ class SavedSandboxes:
 
     @property
     def longest(self) -> float:
-        """Give the seconds a sandbox lasts at most."""
+        """Return the seconds a sandbox lasts at most."""
         return self.sandboxes.serving.longest
 
     # -- at the start ---------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class SavedSandboxes:
             await self.forget(sandbox)
 
     async def find_scope(self, record: NetworkRecord, tenant: str) -> Scope:
-        """Give what a sandbox reaches: what its program said, as the operator has it now."""
+        """Return what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
         rules: dict[str, list[object]] = {}
@@ -337,12 +337,12 @@ def names(settings: Config) -> list[str]:
 
 
 def folder(tenant: Tenant) -> Path:
-    """Give where records of a tenant's sandboxes are."""
+    """Return where records of a tenant's sandboxes are."""
     return tenant.settings.lib / "serve" / FOLDER
 
 
 def _file_of(sandbox: str) -> str:
-    """Give the name of a sandbox's record."""
+    """Return the name of a sandbox's record."""
     return f"{sandbox}.json"
 
 

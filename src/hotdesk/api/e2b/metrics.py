@@ -60,7 +60,7 @@ async def sample(sandbox: Sandbox) -> None:
 
 
 async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
-    """Give the samples of a time, the newest of now."""
+    """Return the samples of a time, the newest of now."""
     start, end = second(query, "start", 0), second(query, "end", 1 << 40)
     if start > end:
         raise E2bError(400, "start is after end")
@@ -69,7 +69,7 @@ async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[
 
 
 async def newest(sandbox: Sandbox) -> dict[str, object] | None:
-    """Give a sandbox's newest sample."""
+    """Return a sandbox's newest sample."""
     await refresh(sandbox)
     return _strip_internals(sandbox.samples[-1]) if sandbox.samples else None
 
@@ -81,7 +81,7 @@ async def refresh(sandbox: Sandbox) -> None:
 
 
 def _strip_internals(found: Mapping[str, object]) -> dict[str, object]:
-    """Give what a program is told of a sample."""
+    """Return what a program is told of a sample."""
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 
 

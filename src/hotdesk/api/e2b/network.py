@@ -61,7 +61,7 @@ def scope_for(
     allow_internet_access: bool | None = None,
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
-    """Give what a sandbox reaches: what its program says, and where it says nothing the operator's setting.
+    """Return what a sandbox reaches: what its program says, and where it says nothing the operator's setting.
 
     It may wait for this machine's resolver: where an event loop runs, use `find_scope`. `dnsServers` changes nothing:
     no desk asks a name server, and names that are allowed are resolved at the door.
@@ -90,7 +90,7 @@ def scope_for(
 
 
 def package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Give the rules for packages, and why some are missing: a machine may have no npm, or no archive on the web."""
+    """Return the rules for packages, and why some are missing: a machine may have no npm, or no archive on the web."""
     rules: list[Rule] = []
     reasons: list[str] = []
     for name in PRESETS:
@@ -107,7 +107,7 @@ async def find_scope(
     allow_internet_access: bool | None = None,
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
-    """Give what a sandbox reaches, as `scope_for` does, in a thread."""
+    """Return what a sandbox reaches, as `scope_for` does, in a thread."""
     return await run_in_thread(scope_for, serving, network, allow_internet_access, tokens)
 
 
@@ -146,7 +146,7 @@ def list_secrets(network: Mapping[str, object]) -> set[str]:
 
 
 def redact(network: Mapping[str, object]) -> dict[str, object]:
-    """Give what may be told of a network again: its headers' values are secrets, and are not."""
+    """Return what may be told of a network again: its headers' values are secrets, and are not."""
     redacted, config = dict(network), read(network)
     if config.egressProxy is not None:
         redacted["egressProxy"] = redact_proxy(config.egressProxy)
@@ -171,12 +171,12 @@ def _network_of(text: str) -> Network | None:
 
 
 def allowing(entries: Sequence[str]) -> list[Rule]:
-    """Give the rules of what is allowed."""
+    """Return the rules of what is allowed."""
     return [check_rule(Rule(check_public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
 
 
 def check_public(entry: str) -> str:
-    """Give a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
+    """Return a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
     found = _network_of(entry)
     if found is None:
         return entry
@@ -187,7 +187,7 @@ def check_public(entry: str) -> str:
 
 
 def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
-    """Give the rules of what is denied; what is allowed wins, also where it is the wider."""
+    """Return the rules of what is denied; what is allowed wins, also where it is the wider."""
     wins = [found for each in allowed if each not in EVERYTHING and (found := _network_of(each)) is not None]
     rules: list[Rule] = []
     for each in entries:
@@ -201,11 +201,11 @@ def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
 
 
 def covers(wide: Network, narrow: Network) -> bool:
-    """Say whether a network holds all of another."""
+    """Return whether a network holds all of another."""
     return wide.version == narrow.version and narrow.subnet_of(wide)  # type: ignore[arg-type]
 
 
 def split_network(found: Network) -> list[Network]:
-    """Give a network in parts no wider than a rule may name."""
+    """Return a network in parts no wider than a rule may name."""
     widest = 8 if found.version == 4 else 7
     return list(found.subnets(new_prefix=widest)) if found.prefixlen < widest else [found]

@@ -23,13 +23,13 @@ class E2bError(Exception):
         self.body = {"code": status, "message": message, **more}
 
     def response(self) -> Response:
-        """Give it as a response."""
+        """Return it as a response."""
         headers = {"Should-Retry": "false"} if self.status in (429, 503) else None
         return answer(self.body, self.status, headers)
 
 
 def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Give a JSON response."""
+    """Return a JSON response."""
     return Response(json.dumps(value, separators=(",", ":")), status, headers, "application/json")
 
 

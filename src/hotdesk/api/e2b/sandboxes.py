@@ -104,7 +104,7 @@ class Sandbox:
 
     @property
     def shown_traffic_token(self) -> str | None:
-        """Give the token E2B's programs show at ports: also where no port but the code interpreter's needs one."""
+        """Return the token E2B's programs show at ports: also where no port but the code interpreter's needs one."""
         if self.traffic_token or not self.token or templates.image_of(self.template) in templates.PLAIN:
             return self.traffic_token
         return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
@@ -117,7 +117,7 @@ class Sandbox:
 
     @property
     def desk(self) -> Desk:
-        """Give its desk."""
+        """Return its desk."""
         if self.opened is None:
             raise not_running(self.id)
         return self.opened
@@ -215,7 +215,7 @@ class Sandboxes:
             raise
 
     def spec(self, image: str, env: Mapping[str, str], wall: str = "") -> Spec:
-        """Give the computer a sandbox is."""
+        """Return the computer a sandbox is."""
         longest = self.serving.longest
         variables = {**self.defaults.env, **env}
         spec = Spec(image=image, env=variables, root=True, deadline=longest, idle=longest)
@@ -237,18 +237,18 @@ class Sandboxes:
         self.soonest.set()
 
     def get(self, tenant: str, sandbox: str) -> Sandbox:
-        """Give a tenant's sandbox; another's is as unknown as one that never was."""
+        """Return a tenant's sandbox; another's is as unknown as one that never was."""
         found = self.by_id.get(sandbox)
         if found is None or found.tenant.name != tenant or has_ended(found):
             raise not_found(sandbox)
         return found
 
     def of(self, tenant: str) -> Iterator[Sandbox]:
-        """Give a tenant's sandboxes."""
+        """Return a tenant's sandboxes."""
         return (each for each in list(self.by_id.values()) if each.tenant.name == tenant and not has_ended(each))
 
     def stand_on(self, image: str) -> bool:
-        """Say whether the files of a sandbox are an image's."""
+        """Return whether the files of a sandbox are an image's."""
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
@@ -282,7 +282,7 @@ class Sandboxes:
         sandbox.ends = max(sandbox.ends, self.cap_end(sandbox, time.time() + timeout))
 
     def cap_end(self, sandbox: Sandbox, moment: float) -> float:
-        """Give a moment within what its desk lasts at most."""
+        """Return a moment within what its desk lasts at most."""
         return min(moment, sandbox.started + self.serving.longest)
 
     async def finish(self, sandbox: Sandbox, *, due: bool = False) -> None:
@@ -401,7 +401,7 @@ class Sandboxes:
 
 
 def moment() -> float:
-    """Give the time as programs are told it, to the microsecond: they may ask for it again."""
+    """Return the time as programs are told it, to the microsecond: they may ask for it again."""
     return round(time.time(), 6)
 
 
@@ -419,7 +419,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 
 def can_keep_memory(sandbox: Sandbox) -> bool:
-    """Say whether the programs of a sandbox can be copied, and written to disk while it is paused."""
+    """Return whether the programs of a sandbox can be copied, and written to disk while it is paused."""
     return TRAITS[sandbox.spec.wall].can_keep_memory and not sandbox.spec.volumes
 
 
@@ -451,7 +451,7 @@ async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
 
 
 async def _is_healthy(sandbox: Sandbox) -> bool:
-    """Say whether a sandbox's guest answers."""
+    """Return whether a sandbox's guest answers."""
     try:
         with anyio.fail_after(_HEALTH_TIMEOUT_S):
             return (await sandbox.desk.run(["true"])).exit_code == 0

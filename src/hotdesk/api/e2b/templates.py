@@ -35,13 +35,13 @@ _MAX_ENV_BYTES = 1 << 20
 
 
 def image_of(template: str) -> str:
-    """Give the name of the image a template means, without its tag and the wall it asks for."""
+    """Return the name of the image a template means, without its tag and the wall it asks for."""
     name = template.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return IMAGES.get(name, name)
 
 
 def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
-    """Give the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
+    """Return the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
     wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
     if wall and wall not in NAMES[1:]:
         raise E2bError(400, f"unknown wall '{printable(wall[:64])}'; the walls are {', '.join(NAMES[1:])}")

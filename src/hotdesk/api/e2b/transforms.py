@@ -106,7 +106,7 @@ def find_placeholder(name: str, value: str) -> re.Match[str] | None:
 
 
 def _place(name: str, before: str, after: str) -> SecretPlace:
-    """Say where a placeholder's value goes."""
+    """Return where a placeholder's value goes."""
     if name == "authorization" and _BEARER.fullmatch(before) and not after:
         return SecretPlace("bearer")
     return SecretPlace("header", name, before=before, after=after)

@@ -29,7 +29,7 @@ class BodyError(Exception):
 
 
 def is_whole(scope: Scope, headers: Headers) -> bool:
-    """Say whether a request has a body that is read whole."""
+    """Return whether a request has a body that is read whole."""
     has_body = "content-length" in headers or "transfer-encoding" in headers
     return has_body and scope["type"] == "http" and FILES.fullmatch(scope["path"]) is None
 
@@ -63,7 +63,7 @@ def _too_large(most: int) -> BodyError:
 
 
 def again(first: Message, receive: Receive) -> Receive:
-    """Give a message again, then what comes after it."""
+    """Return a message again, then what comes after it."""
     waiting = [first]
 
     async def receive_again() -> Message:

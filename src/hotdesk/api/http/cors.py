@@ -25,12 +25,12 @@ def find_origin(headers: Headers, listed: Collection[str]) -> str:
 
 
 def is_preflight(scope: Scope, headers: Headers) -> bool:
-    """Say whether a browser asks for leave to ask."""
+    """Return whether a browser asks for leave to ask."""
     return scope["type"] == "http" and scope["method"] == "OPTIONS" and "access-control-request-method" in headers
 
 
 def names_header(headers: Headers, name: str) -> bool:
-    """Say whether the request that is asked for has a header: the preflight itself has only its name."""
+    """Return whether the request that is asked for has a header: the preflight itself has only its name."""
     requested = headers.get("access-control-request-headers", "")
     return name in (each.strip().lower() for each in requested.split(","))
 

@@ -101,7 +101,7 @@ class Front:
         await part(scope, receive, send)
 
     def is_for_scripts(self, scope: Scope, part: ASGIApp) -> bool:
-        """Say whether scripts of configured pages may ask: E2B's API alone, which never authenticates by cookie."""
+        """Return whether scripts of configured pages may ask: E2B's API alone, which never authenticates by cookie."""
         if "aim" in scope:
             return scope["aim"].port in SCRIPT_PORTS
         return part in (self.parts.control, self.parts.signed)
@@ -119,7 +119,7 @@ class Front:
         return bool(tenants)
 
     def part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
-        """Say who answers; None when the request is for no name of this server."""
+        """Return who answers; None when the request is for no name of this server."""
         name = name_of(headers.get("host", ""))
         if (aim := _aim_of(headers, name, self.serving.domain)) is not None:
             scope["aim"] = aim
@@ -149,7 +149,7 @@ def build_refusal(
 
 
 def odd(scope: Scope, headers: Headers) -> str | None:
-    """Say what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
+    """Describe what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
 
     What is for a sandbox's port may have any path and any key: that is the desk's own matter.
     """
@@ -168,13 +168,13 @@ def odd(scope: Scope, headers: Headers) -> str | None:
 
 
 def name_of(host: str) -> str:
-    """Give the name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
 
 
 def _aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
-    """Say which sandbox and port a request is for, by its headers or the name it is sent to."""
+    """Return which sandbox and port a request is for, by its headers or the name it is sent to."""
     if (sandbox := headers.get("e2b-sandbox-id")) is not None:
         port = headers.get("e2b-sandbox-port", "49983")
         number = int(port) if port.isdecimal() and len(port) < 6 else 0

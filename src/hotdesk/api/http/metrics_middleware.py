@@ -54,7 +54,7 @@ class Measured:
 
 
 def _labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
-    """Say how what each part answers is counted."""
+    """Return how what each part answers is counted."""
     return {
         id(parts.control): lambda scope: ("e2b", control_route(scope)),
         id(parts.traffic): of_traffic,
@@ -66,11 +66,11 @@ def _labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
 
 
 def of_traffic(scope: Scope) -> Labels:
-    """Say how a request into a sandbox is counted: a port's paths are the desk's own matter."""
+    """Return how a request into a sandbox is counted: a port's paths are the desk's own matter."""
     return ("envd", call_route(scope)) if scope["aim"].port == envd.PORT else ("port", "")
 
 
 def page_route(scope: Scope) -> str:
-    """Give the route of a request for the page, or for what a desk wrote."""
+    """Return the route of a request for the page, or for what a desk wrote."""
     path: str = scope["path"]
     return path if path == "/" else next((route for above, route in PAGE.items() if path.startswith(above)), "")

@@ -84,7 +84,7 @@ class Protocol(HttpToolsProtocol):
             self.reset()
 
     def is_answering(self) -> bool:
-        """Say whether there is a request that is not answered yet."""
+        """Return whether there is a request that is not answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def on_message_begin(self) -> None:
@@ -190,14 +190,14 @@ class HandedOverConnection(asyncio.StreamReaderProtocol):
 
 
 def is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Say whether a request is for a sandbox's port: what it asks to become is for the sandbox to say."""
+    """Return whether a request is for a sandbox's port: what it asks to become is for the sandbox to say."""
     return any(
         name == b"e2b-sandbox-id" or (name == b"host" and AIMED.match(value) is not None) for name, value in headers
     )
 
 
 def is_full(connections: Collection[object], client: tuple[str, int] | None) -> bool:
-    """Say whether there are too many connections, or too many from one address."""
+    """Return whether there are too many connections, or too many from one address."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
     if len(connections) <= most // 2:
         return False

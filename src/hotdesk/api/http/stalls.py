@@ -137,7 +137,7 @@ def summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
 
 
 def delay(fd: int) -> float:
-    """Give the seconds a thread was ready to run and had no processor."""
+    """Return the seconds a thread was ready to run and had no processor."""
     return int(os.pread(fd, 100, 0).split()[1]) / 1e9
 
 

@@ -45,7 +45,7 @@ _OWN_OPTIONS = {
 
 
 def folder_of(settings: Config, job: str) -> Path:
-    """Give the folder of a tenant's job."""
+    """Return the folder of a tenant's job."""
     if not _JOB_SHAPE.fullmatch(job):
         raise BriefError(f"{job[:40]!r} is not a job's id")
     return settings.lib / ORDERS / job
@@ -153,7 +153,7 @@ def build_script_args(template: object, templates: tuple[Path, ...]) -> list[str
 
 
 def requester(options: Mapping[str, object]) -> str:
-    """Give who asked for a job."""
+    """Return who asked for a job."""
     name = options.get("requester", "")
     if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):
         raise BriefError("the requester must be the name of a key")

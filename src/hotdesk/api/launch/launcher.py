@@ -247,7 +247,7 @@ class Starting:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Give the device and number of a file; None where there is none."""
+    """Return the device and number of a file; None where there is none."""
     with suppress(OSError):
         found = path.lstat()
         return found.st_dev, found.st_ino

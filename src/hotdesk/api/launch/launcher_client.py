@@ -100,7 +100,7 @@ class LauncherClient(PacketCalls):
             share.free()
 
     def is_running(self, tenant: str, job: str) -> bool:
-        """Say whether a job's process runs."""
+        """Return whether a job's process runs."""
         return (tenant, job) in self.running
 
     async def signal(self, tenant: str, job: str, number: int = signal.SIGINT) -> None:
@@ -142,7 +142,7 @@ class LauncherClient(PacketCalls):
 
 @contextmanager
 def memory_of(value: bytes) -> Iterator[int]:
-    """Give a descriptor from which a secret can be read, for the length of a block."""
+    """Yield a descriptor from which a secret can be read, for the length of a block."""
     fd = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:
         os.write(fd, value)
@@ -180,7 +180,7 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
 async def open_launcher(
     settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
 ) -> AsyncIterator[LauncherClient]:
-    """Give a launcher for the length of a block; in the end it stops what it started."""
+    """Yield a launcher for the length of a block; in the end it stops what it started."""
     launcher = spawn(settings, templates, models)
     try:
         async with anyio.create_task_group() as tasks:

@@ -125,6 +125,6 @@ class Delivering:
 
 
 def _item_of(name: str) -> Deliverable:
-    """Say what a file must pass, by its kind."""
+    """Return what a file must pass, by its kind."""
     kind = PurePosixPath(name).suffix.lstrip(".").lower()
     return Deliverable(name, kind, (RequiredCheck(kind if kind in KINDS else ACTIVE),))

@@ -182,7 +182,7 @@ def refusal(request: Request, caller: Caller | None) -> Response | None:
 
 
 def bearer(request: Request) -> str:
-    """Give the key a request shows."""
+    """Return the key a request shows."""
     kind, _, key = request.headers.get("authorization", "").partition(" ")
     return key if kind.lower() == "bearer" else ""
 

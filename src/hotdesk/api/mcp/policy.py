@@ -24,6 +24,6 @@ class McpPolicy:
 
 
 def policy_of(serving: Serving, scope: Scope) -> McpPolicy:
-    """Give what a server's operator decided."""
+    """Return what a server's operator decided."""
     env = preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
     return McpPolicy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

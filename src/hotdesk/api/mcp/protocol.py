@@ -37,7 +37,7 @@ _INSTRUCTIONS = (
 
 
 def server_of(session: McpSession) -> Server[None]:
-    """Give the MCP server of one session; its desk burns when the server is done."""
+    """Return the MCP server of one session; its desk burns when the server is done."""
 
     async def list_tools(ctx: ServerRequestContext[None], params: PaginatedRequestParams | None) -> ListToolsResult:
         try:

@@ -36,7 +36,7 @@ class ToolAnswer:
 
 
 def result(answer: ToolAnswer) -> CallToolResult:
-    """Give an answer as a client reads it."""
+    """Return an answer as a client reads it."""
     content: Content = [TextContent(type="text", text=clean(shorten_text(answer.text)))] if answer.text else []
     if (observation := answer.observation) is not None:
         text = "\n\n".join(filter(None, (observation.text, f"Note: {observation.note}" if observation.note else "")))
@@ -58,7 +58,7 @@ def fence_text(text: str) -> str:
 
 
 def shorten_text(text: str) -> str:
-    """Give a text, or the beginning and the end of a long one."""
+    """Return a text, or the beginning and the end of a long one."""
     if len(text) <= MAX_TEXT_CHARS:
         return text
     half = MAX_TEXT_CHARS // 2

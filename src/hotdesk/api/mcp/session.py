@@ -64,7 +64,7 @@ class McpSession:
         return await tools_from(self.host.runtime, desk.id)
 
     async def ensure_desk(self) -> tuple[Desk, Using]:
-        """Give the desk and its tools, opened where there is none."""
+        """Return the desk and its tools, opened where there is none."""
         async with self.opening:
             if self.desk is None or self.toolbox is None:
                 self.desk = await self.host.open(replace(self.policy.spec, by=self.by), self.policy.scope)

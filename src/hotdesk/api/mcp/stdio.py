@@ -30,7 +30,7 @@ class Lines:
     rest: bytearray = field(default_factory=bytearray)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Give each line; of one that is too long nothing, but that something came."""
+        """Yield each line; of one that is too long nothing, but that something came."""
         pollable = not stat.S_ISREG(os.fstat(self.fd).st_mode)
         dropped = False
         while True:

@@ -24,7 +24,7 @@ NOUNS = (
 
 
 def native_app(native: Native) -> FastAPI:
-    """Give the application."""
+    """Return the application."""
     app = FastAPI(
         title="hotdesk", version=__version__, openapi_url=None, docs_url=None,
         redoc_url=None, redirect_slashes=False,

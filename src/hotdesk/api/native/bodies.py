@@ -28,7 +28,7 @@ BYTES_RESPONSE: dict[int | str, dict[str, Any]] = {
 
 
 async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
-    """Give a body piece by piece, and no more of it than is allowed."""
+    """Yield a body piece by piece, and no more of it than is allowed."""
     size = 0
     async for piece in request.stream():
         size += len(piece)
@@ -66,7 +66,7 @@ def require_room(folder: Path, floor: int) -> None:
 
 
 def attachment(name: str) -> dict[str, str]:
-    """Give the headers under which foreign bytes go out: to be saved, not shown."""
+    """Return the headers under which foreign bytes go out: to be saved, not shown."""
     last = clean(name).rpartition("/")[2] or "file"
     return {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(last, safe='')}",

@@ -65,7 +65,7 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
 
 
 async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, str]:
-    """Give a thing's bytes, and its name."""
+    """Return a thing's bytes, and its name."""
     match order:
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(context, path)

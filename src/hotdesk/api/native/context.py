@@ -54,9 +54,9 @@ class Native:
     checks: dict[str, Checked] = field(default_factory=dict)
 
     def ledger(self, tenant: Tenant) -> JobLedger:
-        """Give what is known of a tenant's jobs."""
+        """Return what is known of a tenant's jobs."""
         return self.ledgers.setdefault(tenant.name, JobLedger(tenant.settings))
 
     def get_checks(self, tenant: Tenant) -> Checked:
-        """Give what is known of checks of a tenant's files."""
+        """Return what is known of checks of a tenant's files."""
         return self.checks.setdefault(tenant.name, Checked(journal_of(tenant.settings)))

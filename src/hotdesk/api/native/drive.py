@@ -76,7 +76,7 @@ async def read(
     pages: Annotated[bool, Query(description="Return the list of its rendered pages instead.")] = False,
     page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Return this page as a picture instead.")] = None,
 ) -> Response:
-    """Give a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
+    """Return a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
     drive, version = await find(context, path)
     if pages:
         return JSONResponse((await off(lambda: pages_of(context.tenant.settings, version))).model_dump())
@@ -132,7 +132,7 @@ def note(context: RequestContext, version: Version, what: str) -> None:
 
 
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
-    """Give one version of the tenant's."""
+    """Return one version of the tenant's."""
     name, number = parse_reference(path)
     drive = await off(lambda: _drive_of(context))
     try:

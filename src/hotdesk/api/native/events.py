@@ -70,7 +70,7 @@ Follow = Annotated[bool, Query(description="Whether to follow new events; false:
 async def job_events(
     context: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
-    """Give the events of a job and its desks, and then those that come."""
+    """Return the events of a job and its desks, and then those that come."""
     tale = await find(context, job)
     chains = {job, *tale.desks} if isinstance(tale, JobSummary) else {job}
     return answer(context, begin(after, last), follow, chains)
@@ -80,7 +80,7 @@ async def job_events(
 async def all_events(
     context: ForJobs, after: _FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
-    """Give every event of the tenant, and then those that come."""
+    """Return every event of the tenant, and then those that come."""
     journal = journal_of(context.tenant.settings)
     since = await anyio.to_thread.run_sync(newest, journal) if after == "now" else after
     return answer(context, begin(since, last), follow, None)
@@ -165,12 +165,12 @@ def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
 
 
 def newest(journal: Path) -> int:
-    """Give the number of the newest event; 0: there is none."""
+    """Return the number of the newest event; 0: there is none."""
     return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
 
 
 def data_of(row: Row) -> object:
-    """Give an event's fields."""
+    """Return an event's fields."""
     try:
         return json.loads(row.data)
     except (ValueError, RecursionError):
@@ -178,7 +178,7 @@ def data_of(row: Row) -> object:
 
 
 def as_dict(row: Row) -> dict[str, object]:
-    """Give an event as it is told."""
+    """Return an event as it is told."""
     data = data_of(row)
     fields: dict[str, object] = {
         "id": row.id,

@@ -75,7 +75,7 @@ class Stopped(Model):
 
 @router.get("", summary="All running desks and jobs")
 async def show(context: ForJobs) -> Fleet:
-    """Say what runs, what it costs, and what stands out."""
+    """Return what runs, what it costs, and what stands out."""
     jobs = [line(context, tale) for tale in (await context.ledger.summaries()).values()]
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
@@ -116,7 +116,7 @@ async def stop(context: ForAdmin) -> Stopped:
 
 
 def _outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
-    """Say what stands out: far dearer, longer or busier than is usual here; desks near their end."""
+    """Return what stands out: far dearer, longer or busier than is usual here; desks near their end."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
     if len(over) >= _MIN_JOBS:
@@ -141,5 +141,5 @@ def _stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outl
 
 
 def median(values: list[float]) -> float:
-    """Give the middle one."""
+    """Return the middle one."""
     return sorted(values)[len(values) // 2]

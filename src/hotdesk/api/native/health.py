@@ -85,7 +85,7 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
 
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**document_errors(), **TEXT})
 async def metrics(context: ForAdmin) -> Response:
-    """Give the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
+    """Return the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
     lines = [*context.native.measures.lines(), *await numbers(context)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 

@@ -104,7 +104,7 @@ def some(
 
 
 def is_trial(row: Row) -> bool:
-    """Say whether a desk only tried its own way out, as before its first step."""
+    """Return whether a desk only tried its own way out, as before its first step."""
     data = as_dict(row)["data"]
     return isinstance(data, dict) and not data.get("step")
 

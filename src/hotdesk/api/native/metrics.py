@@ -91,7 +91,7 @@ def values_of(name: str, kind: str, words: str, values: Mapping[str, float]) -> 
 
 
 def route_of(scope: Scope) -> str:
-    """Give the route that was found for a request, whole; none for a path that leads nowhere."""
+    """Return the route that was found for a request, whole; none for a path that leads nowhere."""
     found: str = getattr(scope.get("route"), "path", "")
     above = "/".join(scope["path"].split("/")[:3])
     return f"{above}{found}" if found and above == PREFIX and not found.startswith(PREFIX) else found

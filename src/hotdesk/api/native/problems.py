@@ -43,12 +43,12 @@ class ProblemError(Exception):
         self.status, self.code, self.headers = status, code, headers
 
     def response(self) -> JSONResponse:
-        """Give it as a response."""
+        """Return it as a response."""
         return problem(self.status, self.code, str(self), self.headers)
 
 
 def problem(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Give an error as a response; nothing in it can steer a terminal."""
+    """Return an error as a response; nothing in it can steer a terminal."""
     return JSONResponse({"code": code, "message": printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
 
 
@@ -106,7 +106,7 @@ async def _answer_ours(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
-    """Say what has not the shape that is described; never what was sent, which may be a secret."""
+    """Return what has not the shape that is described; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()[:8]
     remedy = "see /api/openapi.json"
@@ -116,7 +116,7 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def fault(error: dict[str, Any]) -> str:
-    """Say where something is wrong, and why."""
+    """Describe where something is wrong, and why."""
     place: Sequence[object] = error.get("loc", ())
     return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'invalid')}"
 

@@ -40,7 +40,7 @@ IdempotencyKey = Annotated[
 
 
 def paginate(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:
-    """Give the items that come behind one, and whether there are more; an unknown one is before all."""
+    """Return the items that come behind one, and whether there are more; an unknown one is before all."""
     names = [name(each) for each in items]
     begin = names.index(after) + 1 if after in names else 0
     some = list(items[begin : begin + limit])
@@ -48,5 +48,5 @@ def paginate(items: Sequence[T], name: Callable[[T], str], limit: int, after: st
 
 
 def clean(text: str) -> str:
-    """Give a text that can be written as UTF-8: a desk's names may hold other bytes."""
+    """Return a text that can be written as UTF-8: a desk's names may hold other bytes."""
     return text.encode("utf-8", "backslashreplace").decode()

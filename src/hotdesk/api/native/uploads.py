@@ -57,7 +57,7 @@ async def upload(
 
 
 def folder_of(settings: Config) -> Path:
-    """Give the folder a tenant's uploads wait in."""
+    """Return the folder a tenant's uploads wait in."""
     folder = settings.lib
     for part in FOLDER:
         folder = folder / part

@@ -70,7 +70,7 @@ async def forget(context: ForVault, name: _SecretName) -> None:
 
 
 async def secrets_of(context: RequestContext) -> list[SecretShown]:
-    """Give what may be known of the tenant's secrets."""
+    """Return what may be known of the tenant's secrets."""
     folder = context.tenant.settings.lib / "keys"
     found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
     return [
@@ -80,7 +80,7 @@ async def secrets_of(context: RequestContext) -> list[SecretShown]:
 
 
 async def one(context: RequestContext, name: str) -> SecretShown:
-    """Give one of the tenant's secrets; another's is as unknown as one that never was."""
+    """Return one of the tenant's secrets; another's is as unknown as one that never was."""
     for each in await secrets_of(context):
         if each.name == name:
             return each

@@ -62,7 +62,7 @@ class Content:
         self.links: dict[str, ContentLink] = {}
 
     def offer(self, tenant: str, data: bytes, name: str, report: bool = False) -> str:
-        """Give the path of a new link, below the second origin."""
+        """Return the path of a new link, below the second origin."""
         now = self.clock()
         for key in [key for key, link in self.links.items() if link.until <= now]:
             del self.links[key]
@@ -75,7 +75,7 @@ class Content:
         return f"/content/{key}"
 
     def find(self, path: str) -> ContentLink | None:
-        """Give what a path leads to, while it lasts."""
+        """Return what a path leads to, while it lasts."""
         link = self.links.get(path.removeprefix("/content/"))
         return link if link is not None and link.until > self.clock() else None
 
@@ -109,11 +109,11 @@ def kind_of(name: str, report: bool) -> tuple[str, bool]:
 
 
 def content_name(domain: str) -> str:
-    """Give the name of the second origin."""
+    """Return the name of the second origin."""
     return f"{LABEL}.{domain}"
 
 
 def content_origin(scheme: str, host: str, domain: str) -> str:
-    """Give the second origin, as whoever reached the first one at `host` reaches it."""
+    """Return the second origin, as whoever reached the first one at `host` reaches it."""
     _, colon, port = host.rpartition(":")
     return f"{scheme}://{content_name(domain)}{f':{port}' if colon and port.isdecimal() else ''}"

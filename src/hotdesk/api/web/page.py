@@ -73,7 +73,7 @@ class WebPage:
             await (await self.answer(scope, host))(scope, receive, send)
 
     async def answer(self, scope: Scope, host: str) -> Response:
-        """Give the file that is asked for."""
+        """Return the file that is asked for."""
         rules = self.rules(scope, host)
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
             return JSONResponse({"code": "page.method", "message": "the page only supports GET and HEAD"}, 405, rules)
@@ -91,11 +91,11 @@ class WebPage:
         return Response(file.plain, 200, rules, file.media)
 
     def rules(self, scope: Scope, host: str) -> dict[str, str]:
-        """Give the headers of every answer."""
+        """Return the headers of every answer."""
         return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}
 
     async def find(self, name: str) -> WebFile | None:
-        """Give a file by its name; what shows screens is large, and made of many, when it is first asked for."""
+        """Return a file by its name; what shows screens is large, and made of many, when it is first asked for."""
         if name == viewer.LIBRARY and name not in self.files:
             file = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
             self.files |= {} if file is None else {name: file}
@@ -103,13 +103,13 @@ class WebPage:
 
 
 def split_host(host: str) -> tuple[str, str]:
-    """Give the name in a Host header, and its port with the colon."""
+    """Return the name in a Host header, and its port with the colon."""
     name, colon, port = host.rpartition(":")
     return (name.lower(), f":{port}") if colon and port.isdecimal() else (host.lower(), "")
 
 
 def policy(scheme: str, host: str, domain: str) -> str:
-    """Say what a browser may load for the page, and from where."""
+    """Describe what a browser may load for the page, and from where."""
     streams = f"{'wss' if scheme == 'https' else 'ws'}://{host}"
     return "; ".join(
         (

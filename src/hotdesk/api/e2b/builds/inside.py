@@ -116,7 +116,7 @@ class BuildDesk:
             raise StepError(number, message)
 
     async def has_user(self, user: str) -> bool:
-        """Say whether the image has a user."""
+        """Return whether the image has a user."""
         argv = [self.python, "-I", "-S", "-c", _FIND_USER, user]
         return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
 
@@ -238,7 +238,7 @@ async def read_chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 def describe(done: Done) -> str:
-    """Say how a command ended."""
+    """Describe how a command ended."""
     if done.reason:
         return done.reason
     if done.out_of_memory:

@@ -28,7 +28,7 @@ class NumberedStep:
 
     @property
     def acts(self) -> bool:
-        """Say whether it may change files."""
+        """Return whether it may change files."""
         match self.step.type:
             case "RUN" | "COPY":
                 return True
@@ -50,7 +50,7 @@ class PlannedLayer:
 
     @property
     def acts(self) -> bool:
-        """Say whether it may change files; if not, there is nothing to save."""
+        """Return whether it may change files; if not, there is nothing to save."""
         return any(each.acts for each in self.steps)
 
 

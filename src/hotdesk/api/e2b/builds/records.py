@@ -236,7 +236,7 @@ def missing_template(reference: str) -> E2bError:
 
 
 def _settle(template: TemplateRecord) -> TemplateRecord:
-    """Give up builds that an earlier server did not finish."""
+    """Return up builds that an earlier server did not finish."""
     message = "The server was restarted while this template was built. Build it again."
 
     def settle_all() -> Iterator[BuildRecord]:

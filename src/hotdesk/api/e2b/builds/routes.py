@@ -125,7 +125,7 @@ def require_build(store: TenantTemplates, name: str, build: str) -> tuple[Templa
 
 
 def status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
-    """Say how far a build is, and what it printed."""
+    """Return how far a build is, and what it printed."""
     found, record = require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
     entries = run.log.page(offset_of(request), level_of(request)) if run is not None else []

@@ -145,7 +145,7 @@ class TemplateBuilds:
         return min((run.record.created for run in runs), default=math.inf)
 
     def is_used(self, store: TenantTemplates, name: str) -> bool:
-        """Say whether a sandbox or a build stands on an image."""
+        """Return whether a sandbox or a build stands on an image."""
         layers = any(each.image == name for each in store.layers.values())
         return layers or self.sandboxes.stand_on(name)
 
@@ -162,5 +162,5 @@ class TemplateBuilds:
 
 
 def is_over(record: BuildRecord) -> bool:
-    """Say whether a build has ended."""
+    """Return whether a build has ended."""
     return record.status in ("ready", "error")

@@ -105,11 +105,11 @@ class ControlPlane:
 
     @property
     def domain(self) -> str:
-        """Give what sandboxes' ports are reached below."""
+        """Return what sandboxes' ports are reached below."""
         return self.sandboxes.serving.reached
 
     def caller(self, request: Request) -> Caller:
-        """Say who asks."""
+        """Return who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
             raise E2bError(401, "this key is unknown, or has no right to sandboxes; create one with `hotdesk key new`")
@@ -201,7 +201,7 @@ class ControlPlane:
         raise E2bError(404, "this path does not exist")
 
     async def many_metrics(self, caller: Caller, request: Request) -> Response:
-        """Say what several sandboxes use now."""
+        """Return what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
             raise E2bError(400, f"sandbox_ids has at most {paging.MAX_PAGE_ITEMS} ids")
@@ -260,11 +260,11 @@ class ControlPlane:
         return answer((await self.snapshots.take(sandbox, body.name)).view, 201)
 
     async def metrics(self, request: Request, sandbox: Sandbox) -> Response:
-        """Say what a sandbox uses."""
+        """Return what a sandbox uses."""
         return answer(await metrics.list_samples(sandbox, request.query_params))
 
     async def logs(self, request: Request, sandbox: Sandbox) -> Response:
-        """Give a sandbox's log: E2B's own machinery's, of which there is none here."""
+        """Return a sandbox's log: E2B's own machinery's, of which there is none here."""
         return answer({"logs": [], "logEntries": []})
 
     async def share(self, request: Request, sandbox: Sandbox) -> Response:
@@ -304,11 +304,11 @@ ACTS: dict[tuple[str, str], Act] = {
 
 
 def path_of(scope: Scope) -> list[str]:
-    """Give the segments of a request's path as they were sent: an encoded slash is part of a name."""
+    """Return the segments of a request's path as they were sent: an encoded slash is part of a name."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]
 
 
 def place_of(sandbox: Sandbox) -> paging.Place:
-    """Say where a sandbox stands in a list."""
+    """Return where a sandbox stands in a list."""
     return sandbox.started, sandbox.id

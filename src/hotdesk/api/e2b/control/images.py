@@ -23,7 +23,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
 
 
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
-    """Give a template's name, once it is sure that there is one."""
+    """Return a template's name, once it is sure that there is one."""
     try:
         image.find(tenant.settings.images, snapshots.image(tenant, name))
     except ImageError:

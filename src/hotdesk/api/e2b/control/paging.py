@@ -43,7 +43,7 @@ def page_of(query: Mapping[str, str]) -> PageRequested:
 def cut(
     items: Iterable[Item], where: Callable[[Item], Place], page: PageRequested
 ) -> tuple[list[Item], dict[str, str]]:
-    """Give one page, and the header that says how to ask for the next."""
+    """Return one page, and the header that says how to ask for the next."""
     ordered = sorted(items, key=where, reverse=not page.ascending)
     if page.after is not None:
         after = page.after

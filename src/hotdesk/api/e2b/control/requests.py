@@ -102,7 +102,7 @@ class New(Body):
 
     @property
     def resumes(self) -> bool:
-        """Say whether traffic shall wake it."""
+        """Return whether traffic shall wake it."""
         return self.auto_resume is not None and self.auto_resume.enabled
 
 
@@ -141,7 +141,7 @@ class Networking(Body):
 
     @property
     def network_settings(self) -> dict[str, object]:
-        """Give what is said of the network itself."""
+        """Return what is said of the network itself."""
         return dict(self.model_extra or {})
 
 
@@ -173,7 +173,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
 
 
 def describe_error(error: ValidationError) -> str:
-    """Say what is wrong with a body, without what was in it: it may be a secret."""
+    """Describe what is wrong with a body, without what was in it: it may be a secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
     return f"invalid body at {place[:100]!r}: {first['msg']}" if place else f"invalid body: {first['msg']}"

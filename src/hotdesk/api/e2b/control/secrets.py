@@ -155,7 +155,7 @@ class E2bSecrets:
         return found
 
     async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:
-        """Say what a program is told of a secret."""
+        """Describe what a program is told of a secret."""
         entry = await self.find(tenant, name)
         return _view(name, entry, await anyio.to_thread.run_sync(_read, _folder(tenant)))
 

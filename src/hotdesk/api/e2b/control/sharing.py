@@ -64,5 +64,5 @@ def revoke(sandbox: Sandbox, share: str) -> None:
 
 
 def describe(share: Share) -> dict[str, object]:
-    """Say what may be told of a link again: never its token."""
+    """Describe what may be told of a link again: never its token."""
     return {"shareID": share.id, "port": share.port, "expiresAt": as_time(share.expires)}

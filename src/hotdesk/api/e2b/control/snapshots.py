@@ -55,12 +55,12 @@ class Snapshot:
 
     @property
     def names(self) -> list[str]:
-        """Give the names it was given."""
+        """Return the names it was given."""
         return [self.id] if self.named else []
 
     @property
     def view(self) -> dict[str, object]:
-        """Say what a program is told of it."""
+        """Describe what a program is told of it."""
         return {"snapshotID": self.id, "names": self.names}
 
 
@@ -89,14 +89,14 @@ class TenantSnapshots:
                 await self.clear(tenant)
 
     def list_all(self, tenant: Tenant) -> list[Snapshot]:
-        """Give what is known of a tenant's snapshots."""
+        """Return what is known of a tenant's snapshots."""
         if tenant.name not in self.by_tenant:
             self.by_tenant[tenant.name] = read(folder(tenant))
             self.tenants[tenant.name] = tenant
         return self.by_tenant[tenant.name]
 
     def of(self, tenant: Tenant) -> dict[str, Snapshot]:
-        """Give a tenant's snapshots by their ids."""
+        """Return a tenant's snapshots by their ids."""
         return {each.id: each for each in self.list_all(tenant) if not each.deleted}
 
     async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
@@ -155,7 +155,7 @@ class TenantSnapshots:
         return True
 
     def find(self, tenant: Tenant, reference: str) -> Snapshot | None:
-        """Give the snapshot a program means: by its id, or by its name with or without team and tag."""
+        """Return the snapshot a program means: by its id, or by its name with or without team and tag."""
         shape = SHAPE.fullmatch(reference)
         if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, _TAG):
             return None
@@ -165,7 +165,7 @@ class TenantSnapshots:
         return snapshots.get(f"{tenant.name}/{word}:{_TAG}")
 
     def image(self, tenant: Tenant, template: str) -> str:
-        """Give the image a template or snapshot means."""
+        """Return the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
             raise E2bError(400, f"'{printable(template[:64])}' has an empty name or tag")
         if (found := self.find(tenant, template)) is not None:
@@ -185,7 +185,7 @@ class TenantSnapshots:
 
 
 def parse_name(tenant: str, name: str) -> str:
-    """Give the bare name of a snapshot that is to be made."""
+    """Return the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
         raise E2bError(
@@ -200,7 +200,7 @@ def new_word() -> str:
 
 
 def folder(tenant: Tenant) -> Path:
-    """Give where a tenant's snapshots are written down."""
+    """Return where a tenant's snapshots are written down."""
     return tenant.settings.lib / "serve"
 
 

@@ -13,7 +13,7 @@ CLIENT = "hotdesk"
 
 
 def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
-    """Say what a program needs to use a sandbox."""
+    """Describe what a program needs to use a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,
@@ -27,7 +27,7 @@ def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
 
 
 def summarize(sandbox: Sandbox) -> dict[str, object]:
-    """Say what a list shows of a sandbox."""
+    """Describe what a list shows of a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,

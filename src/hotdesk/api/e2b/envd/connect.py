@@ -36,11 +36,11 @@ class RpcError(Exception):
 
     @property
     def body(self) -> dict[str, str]:
-        """Give it as Connect writes it."""
+        """Return it as Connect writes it."""
         return {"code": self.code, "message": str(self)}
 
     def response(self) -> Response:
-        """Give it as the answer to a call."""
+        """Return it as the answer to a call."""
         return answer(self.body, STATUS[self.code])
 
 
@@ -94,7 +94,7 @@ def envelope(value: object, flags: int = MESSAGE) -> bytes:
 
 
 async def unary(request: Request) -> Message:
-    """Give the one message of a call."""
+    """Return the one message of a call."""
     body = bytearray()
     async for data in read_body(request):
         body += data
@@ -133,7 +133,7 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
 
 
 async def only(request: Request) -> Message:
-    """Give the one message of a call that answers with a stream; the rest is read, so that the next call is whole."""
+    """Return the one message of a call that answers with a stream; the rest is read, so that the next call is whole."""
     found: Message | None = None
     async for message in messages(request):
         found = message if found is None else found
@@ -165,12 +165,12 @@ def _as_message(data: bytes) -> Message:
 
 
 def deadline_of(request: Request) -> float | None:
-    """Give the seconds a caller grants a call; None when it does not say."""
+    """Return the seconds a caller grants a call; None when it does not say."""
     text = request.headers.get("connect-timeout-ms", "")
     return int(text) / 1000 if text.isdecimal() and text.isascii() and 0 < len(text) <= 10 and int(text) else None
 
 
 def keepalive_of(request: Request) -> float:
-    """Give after how many silent seconds a stream shows that it lives."""
+    """Return after how many silent seconds a stream shows that it lives."""
     text = request.headers.get("keepalive-ping-interval", "")
     return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) <= 5 and int(text) else 90.0

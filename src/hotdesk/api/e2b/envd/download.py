@@ -43,12 +43,12 @@ class ByteRange:
 
     @property
     def whole(self) -> bool:
-        """Say whether it is all there is."""
+        """Return whether it is all there is."""
         return self.first == 0 and self.last in (None, self.size)
 
 
 def part_of(header: str, size: int) -> ByteRange:
-    """Say what a range means; what is not understood means everything."""
+    """Return what a range means; what is not understood means everything."""
     found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
         return ByteRange(0, size or None, size)
@@ -61,7 +61,7 @@ def part_of(header: str, size: int) -> ByteRange:
 
 
 def is_packed(header: str) -> bool:
-    """Say whether an answer is to be compressed; refuse what leaves no way."""
+    """Return whether an answer is to be compressed; refuse what leaves no way."""
     words = [word.partition(";") for word in header.lower().split(",") if word.strip()]
     encodings = {name.strip(): not NEVER.search(weight) for name, _, weight in words}
     accepted = {name for name, is_accepted in encodings.items() if is_accepted}
@@ -147,7 +147,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
 
 
 def build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
-    """Say what is sent: never anything a browser would run."""
+    """Return what is sent: never anything a browser would run."""
     lines = {
         "content-type": "application/octet-stream",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}",
@@ -168,7 +168,7 @@ def build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> li
 
 
 def as_refusal(error: BaseException, path: str) -> E2bError:
-    """Give what went wrong with a file as callers of `/files` know it."""
+    """Return what went wrong with a file as callers of `/files` know it."""
     if isinstance(error, E2bError):
         return error
     if isinstance(error, GuestFilesError):

@@ -16,7 +16,7 @@ EARLIEST, LATEST = -62135596800, 253402300799
 
 
 def as_entry(value: object) -> Message:
-    """Give a description as E2B's callers read it."""
+    """Return a description as E2B's callers read it."""
     if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in TEXTS):
         raise strange()
     size, mode, modified = (value.get(name) for name in ("size", "mode", "modified"))
@@ -36,7 +36,7 @@ def as_entry(value: object) -> Message:
 
 
 def _as_metadata(value: object) -> dict[str, str]:
-    """Give what callers noted about a file."""
+    """Return what callers noted about a file."""
     if not isinstance(value, dict):
         raise strange()
     return {str(key): str(text) for key, text in value.items()}

@@ -39,7 +39,7 @@ class EnvdCall:
 
     @property
     def room(self) -> EnvdState:
-        """Give what is kept of the sandbox."""
+        """Return what is kept of the sandbox."""
         return self.sandbox.room
 
     @contextmanager
@@ -64,19 +64,19 @@ class EnvdCall:
         return Envelopes(produce)
 
     def failure(self, error: BaseException) -> BaseException:
-        """Give an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
+        """Return an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
         if isinstance(error, DeskGone):
             self.reset()
         return _as_rpc(error) if isinstance(error, HotdeskError) else error
 
 
 def _as_rpc(error: HotdeskError) -> RpcError:
-    """Give an error by Connect's own code."""
+    """Return an error by Connect's own code."""
     return RpcError("invalid_argument" if isinstance(error, BriefError) else "unavailable", str(error))
 
 
 def reset_of(scope: Scope) -> Callable[[], None]:
-    """Give what cuts a request's connection."""
+    """Return what cuts a request's connection."""
     found: Callable[[], None] = scope.get("extensions", {}).get("hotdesk.reset", lambda: None)
     return found
 
@@ -96,7 +96,7 @@ async def respond(call: EnvdCall) -> Response:
 
 
 def stream_error(error: RpcError) -> Response:
-    """Give an error as a stream that has only that."""
+    """Return an error as a stream that has only that."""
 
     async def tell(say: Say) -> None:
         raise error
@@ -126,7 +126,7 @@ async def route_call(call: EnvdCall) -> Response:
 
 
 async def metrics(call: EnvdCall) -> dict[str, object]:
-    """Say what a sandbox uses."""
+    """Describe what a sandbox uses."""
     sandbox, now = call.sandbox, time.monotonic()
     usage = await sandbox.desk.usage()
     before, cpu = call.room.sampled

@@ -13,7 +13,7 @@ MAX_PATH_BYTES = 4096
 
 
 def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
-    """Give a field; None when it is not there."""
+    """Return a field; None when it is not there."""
     value = message.get(name)
     if value is None:
         return None
@@ -23,13 +23,13 @@ def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
 
 
 def table(message: Message, name: str) -> Message:
-    """Give a field that is a message itself; an empty one when it is not there."""
+    """Return a field that is a message itself; an empty one when it is not there."""
     found = field(message, name, dict)
     return {} if found is None else found
 
 
 def text(message: Message, name: str) -> str:
-    """Give a text; an empty one when it is not there."""
+    """Return a text; an empty one when it is not there."""
     found = field(message, name, str) or ""
     if "\0" in found:
         raise RpcError("invalid_argument", f"{name} contains a zero byte")
@@ -37,13 +37,13 @@ def text(message: Message, name: str) -> str:
 
 
 def texts(message: Message, name: str) -> list[str]:
-    """Give a list of texts."""
+    """Return a list of texts."""
     found: list[object] = field(message, name, list) or []
     return [text({name: one}, name) if one is not None else reject_field(name) for one in found]
 
 
 def read_text_map(message: Message, name: str) -> dict[str, str]:
-    """Give texts by name."""
+    """Return texts by name."""
     found = table(message, name)
     if any("\0" in key for key in found):
         reject_field(name)
@@ -56,7 +56,7 @@ def reject_field(name: str) -> NoReturn:
 
 
 def number(message: Message, name: str) -> int:
-    """Give a number; 0 when it is not there. Large ones come as texts."""
+    """Return a number; 0 when it is not there. Large ones come as texts."""
     value = message.get(name)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         return int(value)
@@ -64,7 +64,7 @@ def number(message: Message, name: str) -> int:
 
 
 def octets(message: Message, name: str) -> bytes | None:
-    """Give bytes; None when they are not there."""
+    """Return bytes; None when they are not there."""
     found = field(message, name, str)
     if found is None:
         return None
@@ -75,7 +75,7 @@ def octets(message: Message, name: str) -> bytes | None:
 
 
 def path_of(message: Message, name: str, home: str) -> str:
-    """Give a path from the root; one that is relative, or begins with `~`, lies in the user's home."""
+    """Return a path from the root; one that is relative, or begins with `~`, lies in the user's home."""
     return resolve(text(message, name), home)
 
 

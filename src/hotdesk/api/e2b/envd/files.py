@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def act_of(request: Request) -> signing.Act:
-    """Say what a request would do to a file."""
+    """Return what a request would do to a file."""
     if request.method not in ("GET", "HEAD", "POST"):
         raise E2bError(405, "files are read with GET and written with POST")
     return "write" if request.method == "POST" else "read"

@@ -46,14 +46,14 @@ async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
 
 
 def failure(error: GuestFilesError, path: str) -> RpcError:
-    """Give a failure as callers know it."""
+    """Return a failure as callers know it."""
     if error.code == "ENOENT":
         return RpcError("not_found", f"path '{path}' does not exist")
     return RpcError(CODES.get(error.code, "internal"), f"'{path}': {error}")
 
 
 async def read_request(call: EnvdCall) -> tuple[User, Message]:
-    """Give who asks, and for what."""
+    """Return who asks, and for what."""
     return await caller(call), await unary(call.request)
 
 
@@ -180,7 +180,7 @@ async def _create_watcher(call: EnvdCall) -> Response:
 
 
 async def _get_watcher_events(call: EnvdCall) -> Response:
-    """Give what happened since the last call."""
+    """Return what happened since the last call."""
     watcher = find_watcher(call, await unary(call.request))
     events = await watcher.tell(await watcher.watch.changes(), lambda path: describe_path(call, path))
     return answer({"events": events})
@@ -196,7 +196,7 @@ async def _remove_watcher(call: EnvdCall) -> Response:
 
 
 def find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
-    """Give the watcher a caller means."""
+    """Return the watcher a caller means."""
     name = text(message, "watcherId")
     watcher = call.room.watchers.get(name)
     if watcher is None:

@@ -66,7 +66,7 @@ class Worker:
         await self.give(json.dumps(ask).encode())
 
     async def hear(self, silence: float = _STEP_TIMEOUT_S) -> tuple[str, bytes]:
-        """Give its next frame; a failure is raised."""
+        """Return its next frame; a failure is raised."""
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
             if size > MAX_FRAME_BYTES or letter not in b"DEHRF":
@@ -79,7 +79,7 @@ class Worker:
         return letter.decode(), payload
 
     async def take(self, size: int) -> bytes:
-        """Give so many of the bytes it said."""
+        """Return so many of the bytes it said."""
         while len(self.buffer) < size:
             piece = await anext(self.output, None)
             if piece is None:
@@ -90,7 +90,7 @@ class Worker:
         return data
 
     async def result(self, silence: float = _STEP_TIMEOUT_S) -> object:
-        """Give what it answers in one word."""
+        """Return what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
             raise LinkError("unexpected message from the file program inside the desk")
@@ -106,7 +106,7 @@ class Inside:
 
     @asynccontextmanager
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
-        """Give a program that has nothing to do; what breaks it off ends it."""
+        """Yield a program that has nothing to do; what breaks it off ends it."""
         async with self.busy:
             worker = await self.ready() or await start_worker(desk)
             sound = False
@@ -123,7 +123,7 @@ class Inside:
                     await end(worker)
 
     async def ready(self) -> Worker | None:
-        """Give a program that still listens."""
+        """Return a program that still listens."""
         while self.idle:
             worker = self.idle.pop()
             try:

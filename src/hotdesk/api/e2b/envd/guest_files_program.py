@@ -41,7 +41,7 @@ def take() -> bytes:
 
 
 def name_of(find: Any, number: int) -> str:
-    """Give a user's or a group's name, else its number."""
+    """Return a user's or a group's name, else its number."""
     try:
         return str(find(number)[0])
     except KeyError:
@@ -57,7 +57,7 @@ def permissions(mode: int) -> str:
 
 
 def metadata(path: str) -> dict[str, str]:
-    """Give what callers noted about a file."""
+    """Return what callers noted about a file."""
     try:
         names = [name for name in os.listxattr(path) if name.startswith(PREFIX)]
         return {name[len(PREFIX) :]: os.getxattr(path, name).decode("ascii", "replace") for name in names}

@@ -67,7 +67,7 @@ async def start_program(call: EnvdCall, user: User, message: Message) -> Sandbox
 
 
 async def why_not(process: Process, cmd: str, cwd: str) -> str:
-    """Say why a program did not start."""
+    """Explain why a program did not start."""
     reason = (await process.wait()).reason
     return f"cwd '{cwd}' does not exist" if reason.startswith(_NO_FOLDER) else f"error starting process {cmd}: {reason}"
 
@@ -185,7 +185,7 @@ async def until_gone(program: SandboxProgram) -> None:
 
 
 async def update(call: EnvdCall) -> Response:
-    """Give a terminal another size."""
+    """Return a terminal another size."""
     message = await unary(call.request)
     program = find_program(call, message)
     if message.get("pty") is not None:
@@ -212,7 +212,7 @@ def describe_program(program: SandboxProgram) -> Message:
 
 
 def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
-    """Give the program a caller means; one that ended only where that is wanted."""
+    """Return the program a caller means; one that ended only where that is wanted."""
     selector = table(message, "process")
     pid, tag = number(selector, "pid"), text(selector, "tag")
     found = call.room.programs.find(pid, tag)

@@ -58,12 +58,12 @@ class SandboxProgram:
 
     @property
     def pid(self) -> int:
-        """Give its pid, as seen inside."""
+        """Return its pid, as seen inside."""
         return self.process.pid
 
     @property
     def over(self) -> bool:
-        """Say whether it has ended."""
+        """Return whether it has ended."""
         return self.done is not None or self.lost is not None
 
     async def hear(self) -> None:
@@ -118,7 +118,7 @@ class SandboxPrograms:
         self.by_pid[program.pid] = program
 
     def find(self, pid: int, tag: str = "") -> SandboxProgram | None:
-        """Give a program by its pid, or by its tag: the latest that has it."""
+        """Return a program by its pid, or by its tag: the latest that has it."""
         self.tidy()
         if not tag:
             return self.by_pid.get(pid)
@@ -147,7 +147,7 @@ SIGNALS = {
 
 
 def describe_end(done: Done) -> dict[str, object]:
-    """Say how a program ended, as Go would."""
+    """Describe how a program ended, as Go would."""
     if done.signal is not None:
         name = SIGNALS.get(signal.Signals(done.signal)) if done.signal in list(signal.Signals) else None
         status = f"signal: {name or done.signal}"

@@ -27,7 +27,7 @@ class TokenHolder(Protocol):
 
     @property
     def token(self) -> str:
-        """Give it."""
+        """Return it."""
         ...
 
 
@@ -45,14 +45,14 @@ class Signed:
     expiration: str
 
     def by(self, token: str) -> str:
-        """Give the signature it would have by this token."""
+        """Return the signature it would have by this token."""
         text = f"{self.path}:{self.act}:{self.username}:{token}"
         text += f":{self.expiration}" if self.expiration else ""
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return "v1_" + base64.b64encode(digest).decode().rstrip("=")
 
     def is_by(self, token: str) -> bool:
-        """Say whether a token signed it, in the same time whatever it shows."""
+        """Return whether a token signed it, in the same time whatever it shows."""
         return bool(token) and hmac.compare_digest(self.by(token).encode(), self.signature.encode())
 
 
@@ -76,7 +76,7 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
 
 
 def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
-    """Give whoever signed; every one of them is tried, so that the time says nothing."""
+    """Return whoever signed; every one of them is tried, so that the time says nothing."""
     found = [one for one in list(holders) if signed.is_by(one.token)]
     if not found:
         raise E2bError(401, "invalid signature")

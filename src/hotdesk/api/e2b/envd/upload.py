@@ -145,7 +145,7 @@ class UploadForm:
 
 
 async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
-    """Give a part's headers."""
+    """Return a part's headers."""
     found: dict[str, str] = {}
     name = value = b""
     size = 0
@@ -178,14 +178,14 @@ _PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
 
 
 def disposition(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Give a part's field and filename; the filename whole, with the folders in it."""
+    """Return a part's field and filename; the filename whole, with the folders in it."""
     header = headers.get("content-disposition", "")
     found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in _PARAMETER.findall(header)}
     return found.get("name", ""), found.get("filename", "")
 
 
 def metadata(headers: Headers) -> dict[str, str]:
-    """Give what a caller wants noted about its files."""
+    """Return what a caller wants noted about its files."""
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):

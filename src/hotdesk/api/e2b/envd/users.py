@@ -40,7 +40,7 @@ BECOME = (
 
 
 def find_user(name: str) -> User:
-    """Give a user every sandbox has; without a name, the usual one."""
+    """Return a user every sandbox has; without a name, the usual one."""
     found = _USERS.get(name) if name else DEFAULT
     if found is None:
         raise RpcError("unauthenticated", f"invalid username: '{name[:100]}'")
@@ -48,7 +48,7 @@ def find_user(name: str) -> User:
 
 
 def name_of(request: Request) -> str:
-    """Give the name of the user a call names; empty: none."""
+    """Return the name of the user a call names; empty: none."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return ""
@@ -77,7 +77,7 @@ async def look_up(call: EnvdCall, name: str) -> User:
 
 
 def as_user(user: User, argv: list[str]) -> tuple[str, list[str]]:
-    """Give as whom a desk runs a program for a user, and its arguments: others than the usual two start as root."""
+    """Return as whom a desk runs a program for a user, and its arguments: others than the usual two start as root."""
     if user.name in _USERS:
         return user.name, argv
     return "root", ["python3", "-I", "-S", "-c", BECOME, user.name, *argv]

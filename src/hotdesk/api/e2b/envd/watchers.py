@@ -35,7 +35,7 @@ class FolderWatcher:
     """Whether what happened comes with a description of where it happened."""
 
     async def tell(self, changes: list[Change], describe: Describe) -> list[Message]:
-        """Say what happened, as E2B does; what could not be told in full is left out."""
+        """Return what happened, as E2B does; what could not be told in full is left out."""
         return [await self.event(one, describe) for one in changes if one.kind in TYPES]
 
     async def event(self, change: Change, describe: Describe) -> Message:

@@ -76,7 +76,7 @@ def canonicalize_name(name: bytes) -> bytes:
 
 
 def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    """Give a header as a sandbox may hear it; None: not at all."""
+    """Return a header as a sandbox may hear it; None: not at all."""
     if OURS.fullmatch(name) or KEY.search(value):
         return None
     if name != b"cookie":
@@ -86,7 +86,7 @@ def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 
 
 def handshake(headers: Headers, method: str, body: Body) -> bytes:
-    """Give what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
+    """Return what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
     if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""
     key = headers.once(b"sec-websocket-key") or b""
@@ -100,7 +100,7 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
 
 
 def outward(response: Response) -> list[tuple[bytes, bytes]]:
-    """Give the headers of an answer as they leave; its length is what was read, not what else it says."""
+    """Return the headers of an answer as they leave; its length is what was read, not what else it says."""
     fields = [pair for pair in end_to_end(response.headers, _NOT_FORWARDED) if not is_ours(*pair)]
     length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
     if length is not None and length.isdigit():
@@ -109,7 +109,7 @@ def outward(response: Response) -> list[tuple[bytes, bytes]]:
 
 
 def is_ours(name: bytes, value: bytes) -> bool:
-    """Say whether a header would set a cookie for more than its own name, or one of this server's."""
+    """Return whether a header would set a cookie for more than its own name, or one of this server's."""
     return name.lower() == b"set-cookie" and (DOMAIN.search(value) is not None or COOKIE.match(value) is not None)
 
 

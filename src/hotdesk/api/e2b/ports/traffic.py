@@ -86,7 +86,7 @@ class Traffic:
             await response(scope, receive, send)
 
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
-        """Give the sandbox a request is for, awake; only who would be let in wakes one."""
+        """Return the sandbox a request is for, awake; only who would be let in wakes one."""
         sandbox = self.sandboxes.by_id.get(aim.sandbox)
         if sandbox is None:
             raise not_running(aim.sandbox)
@@ -194,12 +194,12 @@ def _not_open(sandbox: Sandbox, port: int) -> E2bError:
 
 
 def where(sandbox: Sandbox, port: int) -> dict[str, object]:
-    """Say which port of which sandbox."""
+    """Describe which port of which sandbox."""
     return {"sandboxId": sandbox.id, "port": port}
 
 
 def mask_host(sandbox: Sandbox, port: int) -> str | None:
-    """Give the name a server inside is told, if its program chose one."""
+    """Return the name a server inside is told, if its program chose one."""
     mask = (sandbox.network or {}).get("maskRequestHost")
     return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
 
@@ -271,12 +271,12 @@ def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
 
 
 def is_public(scope: Scope, serving: Serving) -> bool:
-    """Say whether a request came over a listener that only this machine reaches."""
+    """Return whether a request came over a listener that only this machine reaches."""
     return is_loopback(serving.host) and is_loopback(str((scope.get("server") or ("",))[0]))
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address is this machine's own loopback."""
+    """Return whether an address is this machine's own loopback."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -91,7 +91,7 @@ class VolumeProcesses:
 
     @asynccontextmanager
     async def call(self, tenant: Tenant, volume: str) -> AsyncIterator[VolumeCall]:
-        """Give a connection to the process of a volume, for one request."""
+        """Yield a connection to the process of a volume, for one request."""
         line, sock = await self.connect(tenant, volume)
         line.calls += 1
         try:
@@ -125,7 +125,7 @@ class VolumeProcesses:
         raise AssertionError
 
     async def line(self, tenant: Tenant, volume: str) -> VolumeLine:
-        """Give the line to a volume's process, which is started on first need."""
+        """Return the line to a volume's process, which is started on first need."""
         async with self.starting.setdefault(volume, anyio.Lock()):
             if (line := self.lines.get(volume)) is None:
                 keeper = tenant.host.keeper_runtime().keeper

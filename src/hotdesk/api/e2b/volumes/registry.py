@@ -54,7 +54,7 @@ class VolumeRecord:
 
     @property
     def view(self) -> dict[str, object]:
-        """Say what a list shows of it."""
+        """Describe what a list shows of it."""
         return {"volumeID": self.id, "name": self.name, "size": self.size}
 
 
@@ -266,7 +266,7 @@ class VolumeRegistry:
 
 
 def show(record: VolumeRecord) -> Mapping[str, object]:
-    """Say what a program needs to use a volume."""
+    """Return what a program needs to use a volume."""
     return {**record.view, "token": record.token}
 
 

@@ -45,5 +45,5 @@ class FloodBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Say whether the client sent too much of it."""
+        """Return whether the client sent too much of it."""
         return self.credit < 0 or self.resets < 0

@@ -81,7 +81,7 @@ class Http2Stream:
             self.connection.forget(self)
 
     async def receive(self) -> Message:
-        """Give the next piece of the body, or that the client has gone."""
+        """Return the next piece of the body, or that the client has gone."""
         while not (self.body or self.is_gone or self.is_complete):
             if not (self.more_body or self.is_read):
                 self.is_read = True

@@ -38,7 +38,7 @@ class RequestContext:
 
     @property
     def ledger(self) -> JobLedger:
-        """Give what is known of the tenant's jobs."""
+        """Return what is known of the tenant's jobs."""
         return self.native.ledger(self.tenant)
 
     async def once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
@@ -59,14 +59,14 @@ class RequestContext:
 
 
 def native_of(connection: HTTPConnection) -> Native:
-    """Give what requests share."""
+    """Return what requests share."""
     found = connection.app.state.native
     assert isinstance(found, Native)
     return found
 
 
 def caller_of(connection: HTTPConnection) -> Caller:
-    """Say who asks; a browser's changes need its token, and come from our own page."""
+    """Return who asks; a browser's changes need its token, and come from our own page."""
     native = native_of(connection)
     if (key := key_of(connection)) is not None:
         caller = native.keys.find(key)
@@ -80,7 +80,7 @@ def caller_of(connection: HTTPConnection) -> Caller:
 
 
 def key_of(connection: HTTPConnection) -> str | None:
-    """Give the key a request came with, if it came with one."""
+    """Return the key a request came with, if it came with one."""
     scheme, _, key = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return key.strip()
@@ -88,7 +88,7 @@ def key_of(connection: HTTPConnection) -> str | None:
 
 
 async def _authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
-    """Say who asks, if they may; and have their tenant's machine up."""
+    """Return who asks, if they may; and have their tenant's machine up."""
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
@@ -111,12 +111,12 @@ class RequirePower:
         header: Annotated[object, Security(HEADER)],
         browser: Annotated[object, Security(BROWSER)],
     ) -> RequestContext:
-        """Say who asks."""
+        """Return who asks."""
         return await _authorize(request, self.power)
 
 
 async def on_socket(socket: WebSocket, power: Power) -> RequestContext:
-    """Say who opens a WebSocket; a browser must come from our own page."""
+    """Return who opens a WebSocket; a browser must come from our own page."""
     return await _authorize(socket, power)
 
 

@@ -72,12 +72,12 @@ class Browsers:
             )
 
     def session(self, connection: HTTPConnection) -> BrowserSession | None:
-        """Give the session a browser's cookie names."""
+        """Return the session a browser's cookie names."""
         found = self.sessions.get(connection.cookies.get(COOKIE, ""))
         return found if found is not None and found.until > time.monotonic() else None
 
     def find(self, connection: HTTPConnection) -> Caller | None:
-        """Say who signed in with this browser, while their key holds."""
+        """Return who signed in with this browser, while their key holds."""
         found = self.session(connection)
         return None if found is None else self.keys.still(found.key)
 

@@ -84,7 +84,7 @@ def _writable_keys(context: RequestContext) -> ApiKeys:
 
 
 def _keys_of(context: RequestContext) -> list[KeyShown]:
-    """Give the tenant's keys."""
+    """Return the tenant's keys."""
     keys = context.native.keys
     keys.refresh()
     return [

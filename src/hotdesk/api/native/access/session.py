@@ -36,7 +36,7 @@ class Who(Model):
 
 @router.post("", summary="Sign a browser in")
 async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
-    """Give a browser a cookie for a key; the key itself is not kept there."""
+    """Issue a browser a cookie for a key; the key itself is not kept there."""
     if "origin" in request.headers:  # another page signs nobody in here
         native_of(request).sessions.check_origin(request)
     address = request.client.host if request.client is not None else ""
@@ -63,5 +63,5 @@ async def end(context: Anybody, request: Request, response: Response) -> None:
 
 
 def who(caller: Caller, csrf: str) -> Who:
-    """Say who a caller is."""
+    """Return who a caller is."""
     return Who(tenant=caller.tenant, name=caller.name, powers=sorted(caller.powers), csrf=csrf)

@@ -170,7 +170,7 @@ async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
 
 @router.get("/{desk}", summary="One desk")
 async def get_desk(context: ForDesks, desk: DeskName) -> DeskShown:
-    """Say how a desk stands."""
+    """Return how a desk stands."""
     return await one(context, desk)
 
 
@@ -183,7 +183,7 @@ async def burn_desk(context: ForDesks, desk: DeskName) -> None:
 
 @router.get("/{desk}/usage", summary="Resource usage of a desk")
 async def usage(context: ForDesks, desk: DeskName) -> UsageShown:
-    """Say what a desk uses, as its keeper reads it."""
+    """Return what a desk uses, as its keeper reads it."""
     async with find_desk(context, desk, stopped=True) as found:
         return UsageShown(**asdict(await found.usage()))
 
@@ -236,7 +236,7 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
 
 
 async def load_desks(context: RequestContext) -> list[DeskShown]:
-    """Give the tenant's desks."""
+    """Return the tenant's desks."""
     summaries = (await context.ledger.summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
     found = [record for record in state.desks(context.tenant.settings) if record["kept"] and record["state"] in SHOWN]
@@ -244,7 +244,7 @@ async def load_desks(context: RequestContext) -> list[DeskShown]:
 
 
 async def one(context: RequestContext, desk: str) -> DeskShown:
-    """Give one of the tenant's desks; another's is as unknown as one that never was."""
+    """Return one of the tenant's desks; another's is as unknown as one that never was."""
     for each in await load_desks(context):
         if each.id == desk:
             return each
@@ -267,7 +267,7 @@ def bytes_of(size: str | int) -> int:
 
 @asynccontextmanager
 async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
-    """Give the process that keeps a desk; one that has just ended takes its desks along."""
+    """Yield the process that keeps a desk; one that has just ended takes its desks along."""
     try:
         async with remote_runtime(owner_path(context.tenant.settings, desk)) as owner:
             yield owner
@@ -288,7 +288,7 @@ async def burn(context: RequestContext, desk: DeskId) -> None:
 
 @asynccontextmanager
 async def find_desk(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
-    """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
+    """Yield one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
     status = await one(context, name)
     if status.state in STOPPED and not stopped:
         raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume resumes it")
@@ -304,7 +304,7 @@ async def find_desk(context: RequestContext, name: str, *, stopped: bool = False
 
 
 def describe_exit(done: Done, encoding: str) -> Ended:
-    """Say how a program ended."""
+    """Return how a program ended."""
     write = (lambda data: base64.b64encode(data).decode()) if encoding == "base64" else as_text
     return Ended(exit_code=done.exit_code, stdout=write(done.stdout), stderr=write(done.stderr), signal=done.signal,
                  timed_out=done.timed_out, truncated=done.truncated, out_of_memory=done.out_of_memory,

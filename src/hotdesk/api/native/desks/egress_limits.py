@@ -26,7 +26,7 @@ def require_public(rules: Iterable[Rule]) -> None:
 
 
 def sources() -> set[Rule]:
-    """Give where this machine gets packages itself: its operator chose that, be it on a private network."""
+    """Return where this machine gets packages itself: its operator chose that, be it on a private network."""
     found: set[Rule] = set()
     for name in PRESETS:
         with suppress(BriefError):
@@ -35,7 +35,7 @@ def sources() -> set[Rule]:
 
 
 def is_near(host: str) -> bool:
-    """Say whether an address or network is not of the internet; a name is looked at when it is dialled."""
+    """Return whether an address or network is not of the internet; a name is looked at when it is dialled."""
     try:
         found = ip_network(host.strip("[]"), strict=False)
     except ValueError:

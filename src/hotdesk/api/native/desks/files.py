@@ -59,7 +59,7 @@ async def entries(context: ForDesks, desk: DeskName, path: _FilePath = "", depth
 
 @router.get("/file", summary="Read a file", response_class=Response, responses=BYTES_RESPONSE)
 async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
-    """Give a file's bytes, to be saved."""
+    """Return a file's bytes, to be saved."""
     stack = AsyncExitStack()
     try:
         found = await stack.enter_async_context(find_desk(context, desk))

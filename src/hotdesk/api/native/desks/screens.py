@@ -57,7 +57,7 @@ class Turn(Model):
 
 @router.get("/wheel", summary="Who has control of the screen")
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
-    """Say who looks at a desk and who drives it."""
+    """Return who looks at a desk and who drives it."""
     async with owner(context, desk) as far:
         return format_wheel(context, desk, viewer, await far.wheel())
 
@@ -103,7 +103,7 @@ def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object)
 
 @asynccontextmanager
 async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
-    """Give the owner of one of the tenant's desks: this server, or the process of a job."""
+    """Yield the owner of one of the tenant's desks: this server, or the process of a job."""
     await one(context, desk)
     async with owner_of(context, DeskId(desk)) as runtime:
         yield Far(runtime, DeskId(desk), context.by)
@@ -216,7 +216,7 @@ def size_of(text: object) -> Size | None:
 
 
 async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None:
-    """Say who looks; whoever may not is told so, and None."""
+    """Return who looks; whoever may not is told so, and None."""
     native_of(websocket)
     try:
         context = await on_socket(websocket, "desks")

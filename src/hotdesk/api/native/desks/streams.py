@@ -48,7 +48,7 @@ async def stream(
 
 
 def name_route(to: str) -> str:
-    """Give what a desk's owner is asked for."""
+    """Return what a desk's owner is asked for."""
     if to in LINKS:
         return to
     if int(to) == GATE[1] or int(to) >= 1 << 16:

@@ -31,7 +31,7 @@ class Viewers:
                 del self.names[place]
 
     def latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
-        """Give the name somebody looks under, of this viewer if one is given; None: they do not look."""
+        """Return the name somebody looks under, of this viewer if one is given; None: they do not look."""
         found = self.names.get((caller.tenant, desk, caller.key), [])
         return next((name for label, name in reversed(found) if viewer in ("", label)), None)
 

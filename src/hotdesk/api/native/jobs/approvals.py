@@ -103,7 +103,7 @@ async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> S
 
 
 async def cases(context: RequestContext) -> list[Approval]:
-    """Give what jobs wait for."""
+    """Return what jobs wait for."""
     now = int(time.time() * 1000)
     found = []
     for tale in (await context.ledger.summaries()).values():
@@ -140,7 +140,7 @@ def require_other(context: RequestContext, tale: JobSummary) -> None:
 
 
 def format_card(case: OpenDecision) -> CardShown | None:
-    """Give a card as it is shown."""
+    """Return a card as it is shown."""
     if (card := case.card) is None:
         return None
     facts = {clean(name): clean(value) for name, value in card.facts.items()}
@@ -180,7 +180,7 @@ async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, 
 
 
 def meant(case: OpenDecision, decision: Decision) -> Answer:
-    """Say what an answer means for what waits; a question takes words, anything else yes or no."""
+    """Return what an answer means for what waits; a question takes words, anything else yes or no."""
     kind = case.pending.kind
     match decision.answer:
         case "refuse":
@@ -196,7 +196,7 @@ def meant(case: OpenDecision, decision: Decision) -> Answer:
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
-    """Give what desks ask for at their doors."""
+    """Return what desks ask for at their doors."""
     tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
     waiting = await questions.everything(context.tenant.settings)

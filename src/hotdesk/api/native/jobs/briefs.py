@@ -74,7 +74,7 @@ def lay_out(
 
 
 def route_job(context: RequestContext, job: Brief) -> Brief:
-    """Give a job as it may be done here, its walls settled; what cannot be had here is refused."""
+    """Return a job as it may be done here, its walls settled; what cannot be had here is refused."""
     walls, settings = context.native.tenants.walls, context.tenant.settings
     job = admit_brief(job, settings.limits, walls.catalog)
     job = replace(job, least_wall=walls.of(context.tenant.name))

@@ -26,7 +26,7 @@ class Checked:
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def of(self, versions: Iterable[Version]) -> list[tuple[str, ...]]:
-        """Give the checks that each file passed."""
+        """Return the checks that each file passed."""
         async with self.reading:
             await anyio.to_thread.run_sync(self.read_on)
         return [self.passed.get((each.name, each.number, each.sha256), ()) for each in versions]

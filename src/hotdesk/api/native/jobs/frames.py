@@ -19,7 +19,7 @@ WIDTH = 1280
 
 
 def frame(settings: Config, job: str, act: int) -> bytes:
-    """Give the picture of the screen that came of an act, as JPEG."""
+    """Return the picture of the screen that came of an act, as JPEG."""
     paper = _paper_of(settings, job, act)
     content = PaperReader(settings.lib / JOBS, job).read_json(paper) if paper else {}
     try:
@@ -35,7 +35,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
 
 
 def _paper_of(settings: Config, job: str, act: int) -> str:
-    """Give the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
+    """Return the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
     drawn, paper = False, ""
     for row in read(journal_of(settings), job, names=[Acted.__name__, Observed.__name__]):
         match row.event():

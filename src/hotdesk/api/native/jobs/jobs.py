@@ -125,7 +125,7 @@ class ModelsShown(Model):
 
 @router.get("/models", summary="Models for jobs")
 async def list_models(context: ForJobs) -> ModelsShown:
-    """Say which models a job may name here."""
+    """Return which models a job may name here."""
     listed = context.native.serving.models
     return ModelsShown(items=list(listed), default=listed[0] if listed else None, providers=list(PROVIDERS))
 
@@ -180,7 +180,7 @@ def prepare_job(
 
 
 def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
-    """Say how many items of a swarm run together: by default as many as the quota allows."""
+    """Return how many items of a swarm run together: by default as many as the quota allows."""
     if (order.approve or read.approve) == "every":
         raise ProblemError(400, "brief.approve", 'the steps of a swarm cannot be approved one by one; use "plan"')
     if order.swarm.most is not None:
@@ -191,7 +191,7 @@ def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOpt
 
 
 def _choose_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
-    """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
+    """Return the models a job is started with beside its brief's own; what may not be used here is refused."""
     listed = context.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
     _require_models((*order.models, *own), listed)
@@ -229,7 +229,7 @@ async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> 
 
 @router.get("/{job}", summary="One job")
 async def get_job(context: ForJobs, job: JobName) -> JobShown:
-    """Say how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
+    """Return how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
     tale = await find(context, job)
     if isinstance(tale, RequestedJob):
         return describe_unborn(context, tale)
@@ -311,14 +311,14 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
     responses={200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}},
 )
 async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=1, le=10**6)]) -> Response:
-    """Give what an act saw of the screen, drawn anew here."""
+    """Return what an act saw of the screen, drawn anew here."""
     await find(context, job)
     data = await anyio.to_thread.run_sync(frame, context.tenant.settings, job, act)
     return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")
 
 
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
-    """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
+    """Return one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
     if (summary := (await context.ledger.summaries()).get(job)) is not None:
         return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job, summary.items)
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)

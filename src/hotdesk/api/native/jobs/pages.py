@@ -47,7 +47,7 @@ class PagesShown(Model):
 
 
 def pages_of(settings: Config, version: Version) -> PagesShown:
-    """Say which pages of a file there are."""
+    """Return which pages of a file there are."""
     found = enumerate(find_pictures(settings, version), 1)
     return PagesShown(
         inline=kind_of(version.name, False)[1],
@@ -56,7 +56,7 @@ def pages_of(settings: Config, version: Version) -> PagesShown:
 
 
 def page_of(settings: Config, version: Version, number: int) -> Response:
-    """Give one page of a file as a picture."""
+    """Return one page of a file as a picture."""
     found = find_pictures(settings, version)
     if not 1 <= number <= len(found):
         raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")
@@ -64,7 +64,7 @@ def page_of(settings: Config, version: Version, number: int) -> Response:
 
 
 def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
-    """Give the pages that checks of its job drew of exactly these bytes, each with the check's name."""
+    """Return the pages that checks of its job drew of exactly these bytes, each with the check's name."""
     journal, last = journal_of(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
         match row.event():

@@ -31,7 +31,7 @@ _TAIL = 2000
 
 
 def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
-    """Say what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
+    """Return what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
 
     One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
     what was made is looked at.
@@ -42,7 +42,7 @@ def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> d
 
 
 def takes_swarm(brief: Brief, most: int) -> dict[str, float]:
-    """Say what a swarm has of its tenant's quota while it runs: `most` items together, and one clean desk.
+    """Return what a swarm has of its tenant's quota while it runs: `most` items together, and one clean desk.
 
     Where desks reach something, an item may have a second one, for a step that must not meet others' files.
     """
@@ -77,7 +77,7 @@ class Jobs:
     """What was asked for, by tenant and job."""
 
     def requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
-        """Give everything that was asked for here, read once."""
+        """Return everything that was asked for here, read once."""
         if tenant not in self.by_tenant:
             found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
             self.by_tenant[tenant] = {each.job: each for each in found if each is not None}
@@ -111,7 +111,7 @@ def make_folder(settings: Config, job: str) -> Path:
 
 
 def read_last_line(settings: Config, job: str) -> str:
-    """Give what a job said last, where it ended before it began."""
+    """Return what a job said last, where it ended before it began."""
     try:
         with (folder_of(settings, job) / "stderr").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))

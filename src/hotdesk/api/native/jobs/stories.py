@@ -135,7 +135,7 @@ async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
 
 
 async def find_story(context: RequestContext, job: str) -> Remembered | None:
-    """Give a job's story as far as it was read; None: the job has not begun."""
+    """Return a job's story as far as it was read; None: the job has not begun."""
     tale = await find(context, job)
     if not isinstance(tale, JobSummary):
         return None
@@ -235,7 +235,7 @@ def _value_of(name: str, value: object) -> str:
 
 
 def cut_text(text: str, longest: int) -> str:
-    """Give a text that can be written as UTF-8, of one that is long the beginning and the end."""
+    """Return a text that can be written as UTF-8, of one that is long the beginning and the end."""
     if len(text) > longest:
         half = longest // 2
         text = f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"

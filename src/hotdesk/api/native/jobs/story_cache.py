@@ -30,7 +30,7 @@ class Stories:
     stories: OrderedDict[tuple[str, str], Remembered] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str, begin: Callable[[], Following]) -> Remembered:
-        """Give a story, the remembered one if there is one."""
+        """Return a story, the remembered one if there is one."""
         found = self.stories.pop((tenant, job), None) or Remembered(begin())
         self.stories[tenant, job] = found
         while len(self.stories) > _MAX_STORIES:

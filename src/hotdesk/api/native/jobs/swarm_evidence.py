@@ -113,7 +113,7 @@ def _describe_files(reading: PaperReader, record: ItemEnded) -> list[ItemFile]:
 
 
 def _excerpt(reading: PaperReader, paper: str) -> str:
-    """Give the beginning of a file that is text."""
+    """Return the beginning of a file that is text."""
     data = (reading.data(paper) or b"")[:_MAX_TEXT_BYTES]
     try:
         return cut_text(data.decode(), ARGUMENT)
@@ -161,5 +161,5 @@ def _text(entry: dict[str, object], name: str, longest: int) -> str:
 
 
 def _objects(value: object) -> list[dict[str, object]]:
-    """Give the objects of a list; what is none is left out."""
+    """Return the objects of a list; what is none is left out."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -122,7 +122,7 @@ class ItemsShown(Model):
 
 @router.get("/swarm", summary="How far a swarm is")
 async def get_swarm(context: ForJobs, job: JobName) -> SwarmShown:
-    """Say how far a swarm is: items, rate, cost and forecast, failures by cause, its report."""
+    """Return how far a swarm is: items, rate, cost and forecast, failures by cause, its report."""
     swarm = await follow(context, job)
     return describe_swarm(swarm)
 
@@ -188,7 +188,7 @@ async def get_item(context: ForJobs, job: JobName, item: _ItemName) -> ItemShown
     responses=BYTES_RESPONSE,
 )
 async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: _Place) -> Response:
-    """Give a file that an item's worker made, to be saved; also one that failed its checks."""
+    """Return a file that an item's worker made, to be saved; also one that failed its checks."""
     _, record = await find_item(context, job, item)
     files = list_files(record)
     reading = PaperReader(context.tenant.settings.lib / JOBS, job)
@@ -205,7 +205,7 @@ async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: 
     responses=BYTES_RESPONSE,
 )
 async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response:
-    """Give what shows offline that an item's record is under the root that was signed: `hotdesk verify --proof`."""
+    """Return what shows offline that an item's record is under the root that was signed: `hotdesk verify --proof`."""
     swarm, record = await find_item(context, job, item)
     if swarm.state.certified is None:
         raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
@@ -244,7 +244,7 @@ def place_items(context: RequestContext, job: str, files: list[FileSent]) -> Non
 
 
 def find_template(context: RequestContext, job: str) -> Template | None:
-    """Give the template a job was made from, if it was."""
+    """Return the template a job was made from, if it was."""
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     return templates.find(context.native.templates, request.template) if request and request.template else None
 
@@ -267,7 +267,7 @@ def replace_table(context: RequestContext, upload: str, target: FilePath) -> Non
 
 
 async def follow(context: RequestContext, job: str) -> FollowedSwarm:
-    """Give a swarm of the tenant's, read up to now; what is no swarm is refused."""
+    """Return a swarm of the tenant's, read up to now; what is no swarm is refused."""
     tale = (await context.ledger.summaries()).get(job)
     if tale is None or tale.items is None:
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
@@ -278,7 +278,7 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
 
 
 async def find_item(context: RequestContext, job: str, item: str) -> tuple[FollowedSwarm, ItemEnded]:
-    """Give an item that ended."""
+    """Return an item that ended."""
     swarm = await follow(context, job)
     record = swarm.state.items.get(item)
     if record is None:

@@ -86,7 +86,7 @@ async def list_templates(context: ForJobs, limit: Limit = 100, after: After = ""
 
 
 def places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Give where templates are looked for: what was installed, what a setting names, and our own examples."""
+    """Return where templates are looked for: what was installed, what a setting names, and our own examples."""
     examples = Path(__file__).absolute().parents[5] / "examples"
     return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))
 
@@ -117,7 +117,7 @@ def read_templates(folder: Path) -> Iterator[Template]:
 
 
 def find(folders: tuple[Path, ...], name: str) -> Template:
-    """Give a template by its name."""
+    """Return a template by its name."""
     for each in find_installed(folders):
         if each.shown.name == name:
             return each
@@ -125,7 +125,7 @@ def find(folders: tuple[Path, ...], name: str) -> Template:
 
 
 def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
-    """Give the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
+    """Return the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
         raise ProblemError(400, "template.value", f"{template.shown.name} has no value {unknown[0]!r}")

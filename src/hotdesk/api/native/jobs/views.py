@@ -119,19 +119,19 @@ def line(context: RequestContext, tale: JobSummary) -> JobLine:
 
 
 def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
-    """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
+    """Return a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.state(_is_live(context, tale.job), int(time.time() * 1000))
     return tell(journal_of(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
-    """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
+    """Return whether somebody works at a job: as long as its process is there it cannot be gone on with."""
     here = context.native.jobs.starter.is_running(context.tenant.name, job)
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
 
 def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
-    """Give what a line about a job says."""
+    """Return what a line about a job says."""
     settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
     at, of = tale.place
@@ -160,7 +160,7 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
 
 
 def task_of(context: RequestContext, tale: JobSummary) -> str:
-    """Give what a job is for, as it was asked for: a swarm's goal says more, for its planner."""
+    """Return what a job is for, as it was asked for: a swarm's goal says more, for its planner."""
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return clean(request.task if request is not None else tale.goal)
 
