@@ -149,7 +149,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
 
 
 def for_tenant(settings: Config, name: str) -> Config:
-    """Give the settings of a tenant: the machine's own, or those of a state directory below it."""
+    """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
     if not TENANT_SHAPE.fullmatch(name):
         raise BriefError(
             f"{name[:40]!r} is not a valid tenant name; use up to 32 lower-case letters, digits and hyphens"
@@ -247,29 +247,29 @@ def price(name: str, table: object) -> Price:
 
 
 def number(least: float, most: float) -> Any:
-    """Give the hint of a number within bounds."""
+    """Return the hint of a number within bounds."""
     return Annotated[float, Range(least, most), float]
 
 
 def count(least: int, most: float) -> Any:
-    """Give the hint of a whole number within bounds."""
+    """Return the hint of a whole number within bounds."""
     return Annotated[int, Range(least, most)]
 
 
 def one_of(choices: tuple[str, ...]) -> Any:
-    """Give the hint of one of some words."""
+    """Return the hint of one of some words."""
     return Annotated[Literal[choices], Otherwise(f"must be one of {', '.join(choices)}")]
 
 
 def make_list_hint(shape: str, what: str, least: int = 0) -> Any:
-    """Give the hint of a list of texts of a form."""
+    """Return the hint of a list of texts of a form."""
     return Annotated[
         tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"must be {what}")
     ]
 
 
 def as_bytes(value: int | str) -> int:
-    """Give a size as a number of bytes."""
+    """Return a size as a number of bytes."""
     return parse_size(value) if isinstance(value, str) else value
 
 
@@ -328,7 +328,7 @@ DOOR: Mapping[str, Any] = {
 
 
 def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
-    """Give the run, lib and etc folders: `HOTDESK_HOME`, the system's as root, XDG's otherwise."""
+    """Return the run, lib and etc folders: `HOTDESK_HOME`, the system's as root, XDG's otherwise."""
     if home := env.get("HOTDESK_HOME"):
         base = Path(home).absolute()
         return base / "run", base / "lib", base / "etc"

@@ -134,13 +134,13 @@ class Host:
 
     @property
     def walls(self) -> WallCatalog:
-        """Give the walls this machine has, and those it lacks, as found on first need."""
+        """Return the walls this machine has, and those it lacks, as found on first need."""
         if self._walls is None:
             self._walls = survey(self.config)
         return self._walls
 
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
-        """Give the desks of this owner their supervisor."""
+        """Return the desks of this owner their supervisor."""
         from hotdesk.keys.doors import Doors  # most owners open no desk that has a way out
 
         doors = Doors(self.config, parts, tasks)
@@ -150,12 +150,12 @@ class Host:
 
     @property
     def doors(self) -> Doors:
-        """Give what supervises the desks this process opens itself: steps, grants, questions."""
+        """Return what supervises the desks this process opens itself: steps, grants, questions."""
         return cast("Doors", self.keeper_runtime().get_supervisor())
 
     @property
     def seats(self) -> Seats:
-        """Give what reaches the screens and browsers of the desks this process opens itself."""
+        """Return what reaches the screens and browsers of the desks this process opens itself."""
         runtime = self.keeper_runtime()
         if self._seats is None:
             from hotdesk.hands.screen.readers import Seats  # most owners look at no screen
@@ -167,13 +167,13 @@ class Host:
         return self._seats
 
     def seat(self, desk: Desk) -> DeskSeat:
-        """Give the seat at a desk's screen and browser."""
+        """Return the seat at a desk's screen and browser."""
         return self.seats.of(desk)
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Give everything a worker can do at a desk, as tools; each use is written down, or told to `note`.
+        """Return everything a worker can do at a desk, as tools; each use is written down, or told to `note`.
 
         With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
         """
@@ -190,7 +190,7 @@ class Host:
         return tools_of(screen=self.has_screen(image), vision=vision is not None, exact=exact)
 
     def has_screen(self, name: str) -> bool:
-        """Say whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
+        """Return whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
         return image.find(self.config.images, name).has(SESSION)
 
     def leave(self, desk: DeskId) -> None:
@@ -200,7 +200,7 @@ class Host:
 
     @property
     def watching(self) -> Watching:
-        """Give who looks at the desks this process opens itself, and who drives them."""
+        """Return who looks at the desks this process opens itself, and who drives them."""
         if self._watching is None:
             from hotdesk.hands.screen.viewers import Watching
 
@@ -208,7 +208,7 @@ class Host:
         return self._watching
 
     def people(self, route: str) -> Watching | Lending:
-        """Give who answers those who look at desks, drive them, or use their tools."""
+        """Return who answers those who look at desks, drive them, or use their tools."""
         if route != "tools":
             return self.watching
         if self._lending is None:
@@ -218,7 +218,7 @@ class Host:
         return self._lending
 
     def wheel(self, desk: Desk) -> Wheel:
-        """Give the wheel of a desk: its worker's, unless a person has taken over."""
+        """Return the wheel of a desk: its worker's, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
         return self.watching.wheel(desk)
 
@@ -272,17 +272,17 @@ class Host:
         return await self.doors.try_grants(scope)
 
     def has_ended(self, desk: DeskId) -> bool:
-        """Say whether a desk that this process opened ended by itself, or with its keeper."""
+        """Return whether a desk that this process opened ended by itself, or with its keeper."""
         keeper = self.own_runtime.keeper if self.own_runtime is not None else None
         return keeper is not None and (desk in keeper.ended or keeper.failure is not None)
 
     def has(self, desk: DeskId) -> bool:
-        """Say whether anything of a desk is left."""
+        """Return whether anything of a desk is left."""
         return (self.config.run / "desks" / desk).exists()
 
     @property
     def pool(self) -> Pool:
-        """Give what keeps desks ready in this process."""
+        """Return what keeps desks ready in this process."""
         return self.keeper_runtime().pool
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
@@ -319,7 +319,7 @@ class Host:
         return await self.keeper_runtime().wake(desk, scope)
 
     async def find(self, desk: DeskId) -> Desk:
-        """Give an open desk by id, whichever process of this user opened it."""
+        """Return an open desk by id, whichever process of this user opened it."""
         with contextlib.suppress(DeskGone):
             return await self.runtime.find(desk)
         path = owner_path(self.config, desk)
@@ -392,12 +392,12 @@ async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
 
 
 def control_path(settings: Config, owner: int) -> Path:
-    """Give the control socket of an owner."""
+    """Return the control socket of an owner."""
     return settings.run / "control" / f"{owner}.sock"
 
 
 def owner_path(settings: Config, desk: DeskId) -> Path:
-    """Give the control socket of a desk's owner; `DeskGone` when there is no such desk."""
+    """Return the control socket of a desk's owner; `DeskGone` when there is no such desk."""
     facts = state.facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
         raise DeskGone(f"desk {desk} is hibernated and has no owner; resume it with `hotdesk resume {desk}`")
@@ -407,7 +407,7 @@ def owner_path(settings: Config, desk: DeskId) -> Path:
 
 
 def server(settings: Config) -> Path:
-    """Give the socket of a running server, for users who cannot open desks themselves."""
+    """Return the socket of a running server, for users who cannot open desks themselves."""
     candidates = [Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")]
     if not os.environ.get("HOTDESK_SERVER") and not os.environ.get("HOTDESK_HOME"):
         candidates.append(Path("/run/hotdesk/serve.sock"))

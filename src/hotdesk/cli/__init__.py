@@ -132,13 +132,13 @@ def module_of(command: str) -> str:
 
 
 def extra_of(module: str) -> str | None:
-    """Give the extra that brings a module; None where it is no module of an extra."""
+    """Return the extra that brings a module; None where it is no module of an extra."""
     package = module.partition(".")[0]
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
 def before_dashes(argv: list[str]) -> list[str]:
-    """Give the arguments before `--`."""
+    """Return the arguments before `--`."""
     return argv[: argv.index("--")] if "--" in argv else argv
 
 

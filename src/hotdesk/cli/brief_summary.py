@@ -29,7 +29,7 @@ def format_brief(job: Brief) -> list[str]:
 
 
 def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
-    """Give each field's name and lines."""
+    """Yield each field's name and lines."""
     yield "goal", [shorten_text(job.goal)]
     yield "inputs", some([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
     if job.each is not None:
@@ -117,7 +117,7 @@ def shorten_text(text: str) -> str:
 
 
 def some(lines: list[str]) -> list[str]:
-    """Give the first lines, and how many more there are."""
+    """Return the first lines, and how many more there are."""
     more = len(lines) - MAX_LINES
     return [*lines[:MAX_LINES], f"and {more} more: see --json"] if more > 0 else lines
 
@@ -135,7 +135,7 @@ def amount(size: int) -> str:
 
 
 def as_json(job: Brief) -> dict[str, object]:
-    """Give what a brief means as JSON has it."""
+    """Return what a brief means as JSON has it."""
     return {
         "goal": job.goal,
         "digest": job.digest,
@@ -159,7 +159,7 @@ def as_json(job: Brief) -> dict[str, object]:
 
 
 def _input_json(folder: Path, name: str) -> Mapping[str, object]:
-    """Give an input as JSON has it."""
+    """Return an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}
     count, size = measure_input(folder / name)

@@ -13,7 +13,7 @@ _PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
 
 
 def find_desk(settings: Config, text: str) -> DeskId:
-    """Give the id that a text is, or that it begins; only where it is not whole are open desks listed."""
+    """Return the id that a text is, or that it begins; only where it is not whole are open desks listed."""
     if ID_SHAPE.fullmatch(text):
         return DeskId(text)
     found = begin_with(settings, text)
@@ -27,7 +27,7 @@ def find_desk(settings: Config, text: str) -> DeskId:
 
 
 def begin_with(settings: Config, text: str) -> list[DeskId]:
-    """Give the open desks whose ids begin so."""
+    """Return the open desks whose ids begin so."""
     if len(text) < MIN_PREFIX or not _PREFIX_SHAPE.fullmatch(text):
         return []
     from hotdesk.cli.desks.ps import find_desks
@@ -36,7 +36,7 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
 
 
 def why_not(text: str) -> str:
-    """Say what a text lacks that could begin an id."""
+    """Describe what a text lacks that could begin an id."""
     if _PREFIX_SHAPE.fullmatch(text):
         return (
             f" (a prefix needs at least {MIN_PREFIX} characters)" if len(text) < MIN_PREFIX else " or a prefix of one"

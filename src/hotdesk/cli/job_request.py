@@ -84,16 +84,16 @@ class JobRequest:
 
     @property
     def is_recorded(self) -> bool:
-        """Say whether no model is asked."""
+        """Return whether no model is asked."""
         return bool(self.source or self.adversary or self.replay or self.recording)
 
     @property
     def has_items(self) -> bool:
-        """Say whether it is a swarm."""
+        """Return whether it is a swarm."""
         return self.job().each is not None
 
     def job(self) -> Brief:
-        """Give the job, as brief and command line have it."""
+        """Return the job, as brief and command line have it."""
         try:
             job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
         except ValueError as e:
@@ -146,7 +146,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Give the limits of a command line."""
+    """Return the limits of a command line."""
     return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts", "wall")}
 
 
@@ -186,7 +186,7 @@ def brain_of(
     answered_by: str = "",
     notify: Callable[[str], None] | None = None,
 ) -> ModelBrain:
-    """Give who thinks; `key` is for the first model, and others at its address; `notify` tells of waits.
+    """Return who thinks; `key` is for the first model, and others at its address; `notify` tells of waits.
 
     `answered_by` is for the header of the recording `record`.
 
@@ -225,7 +225,7 @@ def brain_of(
 
 @asynccontextmanager
 async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
-    """Give the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
+    """Yield the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
     if job.wall == "local":
         async with local_machine(settings) as local:
             yield local

@@ -90,7 +90,7 @@ def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
 
 
 def change_limits(settings: Config, request: JobRequest, limits: dict[str, Any]) -> JobRequest:
-    """Give what is carried out within other limits, where they are given. The least wall only goes up."""
+    """Return what is carried out within other limits, where they are given. The least wall only goes up."""
     changed = {name: value for name, value in limits.items() if value is not None}
     if wall := survey(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
         changed["wall"] = wall

@@ -167,7 +167,7 @@ def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def find_key(settings: Config, scope: Scope) -> str:
-    """Give the vault's root key where a desk is granted secrets; see `unlock.find`."""
+    """Return the vault's root key where a desk is granted secrets; see `unlock.find`."""
     if not scope.grants:
         return ""
     from hotdesk.cli import unlock

@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line, like every other error."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with a call."""
+        """Return what is wrong with a call."""
         raise BriefError(f"{message}; see `{self.prog} --help`")
 
 

@@ -29,10 +29,10 @@ def _send_ahead(keeper: Started, verb: str) -> Started:
 
 
 def settings() -> Config:
-    """Give the settings, read once."""
+    """Return the settings, read once."""
     return _started[0][0] if _started else config.load()
 
 
 def keeper() -> Started | None:
-    """Give the keeper, to whoever asks first."""
+    """Hand the keeper over to the first caller."""
     return _started.pop()[1] if _started else None

@@ -162,7 +162,7 @@ _CLOSING = {
 
 
 def invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
-    """Give what is asked, and which letters answer it; no letters: any words do."""
+    """Return what is asked, and which letters answer it; no letters: any words do."""
     if pending.kind == "question":
         return "  your answer, or an empty line for later: ", ()
     letters = tuple(letter for letter in LETTERS if letter != "e" or pending.kind in EDITED)
@@ -203,7 +203,7 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
 
 
 def body(card: Card) -> Iterator[str]:
-    """Give a card's lines, facts first."""
+    """Yield a card's lines, facts first."""
     yield shorten_fact(card.title)
     widest = min(max(map(len, ("digest", *card.facts))), 16)
     for name, value in card.facts.items():
@@ -218,7 +218,7 @@ def body(card: Card) -> Iterator[str]:
 
 
 def shorten_fact(text: str) -> str:
-    """Give as much of a fact as is shown; what is left out is said."""
+    """Return as much of a fact as is shown; what is left out is said."""
     rest = len(text) - MAX_FACT_CHARS
     return text[:MAX_FACT_CHARS] + (f" … and {rest:,} more characters: hotdesk approve --json" if rest > 0 else "")
 

@@ -15,7 +15,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 
 def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
-    """Give the fingerprints of who is believed, and who says so."""
+    """Return the fingerprints of who is believed, and who says so."""
     if named:
         return {key_of(each): "as --signer says" for each in named}
     settings = config.load()
@@ -26,5 +26,5 @@ def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
 
 
 def key_of(text: str) -> str:
-    """Give the fingerprint that a pin stands for."""
+    """Return the fingerprint that a pin stands for."""
     return text if _FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))

@@ -85,7 +85,7 @@ class SwarmBoard:
             self.say(self.describe())
 
     def describe(self) -> str:
-        """Say how far it is: done, rate, time to come, cost so far and in the end."""
+        """Describe how far it is: done, rate, time to come, cost so far and in the end."""
         assert self.run is not None
         run, state = self.run, self.run.state
         ended, total = len(state.items), len(run.items)
@@ -100,7 +100,7 @@ class SwarmBoard:
         )
 
     def measure_rate(self) -> float:
-        """Give how many items ended a second, lately."""
+        """Return how many items ended a second, lately."""
         now = self.clock()
         self.ends = [at for at in self.ends if now - at <= _RATE_WINDOW_S]
         return len(self.ends) / max(1.0, now - self.ends[0]) if self.ends else 0.0

@@ -62,7 +62,7 @@ def add_resume_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def resume_choice_of(arguments: argparse.Namespace) -> ResumeChoice:
-    """Give what a command line says of items in quarantine, and of new ones."""
+    """Return what a command line says of items in quarantine, and of new ones."""
     return ResumeChoice(arguments.retry_failed, arguments.accept_failed, arguments.add_items)
 
 
@@ -159,7 +159,7 @@ class TerminalSwarm:
 
 
 def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
-    """Give who thinks. A script is run here: this process has given up what a script shall not have."""
+    """Return who thinks. A script is run here: this process has given up what a script shall not have."""
     if chosen.replay or chosen.recording:
         raise BriefError("a swarm cannot repeat recorded replies: the order of its items is not fixed")
     if chosen.source:

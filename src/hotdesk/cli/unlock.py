@@ -14,7 +14,7 @@ from hotdesk.vault.store import load
 
 
 def find(settings: Config, scope: Scope) -> str:
-    """Give the root key in base64; nothing where keys find it themselves, or the vault is a server's.
+    """Return the root key in base64; nothing where keys find it themselves, or the vault is a server's.
 
     A passphrase is made a key here: that takes more memory and threads than keys may have.
     """

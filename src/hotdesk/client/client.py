@@ -59,7 +59,7 @@ class Client:
                 await self.burn(desk.id)
 
     async def find(self, desk: DeskId) -> FarDesk:
-        """Give an open desk by id."""
+        """Return an open desk by id."""
         await self.line.call("GET", f"/desks/{desk}")
         return FarDesk(self.line, desk)
 
@@ -101,7 +101,7 @@ class Client:
         return [read(Job, each) for each in await self.line.every("/jobs")]
 
     async def job(self, job: str) -> Job:
-        """Say how a job stands."""
+        """Return how a job stands."""
         return read(Job, await self.line.call("GET", f"/jobs/{job}"))
 
     async def stop(self, job: str) -> Job:
@@ -124,7 +124,7 @@ class Client:
         await self.line.call("DELETE", f"/jobs/{job}")
 
     async def events(self, job: str = "", *, after: int = 0, follow: bool = True) -> AsyncIterator[Happened]:
-        """Give what happened, of a job or of all, and then what happens; `after` goes on from an id."""
+        """Yield what happened, of a job or of all, and then what happens; `after` goes on from an id."""
         query = {"after": after, "follow": str(follow).lower()}
         async with self.line.ask("GET", f"/jobs/{job}/events" if job else "/events", query=query) as answer:
             rest = b""
@@ -170,12 +170,12 @@ class Client:
         return [read(Kept, each) for each in await self.line.every("/drive", prefix=prefix)]
 
     async def get(self, name: str) -> bytes:
-        """Give what is kept under NAME or NAME@VERSION."""
+        """Return what is kept under NAME or NAME@VERSION."""
         async with self.line.ask("GET", f"/drive/{check_name(name)}") as answer:
             return await answer.body()
 
     async def certificate(self, name: str) -> Mapping[str, Any]:
-        """Give the certificate of what is kept under a name."""
+        """Return the certificate of what is kept under a name."""
         found: Mapping[str, Any] = await self.line.call("GET", f"/drive/{check_name(name)}", query={"certificate": 1})
         return found
 

@@ -74,7 +74,7 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Say whether nothing more happens to it."""
+        """Return whether nothing more happens to it."""
         return self.state in ("done", "failed", "broken", "interrupted")
 
 

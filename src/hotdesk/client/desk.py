@@ -40,7 +40,7 @@ class FarDesk:
         return Done(**reply)
 
     async def read(self, path: str) -> bytes:
-        """Give a file's bytes."""
+        """Return a file's bytes."""
         async with self.line.ask("GET", f"/desks/{self.id}/file", query={"path": path}) as answer:
             return await answer.body()
 
@@ -81,7 +81,7 @@ class FarDesk:
         return [FarDesk(self.line, DeskId(each["id"])) for each in reply["items"]]
 
     async def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         return Usage(**await self.line.call("GET", f"/desks/{self.id}/usage"))
 
     async def burn(self) -> None:

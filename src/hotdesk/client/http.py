@@ -63,7 +63,7 @@ class HttpResponse:
     stream: ByteStream = field(repr=False)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes."""
+        """Yield the body as it comes."""
         while True:
             event = await following(self.connection, self.stream)
             if isinstance(event, h11.Data):
@@ -72,7 +72,7 @@ class HttpResponse:
                 return
 
     async def body(self) -> bytes:
-        """Give the whole body."""
+        """Return the whole body."""
         found = bytearray()
         async for piece in self.pieces():
             found += piece
@@ -164,7 +164,7 @@ class HttpClient:
             raise HostError(f"the server at {self.name} sent a malformed reply") from e
 
     async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
-        """Give all of a list, page after page."""
+        """Return all of a list, page after page."""
         found: list[dict[str, Any]] = []
         after = ""
         while True:
@@ -176,7 +176,7 @@ class HttpClient:
 
 
 async def following(connection: h11.Connection, stream: ByteStream) -> object:
-    """Give the next event of an answer."""
+    """Return the next event of an answer."""
     while True:
         try:
             event = connection.next_event()

@@ -72,7 +72,7 @@ class ClusterNode:
         return (self.report.desks + self.opened) / self.report.cpus
 
     def has_image(self, image: str) -> bool:
-        """Say whether it listed an image; one that a tenant saved there is listed by none."""
+        """Return whether it listed an image; one that a tenant saved there is listed by none."""
         return image in self.report.images
 
 
@@ -145,7 +145,7 @@ class Nodes:
         self.followed.discard(address)
 
     async def is_listed(self, address: Address) -> bool:
-        """Say whether an address is still where a node is found."""
+        """Return whether an address is still where a node is found."""
         found: set[Address] = set()
         for discovery in self.discoveries:
             try:
@@ -222,7 +222,7 @@ class Nodes:
 
 
 def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode], spec: Spec) -> str:
-    """Say why no node can open a desk."""
+    """Explain why no node can open a desk."""
     if not answering:
         return "no node answers; see `[serve] nodes`, and that `hotdesk node run` runs there"
     if not open_nodes:

@@ -43,7 +43,7 @@ class NodeReport:
 
     @property
     def is_open(self) -> bool:
-        """Say whether it opens desks."""
+        """Return whether it opens desks."""
         return not self.cordoned and not self.lacks
 
 

@@ -63,7 +63,7 @@ class ClusterDesk(LinkedDesk):
         return self.link
 
     def is_open(self) -> bool:
-        """Say whether its node may still have it."""
+        """Return whether its node may still have it."""
         return isinstance(self.outside, ClusterHandle) and self.id in self.outside.cluster.desks
 
 

@@ -36,7 +36,7 @@ class Background:
 
 @contextlib.asynccontextmanager
 async def background() -> AsyncIterator[Background]:
-    """Give tasks that end with the block, after everything else in it. What the block raises comes out as itself."""
+    """Yield tasks that end with the block, after everything else in it. What the block raises comes out as itself."""
     failure = None
     async with anyio.create_task_group() as tasks:
         served = Background(tasks)

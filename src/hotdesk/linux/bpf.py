@@ -77,7 +77,7 @@ OPTIONS = {socket.SOL_SOCKET: (2, 7, 8, 9, 13), socket.IPPROTO_TCP: (1, 3, 4, 5,
 
 
 def low(argument: int) -> int:
-    """Give the place of an argument's low half."""
+    """Return the place of an argument's low half."""
     return 16 + 8 * argument
 
 
@@ -87,7 +87,7 @@ def one_of(argument: int, values: Collection[int]) -> Cases:
 
 
 def conditions(pid: int) -> dict[str, Cases]:
-    """Say which arguments the calls may have of which some use is harmful."""
+    """Return which arguments the calls may have of which some use is harmful."""
     plain_memory: Cases = (((low(2), PROT_EXEC, 0),),)
     return {
         "fcntl": one_of(1, COMMANDS),

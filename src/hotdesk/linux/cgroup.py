@@ -70,7 +70,7 @@ class CgroupLimits:
 
     @property
     def quota(self) -> int:
-        """Give the CPU microseconds a period; the kernel takes no less than 1000."""
+        """Return the CPU microseconds a period; the kernel takes no less than 1000."""
         return max(1000, int(self.cpus * PERIOD))
 
 
@@ -82,7 +82,7 @@ class Hierarchies:
     mounts: dict[str, Path]
 
     def folders(self, desk: str) -> dict[str, Path]:
-        """Give a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
+        """Return a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
         above = _ABOVE if self.version == 2 else ""
         return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
 
@@ -137,7 +137,7 @@ class Cgroup:
         """Below it, while a person holds the wheel: what stands still then."""
 
     def folder(self, controller: str) -> Path:
-        """Give the folder that holds a controller's files."""
+        """Return the folder that holds a controller's files."""
         return self.folders["unified" if self.version == 2 else controller]
 
     def make(self, limits: CgroupLimits) -> None:
@@ -225,7 +225,7 @@ class Cgroup:
                 raise
 
     def sockets(self) -> int:
-        """Give the bytes its sockets have unread, where they are counted apart from its memory; else 0."""
+        """Return the bytes its sockets have unread, where they are counted apart from its memory; else 0."""
         if self.version == 2:
             return 0
         try:
@@ -251,7 +251,7 @@ class Cgroup:
         return found
 
     def holds(self, pid: int) -> bool:
-        """Say whether a process is in it, in every hierarchy."""
+        """Return whether a process is in it, in every hierarchy."""
         return all(b"%d" % pid in read(f"{folder}/cgroup.procs").split() for folder in self.places)
 
     def freeze(self, frozen: bool) -> None:
@@ -290,7 +290,7 @@ class Cgroup:
                 write(f"{self.quiet}/freezer.state", b"FROZEN" if frozen else b"THAWED")
 
     def is_frozen(self) -> bool:
-        """Say whether all of it has stopped."""
+        """Return whether all of it has stopped."""
         if self.version == 2:
             return "frozen 1" in (self.folder("freezer") / "cgroup.events").read_text()
         return (self.folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"

@@ -31,7 +31,7 @@ def tool(*argv: str) -> None:
 
 
 def count_used_bytes(folder: Path) -> int:
-    """Say how many bytes of a file system are taken."""
+    """Return how many bytes of a file system are taken."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize
 

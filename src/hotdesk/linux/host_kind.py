@@ -140,12 +140,12 @@ class HostKind:
 
     @property
     def is_container(self) -> bool:
-        """Say whether an engine put this process into a container."""
+        """Return whether an engine put this process into a container."""
         return self.kind in _CONTAINERS
 
     @property
     def is_privileged(self) -> bool:
-        """Say whether a container has what its engine can give."""
+        """Return whether a container has what its engine can give."""
         whole = self.capabilities & _PRIVILEGED == _PRIVILEGED
         return whole and not (self.is_filtered or self.profile or self.has_own_users)
 
@@ -246,7 +246,7 @@ def _name_hypervisor(facts: HostFacts) -> str:
 
 
 def _confining(profile: str) -> str:
-    """Give the part of a label that restricts: an enforced AppArmor profile, or an SELinux type of containers."""
+    """Return the part of a label that restricts: an enforced AppArmor profile, or an SELinux type of containers."""
     if profile.count(":") >= 2:
         kind = profile.split(":")[2]
         return kind if kind.startswith("container_") and kind not in _UNCONFINED_TYPES else ""
@@ -255,12 +255,12 @@ def _confining(profile: str) -> str:
 
 
 def _is_foreign(facts: HostFacts, kind: str) -> bool:
-    """Say whether a namespace is another than the kernel's first one; an unreadable one tells nothing."""
+    """Return whether a namespace is another than the kernel's first one; an unreadable one tells nothing."""
     return facts.namespaces.get(kind, 0) not in (0, _INITIAL[kind])
 
 
 def covers_ids(uid_map: str, first: int, count: int) -> bool:
-    """Say whether a user namespace has all of a range of ids."""
+    """Return whether a user namespace has all of a range of ids."""
     rows = sorted(tuple(map(int, line.split())) for line in uid_map.splitlines() if line.strip())
     at = first
     for start, _, width in rows:
@@ -270,7 +270,7 @@ def covers_ids(uid_map: str, first: int, count: int) -> bool:
 
 
 def _has_virtio() -> bool:
-    """Say whether devices of a hypervisor are here."""
+    """Return whether devices of a hypervisor are here."""
     try:
         return bool(os.listdir("/sys/bus/virtio/devices"))
     except OSError:
@@ -278,7 +278,7 @@ def _has_virtio() -> bool:
 
 
 def _inode(kind: str) -> int:
-    """Give a namespace's inode, 0 where it cannot be read."""
+    """Return a namespace's inode, 0 where it cannot be read."""
     try:
         return os.stat(f"/proc/self/ns/{kind}").st_ino
     except OSError:

@@ -15,7 +15,7 @@ _GET_KEYRING_ID, _SESSION_KEYRING = 0, -3
 
 @cache
 def is_refused() -> bool:
-    """Say whether keyctl(2) is refused to this process and so to everything it starts; nothing is changed."""
+    """Return whether keyctl(2) is refused to this process and so to everything it starts; nothing is changed."""
     call = _SYS_KEYCTL.get(os.uname().machine)
     if call is None:
         return False

@@ -82,7 +82,7 @@ def confine_reader(
 
 
 def existing(path: Path) -> Path:
-    """Give the nearest folder that exists, at or above a path."""
+    """Return the nearest folder that exists, at or above a path."""
     path = path.absolute()
     while not path.is_dir():
         path = path.parent

@@ -42,7 +42,7 @@ def attach(file: int, name: str) -> tuple[str, int]:
 
 
 def find(file: Path) -> tuple[str, int] | None:
-    """Give the loop device that already shows this file, and a descriptor that keeps it until mounted.
+    """Return the loop device that already shows this file, and a descriptor that keeps it until mounted.
 
     By device and inode, never by name: sysfs names a file as whoever attached it saw it, and a second device on one
     btrfs file is a second file system to the kernel.

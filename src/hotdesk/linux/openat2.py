@@ -65,7 +65,7 @@ class RootDirectory:
             return self.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def read(self, path: bytes, limit: int = 1 << 20) -> bytes:
-        """Give the beginning of a regular file; nothing of any other kind."""
+        """Return the beginning of a regular file; nothing of any other kind."""
         fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             return os.read(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else b""

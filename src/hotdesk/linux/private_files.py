@@ -157,7 +157,7 @@ def hold_lock(folder: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Say what could not be written, and why."""
+    """Return what could not be written, and why."""
     try:
         yield
     except OSError as e:

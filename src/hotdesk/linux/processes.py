@@ -12,7 +12,7 @@ def read_status(pid: int) -> dict[str, str]:
 
 
 def is_dying(pid: int) -> bool:
-    """Say whether a process was killed, though it may still have to be thawed to die of it."""
+    """Return whether a process was killed, though it may still have to be thawed to die of it."""
     try:
         status = read_status(pid)
     except OSError:

@@ -43,7 +43,7 @@ async def send(sock: socket.socket, data: bytes) -> None:
 
 
 def peer(sock: socket.socket) -> tuple[int, int]:
-    """Give the pid and uid of whoever is at the other end of a unix socket."""
+    """Return the pid and uid of whoever is at the other end of a unix socket."""
     pid, uid, _ = struct.unpack("=iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -53,7 +53,7 @@ _LISTENING = 0x10000
 
 
 def is_answered(path: Path) -> bool:
-    """Say whether a process listens at a socket's path; a file alone says nothing, it outlives a killed server."""
+    """Return whether a process listens at a socket's path; a file alone says nothing, it outlives a killed server."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -68,7 +68,7 @@ def is_answered(path: Path) -> bool:
 
 
 def listens_in(folder: Path) -> bool:
-    """Say whether any process of this network listens at a socket that `listen` made in a folder."""
+    """Return whether any process of this network listens at a socket that `listen` made in a folder."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:

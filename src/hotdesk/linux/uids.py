@@ -47,7 +47,7 @@ def id_map(base: int) -> str:
 
 
 def overlaps(lines: list[str]) -> str | None:
-    """Give the first foreign line of /etc/subuid that reaches into our range."""
+    """Return the first foreign line of /etc/subuid that reaches into our range."""
     for line in lines:
         name, start, count = [*line.split(":"), "", ""][:3]
         if name == OWNER or not start.isdigit() or not count.isdigit():
@@ -95,7 +95,7 @@ def list_claims(claims: Path = CLAIMS) -> list[Path]:
 
 
 def is_reserved() -> bool:
-    """Say whether the machine has given hotdesk its range."""
+    """Return whether the machine has given hotdesk its range."""
     entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
     return all(file.exists() and entry in file.read_text().splitlines() for file in _SUB_FILES)
 
@@ -123,7 +123,7 @@ def choose_start(is_nested: bool) -> int:
 
 
 def _is_nested() -> bool:
-    """Say whether this process namespace is another than the kernel's first one, as in a container."""
+    """Return whether this process namespace is another than the kernel's first one, as in a container."""
     return os.stat("/proc/self/ns/pid").st_ino != _FIRST_PROCESSES
 
 

@@ -53,7 +53,7 @@ def _fewest(rows: list[Row], most: int) -> list[Row]:
 
 
 def header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
-    """Say which job, what for, and how long."""
+    """Return which job, what for, and how long."""
     elapsed, limit = state.course.compute_elapsed(now), state.limits.seconds
     right = f"{clock(elapsed)} of {clock(limit)}" if limit else clock(elapsed)
     late = "warn" if limit and elapsed > 0.8 * limit else "strong"
@@ -215,5 +215,5 @@ def waits(state: State, now: float) -> list[Line]:
 
 
 def shortest(commands: str) -> str:
-    """Give the first of several commands: all were said when the question came."""
+    """Return the first of several commands: all were said when the question came."""
     return commands.partition(" | ")[0]

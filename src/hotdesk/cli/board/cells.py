@@ -56,12 +56,12 @@ class TerminalTraits:
 
 
 def visible(painted: str) -> int:
-    """Give how many columns a painted line takes."""
+    """Return how many columns a painted line takes."""
     return cells(OWN.sub("", painted))
 
 
 def sparse(text: str) -> Iterator[str]:
-    """Give a text's characters; accents beyond what a letter may carry are escaped."""
+    """Yield a text's characters; accents beyond what a letter may carry are escaped."""
     marks = 0
     for c in text:
         marks = marks + 1 if cell(c) == 0 else 0
@@ -70,7 +70,7 @@ def sparse(text: str) -> Iterator[str]:
 
 @lru_cache(4096)
 def cell(character: str) -> int:
-    """Give how many columns a printable character takes, rather one too many than one too few."""
+    """Return how many columns a printable character takes, rather one too many than one too few."""
     if character.isascii():
         return 1
     if unicodedata.category(character) in ("Mn", "Me"):
@@ -79,7 +79,7 @@ def cell(character: str) -> int:
 
 
 def cells(text: str) -> int:
-    """Give how many columns a text takes."""
+    """Return how many columns a text takes."""
     return len(text) if text.isascii() else sum(map(cell, text))
 
 
@@ -91,7 +91,7 @@ def cut(text: str, width: int, sign: str = "…") -> str:
 
 
 def head(text: str, width: int) -> str:
-    """Give as much of a text's beginning as a width holds."""
+    """Return as much of a text's beginning as a width holds."""
     if text.isascii():
         return text[:width]
     count, used = 0, 0

@@ -17,7 +17,7 @@ _MAX_WORDS_CHARACTERS = 300
 
 
 def say(event: Event, state: State) -> Iterator[tuple[str, str]]:
-    """Give the lines for an event, each with its style; the state has taken it in already."""
+    """Yield the lines for an event, each with its style; the state has taken it in already."""
     for line in (describe(event).line or _step_line(event, state), _brain_line(event)):
         if line is not None:
             style, word, text = line

@@ -101,7 +101,7 @@ class Board:
             self.draw()
 
     def is_hidden(self, event: Event) -> bool:
-        """Say whether the area shows an event well enough, or enough of its kind were told of."""
+        """Return whether the area shows an event well enough, or enough of its kind were told of."""
         match event:
             case StepBegun():
                 return self.live and event.step not in OURS

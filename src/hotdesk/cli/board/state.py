@@ -125,7 +125,7 @@ class State:
                 self.questions = {name: each for name, each in self.questions.items() if each.desk != event.desk}
 
     def paper(self, name: str) -> str:
-        """Give what a paper says; nothing where it cannot be had: a board shows, it does not judge."""
+        """Return what a paper says; nothing where it cannot be had: a board shows, it does not judge."""
         if self.papers is None:
             return ""
         try:
@@ -141,7 +141,7 @@ class State:
 
 
 def plan_intents(paper: str) -> dict[str, str]:
-    """Give the steps' intents from a plan's paper; none from what is no plan."""
+    """Return the steps' intents from a plan's paper; none from what is no plan."""
     try:
         return {str(step["name"]): str(step["intent"]) for step in json.loads(paper)["steps"]}
     except (ValueError, KeyError, TypeError):
@@ -149,7 +149,7 @@ def plan_intents(paper: str) -> dict[str, str]:
 
 
 def words_of(paper: str) -> str:
-    """Give what a reply says for people in one line: what it shows of its thinking, else its text."""
+    """Return what a reply says for people in one line: what it shows of its thinking, else its text."""
     try:
         data = json.loads(paper)
     except ValueError:

@@ -102,7 +102,7 @@ def parse_listen(text: str | None, port: int) -> tuple[str, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     return ipaddress.ip_address(address).is_loopback
 
 
@@ -182,7 +182,7 @@ class PortForwarder:
             self.free.release()
 
     def admits(self, caller: socket.socket) -> bool:
-        """Say whether a caller may use the port; loopback is open to every user of the machine, a desk is not."""
+        """Return whether a caller may use the port; loopback is open to every user of the machine, a desk is not."""
         if self.users is None:
             return True
         uid = find_peer_uid(caller)

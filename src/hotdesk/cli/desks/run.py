@@ -65,7 +65,7 @@ def complain(text: str) -> None:
 
 
 def asks(scope: Scope) -> bool:
-    """Say whether a desk may come to wait for a person's answer."""
+    """Return whether a desk may come to wait for a person's answer."""
     return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
 
 

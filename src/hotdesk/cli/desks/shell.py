@@ -114,7 +114,7 @@ async def sit(desk: Desk, command: list[str], user: str) -> int:
 
 
 def window() -> Size:
-    """Give the size of our own terminal; one that does not know is taken for the usual."""
+    """Return the size of our own terminal; one that does not know is taken for the usual."""
     with suppress(OSError, BriefError):
         columns, rows = os.get_terminal_size(1)
         return Size(rows, columns)
@@ -160,7 +160,7 @@ async def pass_on(typed: MemoryObjectReceiveStream[bytes], process: Process) -> 
 
 
 def leaves(data: bytes, presses: list[float]) -> bool:
-    """Say whether the keys that leave were pressed, often enough and fast enough."""
+    """Return whether the keys that leave were pressed, often enough and fast enough."""
     for key in data:
         if key == LEAVE:
             presses.append(time.monotonic())

@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Say what desks use, as their keepers count it: processor time, memory, disk, processes.
+    """Return what desks use, as their keepers count it: processor time, memory, disk, processes.
 
     For example:
 
@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _select_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
-    """Give the desks that are meant, each with its tenant."""
+    """Return the desks that are meant, each with its tenant."""
     if names:
         of = tenant or DEFAULT_TENANT
         return [(of, find_desk(for_tenant(settings, of), name)) for name in names]

@@ -71,7 +71,7 @@ class ResidentHolder:
             self.ready_spec = None
 
     def is_current(self) -> bool:
-        """Say whether the modules of this process are those on disk."""
+        """Return whether the modules of this process are those on disk."""
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
             if not isinstance(path, str):
@@ -97,7 +97,7 @@ class ResidentHolder:
             self.path.unlink(missing_ok=True)
 
     def is_announced(self) -> bool:
-        """Say whether who looks for this holder finds it: not when its state directory was removed."""
+        """Return whether who looks for this holder finds it: not when its state directory was removed."""
         with suppress(OSError):
             return self.path.stat().st_ino == control_path(self.settings, os.getpid()).stat().st_ino
         return False
@@ -140,7 +140,7 @@ def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
 
 
 def _is_option(text: object) -> bool:
-    """Say whether a text is an option that a holder knows, with its value."""
+    """Return whether a text is an option that a holder knows, with its value."""
     if not isinstance(text, str):
         return False
     name, equals, _ = text.partition("=")

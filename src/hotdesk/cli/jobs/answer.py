@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def read_text(text: str) -> str:
-    """Give the answer's words."""
+    """Return the answer's words."""
     words = (sys.stdin.read(_MAX_ANSWER_CHARS + 1) if text == "-" else text).strip()
     if not words or len(words) > _MAX_ANSWER_CHARS:
         raise BriefError(f"an answer has 1 to {_MAX_ANSWER_CHARS} characters; this one has {len(words)}")

@@ -90,7 +90,7 @@ def _list_all(settings: Config, as_data: bool) -> int:
 
 
 def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
-    """Give what waits as plain data."""
+    """Return what waits as plain data."""
     return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.question)}
 
 

@@ -104,7 +104,7 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 
 
 def load_checked_brief(path: Path, settings: Config) -> Brief:
-    """Give a job as it may be done here; `BriefError` says why it may not."""
+    """Return a job as it may be done here; `BriefError` says why it may not."""
     job, file = read_job(path, scope_of), printable(str(find_brief(path)))
     try:
         for item in job.deliverables:
@@ -139,13 +139,13 @@ def _check_hosts(job: Brief, settings: Config) -> None:
 
 
 def templates() -> dict[str, Traversable]:
-    """Give the templates by name."""
+    """Return the templates by name."""
     found = (files("hotdesk.brief") / "templates").iterdir()
     return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}
 
 
 def read_first_line(template: Traversable) -> str:
-    """Give what a template is for."""
+    """Return what a template is for."""
     return (template / "brief.toml").read_text().splitlines()[0].removeprefix("# ")
 
 
@@ -165,7 +165,7 @@ def copy(template: Traversable, folder: Path) -> None:
 
 
 def walk(template: Traversable, folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Give each file of a template, and where it goes."""
+    """Yield each file of a template, and where it goes."""
     for each in template.iterdir():
         if each.is_dir() and each.name != "__pycache__":
             yield from walk(each, folder / each.name)

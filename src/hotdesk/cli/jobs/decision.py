@@ -53,7 +53,7 @@ def settle(
 
 
 def decider() -> str:
-    """Say who decides: this process, and for whom, if `sudo` told."""
+    """Describe who decides: this process, and for whom, if `sudo` told."""
     behind = os.environ.get("SUDO_UID", "")
     on_behalf = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""
     return f"uid {os.getuid()} pid {os.getpid()}{on_behalf}"

@@ -239,7 +239,7 @@ def source(name: str) -> Iterator[BinaryIO]:
 
 
 def _target_of(name: str, to: str | None) -> Path:
-    """Give the file a copy goes to."""
+    """Return the file a copy goes to."""
     last = name.rpartition("/")[2]
     if to is None:
         return Path(last)
@@ -267,13 +267,13 @@ class Metered:
         self.file, self.meter = file, Meter()
 
     def read(self, size: int, /) -> bytes:
-        """Give the next bytes."""
+        """Return the next bytes."""
         data = self.file.read(size)
         self.meter.tell(len(data), over=not data)
         return data
 
     def fileno(self) -> int:
-        """Give the file's descriptor."""
+        """Return the file's descriptor."""
         return self.file.fileno()
 
 
@@ -323,7 +323,7 @@ def format_certified(version: Version) -> str:
 
 
 def as_json(version: Version) -> dict[str, object]:
-    """Give a version as JSON has it."""
+    """Return a version as JSON has it."""
     fields = {name: getattr(version, name) for name in ("name", "number", "sha256", "size", "owner", "readers")}
     origin = {name: getattr(version, name) for name in ("job", "brief", "certificate")}
     return {**fields, "at": version.at / 1000, **origin, "path": str(version.path)}

@@ -75,7 +75,7 @@ def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
 
 
 def state_of(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
-    """Say how a job stands, and why."""
+    """Return how a job stands, and why."""
     return tale.state(is_held(settings.lib / JOBS / tale.job), now)
 
 
@@ -86,7 +86,7 @@ def cut(text: str, most: int = GOAL) -> str:
 
 
 def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
-    """Give a job's line as plain data."""
+    """Return a job's line as plain data."""
     state, why = state_of(settings, tale, now)
     at, of = tale.place
     return {

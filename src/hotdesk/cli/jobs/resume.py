@@ -93,7 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def is_running(settings: Config, job: str) -> bool:
-    """Say whether somebody works at a job; one that is over is given the time to end."""
+    """Return whether somebody works at a job; one that is over is given the time to end."""
     folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
     while is_held(folder) and time.monotonic() < end:
         if tell(journal_of(settings), job).ended is None:
@@ -126,7 +126,7 @@ def list_unowned(settings: Config) -> list[dict[str, object]]:
 
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:
-    """Give what is kept of a job with other models."""
+    """Return what is kept of a job with other models."""
     if request.is_recorded:
         raise BriefError("a script carries out this job, without a model; resume it without --model")
     for name in models:
@@ -143,7 +143,7 @@ def read_key() -> str:
 
 
 def find_jobs(jobs: Path, name: str) -> list[str]:
-    """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
+    """Return the job whose id begins so and of which something is kept; none: it may be a desk's."""
     if len(name) < MIN_PREFIX:
         return []
     matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]

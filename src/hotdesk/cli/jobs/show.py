@@ -68,7 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
-    """Give what writes an event for people, and what writes it as JSON."""
+    """Return what writes an event for people, and what writes it as JSON."""
     if not arguments.door:
         return journal.as_line, journal.as_json
     return (
@@ -78,7 +78,7 @@ def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None],
 
 
 def is_trial(row: Row) -> bool:
-    """Say whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
+    """Return whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
     with suppress(ValueError, RecursionError):
         event = row.event()
         return isinstance(event, Exchange) and not event.step
@@ -115,14 +115,14 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
 
 
 def papers_of(settings: Config, tale: JobSummary) -> Iterator[str]:
-    """Give what the job's papers say; they are for whoever runs this machine."""
+    """Return what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
         raise HostError("the papers of jobs belong to root; run this as root")
     return transcript(read(journal_of(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 
 def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
-    """Give the events of a job and its desks; with those that come, as long as somebody works at it."""
+    """Yield the events of a job and its desks; with those that come, as long as somebody works at it."""
     path, chains = journal_of(settings), {tale.job, *tale.desks}
     if not going_on:
         yield from read(path, chains)
@@ -143,7 +143,7 @@ def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row
 
 
 def _desks_in(row: Row) -> set[str]:
-    """Give the desk an event of a job names."""
+    """Return the desk an event of a job names."""
     if row.name not in (StepBegun.__name__, Verified.__name__):
         return set()
     data = json.loads(row.data)

@@ -46,13 +46,13 @@ def page(
 
 
 def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
-    """Say what was kept, and whether it has a certificate."""
+    """Describe what was kept, and whether it has a certificate."""
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
     return [line, f"    {certificate_of(stored, tale.certified)}"]
 
 
 def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
-    """Say what job it is and how it stands."""
+    """Describe what job it is and how it stands."""
     how, why = state
     status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
     took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
@@ -71,7 +71,7 @@ def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
 
 
 def preflight(tale: JobSummary) -> str:
-    """Say what was tried beforehand."""
+    """Describe what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
     return f"{len(tale.preflight.held)} passed{failed}"
@@ -85,7 +85,7 @@ def describe_forgetting(tale: JobSummary) -> str:
 
 
 def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
-    """Give the plan's steps, each with what became of it."""
+    """Return the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.checklist(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
@@ -103,7 +103,7 @@ def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
 
 
 def effort(step: StepProgress) -> str:
-    """Say what a step took."""
+    """Describe what a step took."""
     count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
     models = ", ".join(dict.fromkeys(each.model for each in step.tries if each.model))
@@ -118,7 +118,7 @@ def effort(step: StepProgress) -> str:
 
 
 def decisions(tale: JobSummary, now: int) -> list[str]:
-    """Give what was asked of people, what they said, who and when."""
+    """Return what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.history.items():
         decided = tale.waiting.decided.get(number)
@@ -134,7 +134,7 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
 
 
 def format_questions(door: DoorActivity) -> list[str]:
-    """Give what desks asked for at the door, and what people said."""
+    """Return what desks asked for at the door, and what people said."""
     lines = []
     for _, each, answer in door.questions:
         outcome = "not decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
@@ -157,7 +157,7 @@ def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
 
 
 def receipt(tale: JobSummary) -> list[str]:
-    """Say what burning destroyed, kept on purpose, found left."""
+    """Describe what burning destroyed, kept on purpose, found left."""
     if tale.receipt is None:
         return []
     lines = [f"  destroyed  {each}" for each in tale.receipt.destroyed]
@@ -173,7 +173,7 @@ def span(seconds: float) -> str:
 
 
 def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
-    """Give all of it as plain data."""
+    """Return all of it as plain data."""
     fields = asdict(tale)
     waiting = fields.pop("waiting")
     del fields["course"]

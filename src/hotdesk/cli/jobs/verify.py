@@ -120,6 +120,6 @@ def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
 
 
 def as_json(judged: Judged) -> dict[str, object]:
-    """Give it as JSON has it."""
+    """Return it as JSON has it."""
     fields = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
     return {**fields, "certificate": judged.claim}

@@ -46,7 +46,7 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Give a file's size and SHA-256; nothing else of it is looked at."""
+    """Return a file's size and SHA-256; nothing else of it is looked at."""
     digest, size = hashlib.sha256(), 0
     with open_regular_file(path) as file:
         while data := file.read(CHUNK):

@@ -38,7 +38,7 @@ def judge_item(
 
 
 def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: str) -> str:
-    """Say why a file is not what a swarm's item delivered; empty: it is."""
+    """Explain why a file is not what a swarm's item delivered; empty: it is."""
     record, items = proof.record, claim["items"]
     if record.item != item or record.job != claim["job"]["id"]:
         return f"the proof is of item {record.item} of swarm {record.job}"
@@ -76,7 +76,7 @@ def _read_record(line: bytes) -> ItemEnded:
 
 
 def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]]:
-    """Say what is certified of an item and its swarm."""
+    """Return what is certified of an item and its swarm."""
     claim, record = judged.claim, proof.record
     assert claim is not None
     items, review = claim["items"], claim["review"]

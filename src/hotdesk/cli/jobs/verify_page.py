@@ -47,17 +47,17 @@ def format_check(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def beside(record: Fields) -> Iterator[tuple[str, str]]:
-    """Say what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
+    """Return what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
     yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
 def list_unchecked(record: Fields) -> Sequence[str]:
-    """Give what a check did not look at."""
+    """Return what a check did not look at."""
     return record["not_checked"] or ["anything not listed under looked for"]
 
 
 def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
-    """Say which file it is."""
+    """Return which file it is."""
     yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
     if file["name"].rpartition("/")[2] != name:
         yield "NAME", f"it was certified under the name {file['name']}; this file is called {name}"
@@ -83,7 +83,7 @@ def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple
 
 
 def brain(record: Fields) -> str:
-    """Say who thought."""
+    """Describe who thought."""
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
     replied = [each for each in record["models"] if each != record["name"].partition(ASKED_AT)[0]]
@@ -94,7 +94,7 @@ def brain(record: Fields) -> str:
 
 
 def approvals(records: Sequence[Fields]) -> str:
-    """Say who approved what."""
+    """Describe who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
              for each in records]  # fmt: skip
     return "; ".join(words) or "approved by no one"
@@ -117,7 +117,7 @@ def check(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def place(record: Fields) -> str:
-    """Say where a check looked."""
+    """Describe where a check looked."""
     desk, image = record["desk"], record["image"]
     if not desk["sterile"] or desk["network"]:
         return f"NOT in a clean desk: wall {desk['wall']}, {'with' if desk['network'] else 'without'} network"
@@ -125,7 +125,7 @@ def place(record: Fields) -> str:
 
 
 def wall(desk: Fields) -> Iterator[tuple[str, str]]:
-    """Say which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
+    """Return which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
         yield "wall", f"{proof.describe()}, as verified before the desk was released"

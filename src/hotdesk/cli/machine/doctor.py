@@ -112,7 +112,7 @@ def show_progress(text: str) -> Iterator[None]:
 
 
 def exit_code(found: Examination) -> int:
-    """Say how it went, as a shell hears it."""
+    """Return how it went, as a shell hears it."""
     if found.unopened is not None:
         return FAILED
     if any(wall.failure for wall in found.walls):
@@ -197,7 +197,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def summary(found: Examination, on: Paper) -> str:
-    """Give the whole in one line."""
+    """Return the whole in one line."""
     count = Counter(result.finding.state for result in found.results)
     parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"
     if found.unopened is not None:
@@ -208,7 +208,7 @@ def summary(found: Examination, on: Paper) -> str:
 
 
 def as_json(found: Examination) -> dict[str, object]:
-    """Give the whole for a program; fields are added, never changed, while the schema's number stays."""
+    """Return the whole for a program; fields are added, never changed, while the schema's number stays."""
     count = Counter(result.finding.state for result in found.results)
     return {
         "schema": SCHEMA,

@@ -53,7 +53,7 @@ def log(arguments: argparse.Namespace) -> int:
 
 
 def _is_self_test(row: Row) -> bool:
-    """Say whether a request is of the self-test before hand-over."""
+    """Return whether a request is of the self-test before hand-over."""
     try:
         return row.name == Exchange.__name__ and json.loads(row.data).get("test") is True
     except (ValueError, RecursionError, AttributeError):

@@ -291,7 +291,7 @@ def say(line: str) -> None:
 
 
 def find_image(settings: Config, name: str) -> Image | None:
-    """Give the image of that name, if there is a whole one."""
+    """Return the image of that name, if there is a whole one."""
     try:
         return image.find(settings.images, name)
     except ImageError:
@@ -334,7 +334,7 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
 
 
 def image_to_dict(each: Image) -> dict[str, object]:
-    """Give an image as JSON has it."""
+    """Return an image as JSON has it."""
     return {
         "name": each.name,
         "digest": each.digest,

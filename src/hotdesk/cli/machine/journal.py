@@ -191,12 +191,12 @@ def _prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> 
 
 
 def place() -> Path:
-    """Give the journal's path."""
+    """Return the journal's path."""
     return config.load().lib / "keys" / FILE
 
 
 def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
-    """Give the events that were asked for."""
+    """Return the events that were asked for."""
     path = place()
     chain, desk = (find_chain(path, text) if text else None for text in (arguments.chain, arguments.desk))
     if arguments.follow:
@@ -226,13 +226,13 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
 
 
 def unheard() -> int:
-    """Give the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
+    """Return the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 128 + signal.SIGPIPE
 
 
 def deaf() -> bool:
-    """Say whether whoever read our output has gone."""
+    """Return whether whoever read our output has gone."""
     line = select.poll()
     line.register(1, 0)
     return any(event & (select.POLLERR | select.POLLNVAL) for _, event in line.poll(0))

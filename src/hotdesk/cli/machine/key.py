@@ -173,7 +173,7 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _load_keys() -> ApiKeys:
-    """Give this machine's keys: a tenant has none of its own."""
+    """Return this machine's keys: a tenant has none of its own."""
     from hotdesk.api.keys import ApiKeys  # its packages are an extra, which `key show` does not need
 
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}

@@ -93,7 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _any_key(settings: Config) -> bool:
-    """Say whether anybody has a key that is valid now."""
+    """Return whether anybody has a key that is valid now."""
     from hotdesk.api.keys import ApiKeys, is_valid
 
     keys = ApiKeys(settings.lib / "serve")
@@ -171,7 +171,7 @@ def run(
 
 
 def merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
-    """Give the settings that hold: options over the file."""
+    """Return the settings that hold: options over the file."""
     overrides = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
     table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:

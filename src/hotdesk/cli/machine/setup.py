@@ -124,7 +124,7 @@ def undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
 
 
 def is_machines_own() -> bool:
-    """Say whether this is the machine's own state directory, rather than one of somebody's choice."""
+    """Return whether this is the machine's own state directory, rather than one of somebody's choice."""
     return not os.environ.get("HOTDESK_HOME")
 
 
@@ -144,7 +144,7 @@ def prepare(
 
 
 def explain_failure(error: OSError, settings: Config) -> str:
-    """Say what a file system that cannot be written means for set-up, and what helps."""
+    """Describe what a file system that cannot be written means for set-up, and what helps."""
     if error.errno == errno.EROFS:
         return (
             f"Setup cannot write {error.filename}: the file system is read-only. Setup changes /etc (account, user "
@@ -193,7 +193,7 @@ def _take_steps(
 
 
 def missing(here: HostMachine) -> list[str]:
-    """Say what an ordinary user can see is missing."""
+    """Describe what an ordinary user can see is missing."""
     lacking = requirements.unfit()
     if packages := requirements.missing_packages(requirements.packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
@@ -365,7 +365,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
 
 
 def ready(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
-    """Give the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
+    """Return the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
     suite = "" if spec.suite is None else spec.suite if here.distro == "debian" else here.codename
     try:
         parent = images.find(settings.images, spec.parent) if spec.parent else None

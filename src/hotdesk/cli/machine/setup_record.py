@@ -71,7 +71,7 @@ def note_packages(settings: Config, packages: list[str]) -> None:
 
 
 def has_account() -> bool:
-    """Say whether the account is there."""
+    """Return whether the account is there."""
     try:
         pwd.getpwnam(ACCOUNT)
     except KeyError:

@@ -100,7 +100,7 @@ def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> lis
 
 
 def missing_package(machine: HostMachine) -> str:
-    """Say what to do where no package is to be had."""
+    """Describe what to do where no package is to be had."""
     return (
         f"{machine.name} has no package {PACKAGE} of release {OLDEST} or newer; install gVisor's runsc yourself "
         'and name it in the settings: `[wall.gvisor]` with `program = "/path/to/runsc"`'

@@ -191,7 +191,7 @@ def _private_paths(settings: Config) -> list[Path]:
 
 
 def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
-    """Say what of people's own is kept, or remove that, too; an empty state directory goes."""
+    """Return what of people's own is kept, or remove that, too; an empty state directory goes."""
     private = _private_paths(settings)
     listed = ", ".join(map(str, private))
     if not private:

@@ -195,7 +195,7 @@ _OF_KIND = {
 
 
 def place() -> Path:
-    """Give the folder the vault is in."""
+    """Return the folder the vault is in."""
     return config.load().lib / "keys"
 
 
@@ -253,7 +253,7 @@ def _split_user(value: bytes) -> tuple[bytes, bytes]:
 
 
 def _command_value(argv: list[str] | None) -> bytes:
-    """Give the value of a command; its program must be there."""
+    """Return the value of a command; its program must be there."""
     value = argv_value(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
         raise BriefError(f"program not found: {(argv or [''])[0]}")
@@ -317,7 +317,7 @@ def tell(entry: VaultEntry) -> None:
 
 
 def as_json(entry: VaultEntry) -> dict[str, object]:
-    """Give an entry as JSON has it."""
+    """Return an entry as JSON has it."""
     fields = {"name": entry.name, "kind": entry.kind, "version": entry.version}
     return {**fields, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
 

@@ -57,7 +57,7 @@ def run(order: QuickRun, signals: EndingSignals, when_open: Callable[[], None]) 
 
 
 def _is_plain(option: str) -> bool:
-    """Say whether a desk with this option is the computer it is by default."""
+    """Return whether a desk with this option is the computer it is by default."""
     name, _, value = option.partition("=")
     return name == "--timeout" or (name == "--env" and value.partition("=")[1] == "=" and value[0] != "=")
 

@@ -35,7 +35,7 @@ def dial(path: str) -> _socket.socket | None:
 
 
 def is_private(folder: str) -> bool:
-    """Say whether only this user can put something into a folder, or replace it and the one above it."""
+    """Return whether only this user can put something into a folder, or replace it and the one above it."""
     for each in (folder, os.path.dirname(folder)):
         try:
             found = os.lstat(each)
@@ -47,7 +47,7 @@ def is_private(folder: str) -> bool:
 
 
 def is_own_socket(path: str) -> bool:
-    """Say whether a path is a socket of this user's, not a link to one, and closed to everybody else."""
+    """Return whether a path is a socket of this user's, not a link to one, and closed to everybody else."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -36,7 +36,7 @@ PULSE_INTERVAL_S = 1.0
 
 
 def explain_end() -> HotdeskError:
-    """Say what is known of a desk that hung up, when nobody knows more."""
+    """Return what is known of a desk that hung up, when nobody knows more."""
     return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 

@@ -43,7 +43,7 @@ def name_tenants(run: str) -> list[str]:
 
 
 def below(run: str, tenant: str) -> str:
-    """Give the state directory of a tenant."""
+    """Return the state directory of a tenant."""
     return run if tenant == DEFAULT_TENANT else f"{run}/tenants/{tenant}"
 
 

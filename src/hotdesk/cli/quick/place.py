@@ -41,17 +41,17 @@ class Place:
 
     @property
     def control(self) -> str:
-        """Give the folder of the owners' sockets."""
+        """Return the folder of the owners' sockets."""
         return f"{self.run}/control"
 
 
 def is_tenant(name: str) -> bool:
-    """Say whether something can be a tenant's name."""
+    """Return whether something can be a tenant's name."""
     return 0 < len(name) <= 32 and name[0] != "-" and _NAME_CHARACTERS.issuperset(name)
 
 
 def holder_environment() -> dict[str, str]:
-    """Give the variables a holder is started with, and chosen by."""
+    """Return the variables a holder is started with, and chosen by."""
     return {
         name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") and name not in OF_ONE_CALL
     }
@@ -81,7 +81,7 @@ def name_holder(settings: bytes) -> str:
 
 
 def socket_path(place: Place, name: str) -> str:
-    """Give where a holder listens."""
+    """Return where a holder listens."""
     return f"{place.control}/holder-{name}.sock"
 
 

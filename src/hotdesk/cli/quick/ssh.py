@@ -35,7 +35,7 @@ def run(desk: str) -> int | None:
 
 
 def find_path(desk: str) -> str | None:
-    """Give the socket of a desk's owner; an ordinary user's desks are a server's."""
+    """Return the socket of a desk's owner; an ordinary user's desks are a server's."""
     if len(desk) != ID_LENGTH or not (desk.isascii() and desk.isalnum()):
         return None
     if os.geteuid() == 0:
@@ -52,7 +52,7 @@ def find_path(desk: str) -> str | None:
 
 
 def dial_owner(path: str) -> Callable[[], _socket.socket]:
-    """Give what calls the owner or server at a path, as often as it is asked."""
+    """Return what calls the owner or server at a path, as often as it is asked."""
 
     def call() -> _socket.socket:
         sock = dial(path) if os.geteuid() == 0 else connect(path)

@@ -12,7 +12,7 @@ FAILED = 125
 
 
 def are_open() -> bool:
-    """Say whether standard input, output and error are there at all."""
+    """Return whether standard input, output and error are there at all."""
     try:
         for fd in (0, 1, 2):
             os.fstat(fd)

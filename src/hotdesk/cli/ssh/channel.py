@@ -46,7 +46,7 @@ class SshChannel(ABC):
         self.send(OPEN_CONFIRMATION, uint32(self.local) + uint32(WINDOW) + uint32(PACKET))
 
     def room(self) -> int:
-        """Say how many bytes may be sent now."""
+        """Return how many bytes may be sent now."""
         return min(self.window, self.packet) if len(self.transport.out) < MAX_OUT_BYTES else 0
 
     def send_data(self, data: bytes, *, is_error: bool = False) -> None:
@@ -76,7 +76,7 @@ class SshChannel(ABC):
 
     @property
     def is_over(self) -> bool:
-        """Say whether both sides are done."""
+        """Return whether both sides are done."""
         return self.sent_close and self.got_close
 
     # -- from the client -------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class SshConnection:
         self.transport.send(fail_opening(remote, code, why))
 
     def next_number(self) -> int:
-        """Give a number that no channel had."""
+        """Return a number that no channel had."""
         self.last += 1
         return self.last
 

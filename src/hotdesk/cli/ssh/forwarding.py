@@ -40,7 +40,7 @@ class PortForwarding(SshChannel):
         """Whether the owner has called the port; whether the port says no more; whether it takes no more."""
 
     def wants_input(self) -> bool:
-        """Say whether something may be read from the desk now."""
+        """Return whether something may be read from the desk now."""
         may_send = not self.is_joined or (not self.pending and self.room() > 0)
         return self.sock is not None and not self.is_ended and may_send
 
@@ -156,7 +156,7 @@ def fail_opening(remote: int, code: int, why: str) -> bytes:
 
 
 def read_reason(head: bytes) -> str:
-    """Give what an owner says about a call it refused: the `text` of its JSON."""
+    """Return what an owner says about a call it refused: the `text` of its JSON."""
     import json  # rarely needed
 
     body = head.partition(_END)[2]

@@ -189,7 +189,7 @@ class Session(SshChannel):
 
 
 def is_size(rows: int, columns: int) -> bool:
-    """Say whether a terminal can have a size."""
+    """Return whether a terminal can have a size."""
     return 0 < rows < MAX_SIZE and 0 < columns < MAX_SIZE
 
 

@@ -69,7 +69,7 @@ class SftpRequest:
         self.offset, self.length = offset, length
 
     def answer(self) -> int:
-        """Give what it may be answered with beside a status."""
+        """Return what it may be answered with beside a status."""
         if self.kind == EXTENDED:
             return NAME if self.subject == EXPAND_PATH else STATUS
         return ANSWERS.get(self.kind, STATUS)
@@ -181,7 +181,7 @@ class SftpReplies:
         return uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)
 
     def admit(self, name: bytes) -> bool:
-        """Say whether a name may be used here; a person is told of one that may not."""
+        """Return whether a name may be used here; a person is told of one that may not."""
         if is_name(name):
             return True
         self.leave_out(name)
@@ -221,7 +221,7 @@ def read_request(kind: int, fields: FieldReader) -> SftpRequest:
 
 
 def is_name(name: bytes) -> bool:
-    """Say whether a name may be a file's here: one plain component without tricks."""
+    """Return whether a name may be a file's here: one plain component without tricks."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -230,7 +230,7 @@ def is_name(name: bytes) -> bool:
 
 
 def is_path(path: bytes, *, absolute: bool) -> bool:
-    """Say whether a path may be shown, and sent back."""
+    """Return whether a path may be shown, and sent back."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -267,7 +267,7 @@ def write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
 
 
 def clean_mode(mode: int) -> int:
-    """Give a mode without set-id and sticky bits, of a kind that is a file, a folder, a link, or nothing to open."""
+    """Return a mode without set-id and sticky bits, of a kind that is a file, a folder, a link, or nothing to open."""
     kind = mode & 0o170000
     return (kind if kind in KINDS else SPECIAL) | mode & 0o777
 

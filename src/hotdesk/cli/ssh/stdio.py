@@ -117,7 +117,7 @@ class StdioServer:
 
     @property
     def link(self) -> DeskLink:
-        """Give the link that is borrowed now."""
+        """Return the link that is borrowed now."""
         assert self.source.link is not None
         return self.source.link
 
@@ -163,7 +163,7 @@ class StdioServer:
         return {each.sock.fileno(): each for each in channels if isinstance(each, PortForwarding) and each.sock}
 
     def watch(self, ports: dict[int, PortForwarding]) -> select.poll:
-        """Say what to wait for. Where nothing more can be taken, nothing is read."""
+        """Return what to wait for. Where nothing more can be taken, nothing is read."""
         watched = select.poll()
         watched.register(self.signals.fd, select.POLLIN)
         if len(self.link.out) < MAX_OUT_BYTES and len(self.transport.out) < 2 * MAX_OUT_BYTES:

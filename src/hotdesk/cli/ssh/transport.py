@@ -47,7 +47,7 @@ class PacketCipher:
         self.counter = int.from_bytes(iv[4:12], "big")
 
     def next_nonce(self) -> bytes:
-        """Give the nonce of the next packet."""
+        """Return the nonce of the next packet."""
         nonce = self.fixed + self.counter.to_bytes(8, "big")
         self.counter = (self.counter + 1) & 0xFFFFFFFFFFFFFFFF
         return nonce
@@ -106,7 +106,7 @@ class Transport:
         self.out += self.sealing.aead.encrypt(self.sealing.next_nonce(), plain, length)
 
     def receive(self) -> bytes | None:
-        """Give the next message that is not the transport's own; None until more bytes come."""
+        """Return the next message that is not the transport's own; None until more bytes come."""
         while not self.is_closed:
             payload = self.next_packet() if self.client_version or self.read_version() else None
             if payload is None:
@@ -130,7 +130,7 @@ class Transport:
         return True
 
     def next_packet(self) -> bytes | None:
-        """Give the payload of the next packet; None until it is whole."""
+        """Return the payload of the next packet; None until it is whole."""
         if len(self.buffer) < 4:
             return None
         length = int.from_bytes(self.buffer[:4], "big")
@@ -257,14 +257,14 @@ class Transport:
 
 
 def digest_of(data: bytes) -> bytes:
-    """Give the SHA-256 of some bytes."""
+    """Return the SHA-256 of some bytes."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(data)
     return digest.finalize()
 
 
 def choose(offered: list[bytes], available: tuple[bytes, ...] | dict[bytes, int]) -> bytes:
-    """Give the first name offered that is available."""
+    """Return the first name offered that is available."""
     for name in offered:
         if name in available:
             return name

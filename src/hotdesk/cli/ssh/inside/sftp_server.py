@@ -135,14 +135,14 @@ class Server:
         }  # fmt: skip
 
     def next_handle(self) -> bytes:
-        """Give a name for something that stays open."""
+        """Return a name for something that stays open."""
         if len(self.files) + len(self.folders) >= MAX_HANDLES:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         self.last += 1
         return b"%d" % self.last
 
     def find(self, fields: Fields) -> int:
-        """Give the descriptor of an open file."""
+        """Return the descriptor of an open file."""
         fd = self.files.get(fields.string())
         if fd is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -191,7 +191,7 @@ class Server:
         return HANDLE, string(handle)
 
     def list_folder(self, fields: Fields) -> Reply:
-        """Give some more names of a folder."""
+        """Return some more names of a folder."""
         if (value := self.folders.get(fields.string())) is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         path, names = value
