@@ -146,7 +146,7 @@ def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[st
 
 
 def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
-    """Give a brief's scope with what a person approved beyond it, each rule for its step alone."""
+    """Return a brief's scope with what a person approved beyond it, each rule for its step alone."""
     rules = list_rules(amendment)
     more = [replace(rule, step=step) for step, rule in rules if within(rule, select_rules(step, scope.rules)) is None]
     return replace(scope, rules=tuple(dict.fromkeys((*scope.rules, *more))))
@@ -160,7 +160,7 @@ def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
 
 
 def asks_for_secrets(amendment: Amendment) -> bool:
-    """Say whether an amendment gives secrets to this step or to one after it."""
+    """Return whether an amendment gives secrets to this step or to one after it."""
     return bool(amendment.grants) or any(step.grants for step in amendment.steps or ())
 
 
@@ -205,7 +205,7 @@ def shorten(text: str) -> str:
 
 
 def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
-    """Say what stands in one list and not in another."""
+    """Return what stands in one list and not in another."""
     show = _format_rule if what == _SINGULAR["hosts"] else printable
     if before is None or after is None:
         yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
@@ -244,7 +244,7 @@ def policy(
 
 
 def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collection[str]) -> bool:
-    """Say whether a worker gains nothing by an amendment, whatever it has read.
+    """Return whether a worker gains nothing by an amendment, whatever it has read.
 
     More reading is harmless in a step without secrets. Another check, other files or other steps are harmless only
     where nothing is at stake in this step and in those that remain: what a step leaves, and whether it passes its
@@ -266,13 +266,13 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
 
 
 def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:
-    """Say whether a step would lose the wall it asked for, with the step or without."""
+    """Return whether a step would lose the wall it asked for, with the step or without."""
     after = {step.name: step.wall for step in new if step.wall in NAMES}
     return any(step.wall and job.walls.is_weaker(after.get(step.name, job.wall), step.wall) for step in old)
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:
-    """Say whether nobody may approve a rule: the operator or the brief denies it, or nobody could look inside."""
+    """Return whether nobody may approve a rule: the operator or the brief denies it, or nobody could look inside."""
     brief_rules = tuple(brief)
     if ceiling and within(rule, ceiling) is None:
         return True

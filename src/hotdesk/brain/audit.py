@@ -38,7 +38,7 @@ _NAMES_MEMORY = re.compile(rf"(?<![\w-]){MEMORY}/|\b(?:cd|pushd) +(?:~/|\./)?{ME
 
 
 def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = True) -> tuple[str, ...]:
-    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief.
+    """Describe what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief.
 
     `complete`: its steps say what they make, so that every deliverable is made by one of them.
     """
@@ -119,7 +119,7 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
 
 
 def _is_explicit(path: str) -> bool:
-    """Say whether a glob of paths names anything."""
+    """Return whether a glob of paths names anything."""
     return path == "/" or bool(path.replace("*", "").replace("/", ""))
 
 
@@ -139,7 +139,7 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
 
 
 def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
-    """Say whether a step goes to a host over https."""
+    """Return whether a step goes to a host over https."""
     return any(
         rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
         for rule in _list_rules(step, scope)
@@ -147,7 +147,7 @@ def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
 
 
 def _list_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
-    """Give the rules a step lists, but for those that are none."""
+    """Return the rules a step lists, but for those that are none."""
     if step.hosts is None:
         return select_rules(step.name, scope.rules)
     found = []
@@ -271,19 +271,19 @@ def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
 
 
 def says_nothing(plan: Plan) -> bool:
-    """Say whether a plan lists nothing at all: a script's, which has what the brief has."""
+    """Return whether a plan lists nothing at all: a script's, which has what the brief has."""
     return all(each == Step(each.name, each.intent) for each in plan.steps)
 
 
 def _is_path(text: str) -> bool:
-    """Say whether a text is a path below a folder, and the same for everybody who sees it."""
+    """Return whether a text is a path below a folder, and the same for everybody who sees it."""
     path = PurePosixPath(text)
     plain = text == printable(text) and text.isprintable() and "*" not in text
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
 
 
 def below(path: str, folder: str) -> bool:
-    """Say whether a path is a folder or lies below it."""
+    """Return whether a path is a folder or lies below it."""
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 

@@ -24,7 +24,7 @@ class Planner(Protocol):
     """A model that has its plan already: a script, an adversary."""
 
     def plans(self, task: PlanningTask) -> Plan:
-        """Give the plan."""
+        """Return the plan."""
         ...
 
 
@@ -41,13 +41,13 @@ class ModelBrain:
 
     @property
     def name(self) -> str:
-        """Give who plans, and who acts where that is somebody else."""
+        """Return who plans, and who acts where that is somebody else."""
         names = dict.fromkeys(describe_model(model) for model in (self.planners[0], self.workers[0]))
         return " and ".join(names)
 
     @property
     def sees(self) -> bool:
-        """Say whether everybody who may take a step can be shown pictures."""
+        """Return whether everybody who may take a step can be shown pictures."""
         return all(model.sees for model in (*self.planners, *self.workers))
 
     def recall(self, notes: Notes) -> None:
@@ -80,7 +80,7 @@ class ModelBrain:
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
-        """Give the conversation in which a delivery is fixed that was sent back; empty: a new one begins.
+        """Return the conversation in which a delivery is fixed that was sent back; empty: a new one begins.
 
         Only whoever had it goes on with it: another model is told what was left, a script begins anew.
         """
@@ -100,13 +100,13 @@ class ModelBrain:
 
 
 def describe_model(model: LanguageModel) -> str:
-    """Give a model's name, and where it is asked where that is not at its vendor's own address."""
+    """Return a model's name, and where it is asked where that is not at its vendor's own address."""
     address = getattr(model, "address", "")
     return f"{model.name}, asked at {address}" if address else model.name
 
 
 def asking(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
-    """Give what asks the first model that answers; one that failed is not asked again in this step."""
+    """Return what asks the first model that answers; one that failed is not asked again in this step."""
     remaining = list(models)
     failures: dict[str, str] = {}
 

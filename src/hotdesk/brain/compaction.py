@@ -52,7 +52,7 @@ GONE = "[a picture was here]"
 
 
 def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
-    """Give what of a conversation is sent to a model with room for so many tokens of it.
+    """Return what of a conversation is sent to a model with room for so many tokens of it.
 
     Only a first message or a newest reply that fills the window by itself can make it more.
     """
@@ -114,7 +114,7 @@ class ConversationTurn:
         self.count_pictures()
 
     def results(self) -> Iterator[tuple[int, Results]]:
-        """Give where results are."""
+        """Return where results are."""
         return ((number, item) for number, item in enumerate(self.items) if isinstance(item, Results))
 
     def count_pictures(self) -> None:
@@ -128,7 +128,7 @@ class ConversationTurn:
             self.put(number, Results(tuple((call, change(call, each)) for call, each in results.pairs)))
 
     def line(self) -> str:
-        """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
+        """Describe what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
         used = [_summarize_call(call, each) for _, results in self.results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
         words = one_line(" ".join(texts), SAID if used else LINE - 10)
@@ -180,14 +180,14 @@ class WorkingSet:
             del self.lines[0]
 
     def digest(self) -> list[OurMessage]:
-        """Give what dropped turns became, if there are any."""
+        """Return what dropped turns became, if there are any."""
         if not self.lines and not self.unlisted:
             return []
         before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
     def items(self) -> Iterator[Item]:
-        """Give all that is left, in order."""
+        """Yield all that is left, in order."""
         yield from self.head[:1]
         yield from self.digest()
         yield from self.head[1:]
@@ -199,11 +199,11 @@ class WorkingSet:
         return sum(map(tokens, (*self.head, *self.digest()))) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
-        """Say whether it takes no more than a share of the window."""
+        """Return whether it takes no more than a share of the window."""
         return self.cost() <= share * self.window
 
     def has_many_pictures(self, share: float) -> bool:
-        """Say whether there are more pictures than a share of those a conversation may have."""
+        """Return whether there are more pictures than a share of those a conversation may have."""
         count = sum(turn.pictures for turn in self.turns)
         weight = sum(turn.picture_bytes for turn in self.turns)
         return count > share * PICTURES or weight > share * PICTURE_BYTES
@@ -241,7 +241,7 @@ class WorkingSet:
 
 
 def _shorten_to_line(call: Call, observation: Observation) -> Observation:
-    """Say what was observed in a line, unless it is little."""
+    """Return what was observed in a line, unless it is little."""
     if len(observation.text) <= SMALL:
         return _drop_picture(observation)
     find = f'; recall("{words}") finds it' if (words := extract_words(observation.text)) else ""
@@ -267,18 +267,18 @@ def clip_observation(observation: Observation, longest: int) -> Observation:
 
 
 def _summarize_call(call: Call, observation: Observation) -> str:
-    """Say what was used with what, and how it went; of a person's answer its words."""
+    """Describe what was used with what, and how it went; of a person's answer its words."""
     came = one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(observation)
     return f"{call.tool} {one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"
 
 
 def outcome(observation: Observation) -> str:
-    """Say how it went, and how much there was to read."""
+    """Describe how it went, and how much there was to read."""
     return f"{'ok' if observation.ok else 'failed'}, {len(observation.text):,} characters"
 
 
 def extract_words(text: str) -> str:
-    """Give a few words a text begins with, for finding it."""
+    """Return a few words a text begins with, for finding it."""
     return " ".join(re.findall(r"\w+", text[:400])[:6])[:60]
 
 

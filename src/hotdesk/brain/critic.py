@@ -105,5 +105,5 @@ def _read_prose(text: str) -> list[str]:
 
 
 def _agrees(text: str) -> bool:
-    """Say whether a text says that nothing is wrong."""
+    """Return whether a text says that nothing is wrong."""
     return len(text) <= _LONGEST_FINDING and bool(_AGREES.match(text.strip())) and not _OBJECTS.search(text)

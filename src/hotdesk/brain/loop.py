@@ -71,7 +71,7 @@ class Loop:
     """Limits of the budget the worker was warned about, each with the share that was left."""
 
     def begin(self) -> tuple[Item, ...]:
-        """Give what the conversation begins with: that of the last attempt and what its check found, or a new one."""
+        """Return what the conversation begins with: that of the last attempt and what its check found, or a new one."""
         if self.earlier:
             return (*self.earlier, OurMessage(describe_findings(self.situation)))
         return (OurMessage(describe_situation(self.situation)), *self.situation.history)
@@ -187,12 +187,12 @@ class Loop:
         return observations, ended[0] if ended else None
 
     def are_parallel(self, calls: Sequence[Call]) -> bool:
-        """Say whether all of these may go on at once."""
+        """Return whether all of these may go on at once."""
         parallel = {tool.name for tool in (*self.stage.tools, *self.own) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
     def find_low(self) -> str:
-        """Say which limits have just fallen below a third or a tenth; empty: none has."""
+        """Describe which limits have just fallen below a third or a tenth; empty: none has."""
         low = []
         for each in self.situation.balance():
             reached = min((share for share in LOW_SHARES if each.amount < share * each.total), default=1.0)
@@ -228,7 +228,7 @@ class Loop:
         return await self.stage.use(replace(call, arguments=arguments)), None
 
     def offers(self, name: str) -> bool:
-        """Say whether a tool is among those this step has."""
+        """Return whether a tool is among those this step has."""
         return any(tool.name == name for tool in self.stage.tools)
 
     async def finish(self, summary: str, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:

@@ -55,7 +55,7 @@ def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
 
 
 def _rename_steps(plan: Plan, scope: Scope) -> Plan:
-    """Give a step the one name under which the brief allows all it lists, unless another step wants that name."""
+    """Assign a step the one name under which the brief allows all it lists, unless another step wants that name."""
     names = [_find_name(step, plan, scope) for step in plan.steps]
     times = Counter(names)
     steps = (
@@ -75,7 +75,7 @@ def _find_name(step: Step, plan: Plan, scope: Scope) -> str:
 
 
 def _fits(step: Step, name: str, scope: Scope) -> bool:
-    """Say whether the brief allows all that a step lists, were it called like this."""
+    """Return whether the brief allows all that a step lists, were it called like this."""
     try:
         rules = [parse_rule(text) for text in step.hosts or ()]
     except BriefError:
@@ -118,7 +118,7 @@ def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
 
 
 def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
-    """Say what the brief's rule has otherwise, of what was cut down."""
+    """Describe what the brief's rule has otherwise, of what was cut down."""
     cover = within(part, rules) or part
     parts = [_describe_query(cover)] if part.query != rule.query else []
     sizes = (("up", rule.up, part.up), ("down", rule.down, part.down))

@@ -55,7 +55,7 @@ class NoteEntry:
     paper: str = ""
 
     def where(self) -> str:
-        """Say where it comes from."""
+        """Describe where it comes from."""
         parts = [f"step {self.step}" if self.step else "planning"]
         parts += [f"act {self.act}"] if self.act else []
         return ", ".join([*parts, printable(self.tool[:40]) if self.kind == "observation" else self.kind])
@@ -114,7 +114,7 @@ class Notes:
         self.size += sys.getsizeof(entry.text) if entry.text else 0
 
     def text(self, entry: NoteEntry) -> str:
-        """Give an entry's text; nothing when its paper cannot be read."""
+        """Return an entry's text; nothing when its paper cannot be read."""
         if entry.text is not None:
             return entry.text
         try:
@@ -123,7 +123,7 @@ class Notes:
             return ""
 
     def recall(self, query: str, limit: int = 8) -> str:
-        """Give the lines that say most of what is asked for, and where each comes from."""
+        """Return the lines that say most of what is asked for, and where each comes from."""
         parsed = NoteQuery.of(query)
         found = (hit for number, entry in enumerate(self.entries) for hit in self.search(parsed, number, entry))
         best = heapq.nlargest(limit, found)
@@ -135,7 +135,7 @@ class Notes:
         return "\n".join(lines) if best else NOTHING
 
     def search(self, query: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
-        """Give an entry's best passages: score, entry, words. Of two alike the newer is better."""
+        """Return an entry's best passages: score, entry, words. Of two alike the newer is better."""
         own = 1.0 if entry.kind == "observation" else _OWN_WORD
         likely = heapq.nlargest(_LIKELY, query.glance(self.text(entry)))
         return heapq.nlargest(_PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
@@ -156,7 +156,7 @@ class NoteQuery:
         return cls(" ".join(split(query)), telling or words)
 
     def glance(self, text: str) -> Iterator[tuple[float, int, str]]:
-        """Give the passages of a text that have any of the words, and roughly how much: most have none."""
+        """Yield the passages of a text that have any of the words, and roughly how much: most have none."""
         folded = text.casefold()
         there = [(word, weight(word)) for word in self.words if word in folded]
         for number, part in enumerate(_passages(text) if there else ()):
@@ -165,7 +165,7 @@ class NoteQuery:
                 yield rough + (self.phrase in folded), number, part
 
     def score(self, passage: str) -> float:
-        """Say how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
+        """Return how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
         there = split(passage)
         present = set(there)
         whole = sum(weight(word) for word in self.words if word in present)
@@ -178,17 +178,17 @@ class NoteQuery:
 
 
 def weight(word: str) -> float:
-    """Say what a word tells: longer ones and those with digits more."""
+    """Return what a word tells: longer ones and those with digits more."""
     return 1.0 + min(len(word), 12) / 12 + any(c.isdigit() for c in word)
 
 
 def split(text: str) -> list[str]:
-    """Give a text's words."""
+    """Return a text's words."""
     return re.findall(r"\w+", text.casefold())
 
 
 def _passages(text: str) -> Iterator[str]:
-    """Give a text's lines, long ones in parts that overlap."""
+    """Yield a text's lines, long ones in parts that overlap."""
     for line in text.splitlines():
         stripped = line.strip()
         for start in range(0, max(len(stripped) - _OVERLAP, 1), _PASSAGE - _OVERLAP):

@@ -133,7 +133,7 @@ NAMES = frozenset(tool.name for tool in OWN_WITH_MEMORY) | {"choose"}
 
 
 def choose_tool(actions: Sequence[Action]) -> Tool:
-    """Give the one tool of a step that chooses: which of these is done was all fixed before anything was read."""
+    """Return the one tool of a step that chooses: which of these is done was all fixed before anything was read."""
     names = tuple(action.name for action in actions)
     if not names:
         raise ValueError("there is nothing to choose from")

@@ -31,7 +31,7 @@ Thing = TypeVar("Thing", Rule, Grant)
 
 
 def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None) -> Scope:
-    """Give the scope that holds while a plan is carried out; what it lists beyond the brief is left out.
+    """Return the scope that holds while a plan is carried out; what it lists beyond the brief is left out.
 
     `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
     """
@@ -56,7 +56,7 @@ def bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thi
 
 
 def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
-    """Give the rules of one step but for denies: those of its plan, and asks for the rest."""
+    """Yield the rules of one step but for denies: those of its plan, and asks for the rest."""
     if step.hosts is None:
         yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
         return
@@ -72,7 +72,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
 
 
 def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
-    """Give each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
+    """Yield each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
         cover = within(rule, select_rules(step.name, scope.rules)) if rule.step in ("", step.name) else None
@@ -81,12 +81,12 @@ def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]
 
 
 def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Give the rules that hold for a step."""
+    """Return the rules that hold for a step."""
     return tuple(each for each in rules if each.step in ("", step))
 
 
 def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
-    """Give a planned rule what the brief's has: its private networks, and its part of the bytes."""
+    """Return a planned rule what the brief's has: its private networks, and its part of the bytes."""
     return replace(
         rule,
         private=cover.private,
@@ -98,12 +98,12 @@ def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
 
 
 def least(one: int | None, other: int | None) -> int | None:
-    """Give the lesser of two limits; None is no limit."""
+    """Return the lesser of two limits; None is no limit."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
 def asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
-    """Give what is asked of a rule of the brief's in a step whose plan lists other rules, or a part of it.
+    """Yield what is asked of a rule of the brief's in a step whose plan lists other rules, or a part of it.
 
     An ask catches more than an allow admits: it stays away where it would stand before a deny or before the plan.
     """
@@ -129,7 +129,7 @@ def pieces(rule: Rule) -> Iterator[Rule]:
 
 
 def select_grants(step: Step, scope: Scope) -> tuple[Grant, ...]:
-    """Give the brief's grants that live in a step."""
+    """Return the brief's grants that live in a step."""
     mine = (each for each in scope.grants if each.step in ("", step.name))
     return tuple(each for each in mine if step.grants is None or each.secret in step.grants)
 
@@ -149,19 +149,19 @@ def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Say whether a tool is one of those named; `browser_*` is every one so called."""
+    """Return whether a tool is one of those named; `browser_*` is every one so called."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def reaches(step: Step, scope: Scope) -> tuple[Rule, ...]:
-    """Give what a step may reach without being asked."""
+    """Return what a step may reach without being asked."""
     if step.hosts is None:
         return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
     return tuple(rule for rule, _ in match_planned_rules(step, scope))
 
 
 def writes(rule: Rule) -> bool:
-    """Say whether a rule admits more than reading."""
+    """Return whether a rule admits more than reading."""
     return rule.tunnel or not set(rule.methods) <= {*READ}
 
 
@@ -182,7 +182,7 @@ class Stake:
 
 
 def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
-    """Say what is at stake in a plan or a step, as facts; nothing: it only reads, without credentials."""
+    """Describe what is at stake in a plan or a step, as facts; nothing: it only reads, without credentials."""
     if isinstance(what, Plan):
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
     return tuple(dict.fromkeys(each.fact for each in stakes(what, scope)))
@@ -219,7 +219,7 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
 
 
 def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
-    """Say whether a step must have a desk of its own: it has grants, and what lies at this one may be foreign."""
+    """Return whether a step must have a desk of its own: it has grants, and what lies at this one may be foreign."""
     step = plan.steps[index]
     if step.desk or step.keeps:
         return step.desk == "fresh"
@@ -231,7 +231,7 @@ def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
 
 
 def soils(plan: Plan, index: int, job: Brief) -> bool:
-    """Say whether a step may leave something foreign at the desk that later steps are taken at."""
+    """Return whether a step may leave something foreign at the desk that later steps are taken at."""
     step = plan.steps[index]
     reads = step.hosts is None or bool(step.hosts)
     reaching = bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else reads
@@ -240,7 +240,7 @@ def soils(plan: Plan, index: int, job: Brief) -> bool:
 
 
 def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
-    """Say whether a step holds secrets, or may read what somebody else wrote: inputs, answers of hosts, memory."""
+    """Return whether a step holds secrets, or may read what somebody else wrote: inputs, answers of hosts, memory."""
     step, first = plan.steps[index], first_of_desk(plan, index)
     if select_grants(step, job.scope) or has_memory(plan, index, job):
         return True
@@ -271,7 +271,7 @@ def find_steps(plan: Plan, index: int | None, job: Brief) -> list[int]:
 
 
 def may_have_memory(step: Step, job: Brief) -> bool:
-    """Say whether a step may see what earlier jobs left: never one with secrets."""
+    """Return whether a step may see what earlier jobs left: never one with secrets."""
     return bool(job.memory) and not select_grants(step, job.scope)
 
 
@@ -283,7 +283,7 @@ def first_of_desk(plan: Plan, index: int) -> int:
 
 
 def has_memory(plan: Plan, index: int, job: Brief) -> bool:
-    """Say whether a step sees what earlier jobs left: at a fresh desk only if its files name it."""
+    """Return whether a step sees what earlier jobs left: at a fresh desk only if its files name it."""
     first = first_of_desk(plan, index)
     named = any(PurePosixPath(path).is_relative_to(MEMORY) for path in plan.steps[first].files)
     return may_have_memory(plan.steps[index], job) and (named or not needs_fresh(plan, first, job))

@@ -95,7 +95,7 @@ def _describe_rounds(rounds: int) -> str:
 
 
 def _refuse(findings: Sequence[str], rounds_left: int) -> str:
-    """Say what must be corrected."""
+    """Describe what must be corrected."""
     rounds = f"{rounds_left} round{'' if rounds_left == 1 else 's'} left"
     return (
         f"The plan is not accepted yet ({rounds}):\n{lines(findings)}\n"
@@ -104,7 +104,7 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
 
 
 def _advise(remarks: Sequence[str]) -> str:
-    """Say what a reviewer suggests."""
+    """Describe what a reviewer suggests."""
     return (
         f"The plan keeps within the brief. A reviewer suggests:\n{lines(remarks)}\n"
         "Adopt what improves the work. Submit the whole plan again with the tool `plan`, changed or not."
@@ -112,7 +112,7 @@ def _advise(remarks: Sequence[str]) -> str:
 
 
 def _explain_failure(findings: Sequence[str], rounds: int, readable: bool) -> str:
-    """Say why there is no plan, and what a person can do."""
+    """Explain why there is no plan, and what a person can do."""
     listed = " ".join(map(printable, findings))
     if not readable:
         return (

@@ -79,7 +79,7 @@ class RepetitionWatcher:
 
 
 def mark(call: Call, observation: Observation) -> bytes:
-    """Give what is alike for the same call with the same outcome, whatever the order of its arguments."""
+    """Return what is alike for the same call with the same outcome, whatever the order of its arguments."""
     fields = [call.tool, canonicalize(call.arguments), observation.ok, observation.text, observation.note]
     digest = hashlib.sha256(json.dumps(fields).encode())
     digest.update(observation.image)

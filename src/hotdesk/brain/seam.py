@@ -145,12 +145,12 @@ class Brain(Protocol):
 
     @property
     def name(self) -> str:
-        """Give who it is, as people read it."""
+        """Return who it is, as people read it."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Say whether everybody who may take a step can be shown pictures."""
+        """Return whether everybody who may take a step can be shown pictures."""
         ...
 
     def recall(self, notes: Notes) -> None:

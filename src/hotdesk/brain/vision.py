@@ -131,14 +131,14 @@ MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": An
 
 
 def counts_of(reply: Any) -> dict[str, Any]:
-    """Give what a library says a reply cost, as plain data."""
+    """Return what a library says a reply cost, as plain data."""
     usage = getattr(reply, "usage", None)
     counts: dict[str, Any] = usage.to_dict(mode="json", warnings=False) if usage is not None else {}
     return counts
 
 
 def vision(name: str, prices: Prices | None = None) -> Eyes:
-    """Give a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
+    """Return a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:
         shown = printable(name[:80])

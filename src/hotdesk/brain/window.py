@@ -37,7 +37,7 @@ class WindowShares:
 
 
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
-    """Give everybody a share; what does not fit at all is for whoever is asked to say."""
+    """Return everybody a share; what does not fit at all is for whoever is asked to say."""
     shown = tuple(tools)
     if window - estimate_fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
         shown = tuple(shorten_tool(tool) for tool in tools)
@@ -73,6 +73,6 @@ def request_tokens(request: ModelRequest) -> int:
 
 
 def shorten_tool(tool: Tool) -> Tool:
-    """Give a tool with what it does in a sentence, and of its parameters the names: a refused use says the rest."""
+    """Return a tool with what it does in a sentence, and of its parameters the names: a refused use says the rest."""
     first = tool.what.partition(". ")[0].rstrip(".") + "."
     return replace(tool, what=first, parameters=tuple(replace(each, what="") for each in tool.parameters))

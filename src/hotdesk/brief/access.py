@@ -35,7 +35,7 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
 
 
 def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
-    """Give what a scope fails by: the first that fails by itself."""
+    """Return what a scope fails by: the first that fails by itself."""
     for rule in rules.each():
         if fails(make_scope, [rule.value], [], {}):
             return rule
@@ -49,7 +49,7 @@ def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope
 
 
 def fails(make_scope: MakeScope, rules: list[_ScopeEntry], grants: list[_ScopeEntry], names: dict[str, str]) -> bool:
-    """Say whether a scope cannot be made of these."""
+    """Return whether a scope cannot be made of these."""
     try:
         make_scope(rules, grants, names)
     except BriefError:

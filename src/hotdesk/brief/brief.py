@@ -161,6 +161,6 @@ class Brief:
 
 
 def locate_input(name: str) -> str:
-    """Give where an input lies in the desk's home folder: the drive's under its name there, without a version."""
+    """Return where an input lies in the desk's home folder: the drive's under its name there, without a version."""
     name = name.removeprefix(ITEM)
     return name.removeprefix(DRIVE).partition("@")[0] if name.startswith(DRIVE) else name

@@ -16,7 +16,7 @@ FREE = Ceiling()
 
 
 def admit_brief(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
-    """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling.
+    """Return a job as it may be done here; `BriefError` says all that is beyond the ceiling.
 
     `walls` says how strong walls are here; whether they can be had is for `routing` to say.
     """
@@ -87,12 +87,12 @@ def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
 
 
 def admits(name: str, patterns: Iterable[str] | None) -> bool:
-    """Say whether a name is one of those allowed; None: every one is."""
+    """Return whether a name is one of those allowed; None: every one is."""
     return patterns is None or any(matches(name, pattern) for pattern in patterns)
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Say whether a name is what a pattern says; `*` is anything."""
+    """Return whether a name is what a pattern says; `*` is anything."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern
@@ -113,5 +113,5 @@ def only(patterns: Iterable[str] | None) -> str:
 
 
 def lax(approve: str) -> int:
-    """Give how strict a way of admitting plans is; the laxest is 0."""
+    """Return how strict a way of admitting plans is; the laxest is 0."""
     return APPROVALS.index(approve)

@@ -28,7 +28,7 @@ _Limit = TypeVar("_Limit", int | None, float | None)
 
 
 def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
-    """Give the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
+    """Return the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
     candidates = tuple(rules)
     for each in sorted((each for each in candidates if covers(each, rule)), key=decides, reverse=True):
         if not any(undone(rule, each, other) for other in candidates):
@@ -37,7 +37,7 @@ def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
 
 
 def covers(wide: Rule, narrow: Rule) -> bool:
-    """Say whether a rule surely admits or asks whatever another admits or asks, were there no third."""
+    """Return whether a rule surely admits or asks whatever another admits or asks, were there no third."""
     if "deny" in (wide.verdict, narrow.verdict) or wide.tunnel != narrow.tunnel:
         return False
     return (
@@ -111,7 +111,7 @@ def _lesser(one: _Limit, other: _Limit) -> _Limit:
 
 
 def undone(rule: Rule, cover: Rule, other: Rule) -> bool:
-    """Say whether a rule might admit what a deny or ask beside its cover would have caught."""
+    """Return whether a rule might admit what a deny or ask beside its cover would have caught."""
     if other is cover or other.tunnel or other.verdict == "allow" or not overlap(rule, other):
         return False
     if rule.tunnel:
@@ -122,7 +122,7 @@ def undone(rule: Rule, cover: Rule, other: Rule) -> bool:
 
 
 def overlap(rule: Rule, catch: Rule) -> bool:
-    """Say whether there might be a request that a rule admits and a deny or ask catches."""
+    """Return whether there might be a request that a rule admits and a deny or ask catches."""
     if not (shares_host(rule.host, catch.host) and ends(rule) & ends(catch)):
         return False
     if rule.tunnel:
@@ -132,7 +132,7 @@ def overlap(rule: Rule, catch: Rule) -> bool:
 
 
 def decides(rule: Rule) -> _Rank:
-    """Give what says which of two rules decides: the higher does, and with equal ones it is not sure."""
+    """Return what says which of two rules decides: the higher does, and with equal ones it is not sure."""
     whole = rule.verdict == "deny" and rule.methods == ANY and rule.path == "/**" and rule.query is None
     prefix, star, _ = rule.path.partition("*")
     path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
@@ -143,21 +143,21 @@ def decides(rule: Rule) -> _Rank:
 
 
 def host_rank(host: str) -> tuple[int, int]:
-    """Say how specific a host is: more is higher."""
+    """Return how specific a host is: more is higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
     return (1, len(host)) if host.startswith("*.") else (2, 0)
 
 
 def ends(rule: Rule) -> frozenset[tuple[str, int]]:
-    """Give the schemes and ports a rule is for."""
+    """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
 
 
 @lru_cache(maxsize=1 << 14)
 def covers_host(wide: str, narrow: str) -> bool:
-    """Say whether one pattern of hosts holds whatever another holds."""
+    """Return whether one pattern of hosts holds whatever another holds."""
     if wide == narrow:
         return True
     if is_address(wide) or is_address(narrow):
@@ -166,24 +166,24 @@ def covers_host(wide: str, narrow: str) -> bool:
 
 
 def holds(wide: IPv4Network | IPv6Network, narrow: IPv4Network | IPv6Network) -> bool:
-    """Say whether one network holds another."""
+    """Return whether one network holds another."""
     if isinstance(wide, IPv4Network) and isinstance(narrow, IPv4Network):
         return narrow.subnet_of(wide)
     return isinstance(wide, IPv6Network) and isinstance(narrow, IPv6Network) and narrow.subnet_of(wide)
 
 
 def shares_host(one: str, other: str) -> bool:
-    """Say whether two patterns have a host in common: only if one holds the other."""
+    """Return whether two patterns have a host in common: only if one holds the other."""
     return covers_host(one, other) or covers_host(other, one)
 
 
 def _covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Say whether methods are all among others."""
+    """Return whether methods are all among others."""
     return set(narrow) <= set(wide) or (wide == ANY and set(narrow) <= COMMON)
 
 
 def _covers_path(wide: str, narrow: str) -> bool:
-    """Say whether one glob of paths surely matches whatever another does."""
+    """Return whether one glob of paths surely matches whatever another does."""
     if wide in ("/**", narrow):
         return True
     outer, inner = wide[1:].split("/"), narrow[1:].split("/")
@@ -197,7 +197,7 @@ def _covers_path(wide: str, narrow: str) -> bool:
 
 
 def _covers_segment(wide: str, narrow: str) -> bool:
-    """Say whether a segment's glob surely matches whatever another does; `%2F` may be a slash, and then is none."""
+    """Return whether a segment's glob surely matches whatever another does; `%2F` may be a slash, and then is none."""
     if wide == narrow:
         return True
     if "%2F" in wide + narrow:
@@ -208,7 +208,7 @@ def _covers_segment(wide: str, narrow: str) -> bool:
 
 
 def apart(one: str, other: str) -> bool:
-    """Say whether two globs surely have no path in common."""
+    """Return whether two globs surely have no path in common."""
     if "%2F" in one + other:
         return False
     first_parts, second_parts = one[1:].split("/"), other[1:].split("/")
@@ -221,7 +221,7 @@ def apart(one: str, other: str) -> bool:
 
 
 def _apart_segments(one: str, other: str) -> bool:
-    """Say whether two segments' globs surely have nothing in common."""
+    """Return whether two segments' globs surely have nothing in common."""
     if "*" not in one and "*" not in other:
         return one != other
     heads, tails = (one.split("*")[0], other.split("*")[0]), (one.split("*")[-1], other.split("*")[-1])
@@ -234,7 +234,7 @@ def _apart_segments(one: str, other: str) -> bool:
 
 
 def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[str, str], ...] | None) -> bool:
-    """Say whether parameters are all among others, with values that may be sent there."""
+    """Return whether parameters are all among others, with values that may be sent there."""
     if wide is None or narrow is None:
         return wide is None
     parameters = {unquote_plus(name): value for name, value in wide}
@@ -242,13 +242,13 @@ def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[
 
 
 def _covers_value(wide: str | None, narrow: str) -> bool:
-    """Say whether a value's glob surely matches whatever another does."""
+    """Return whether a value's glob surely matches whatever another does."""
     if wide is None or wide in ("*", narrow):
         return wide is not None
     return "*" not in narrow and compile_value(wide).fullmatch(unquote_plus(narrow)) is not None
 
 
 def _covers_budgets(wide: Rule, narrow: Rule) -> bool:
-    """Say whether a rule wants no more than another has; one that says nothing gets what there is."""
+    """Return whether a rule wants no more than another has; one that says nothing gets what there is."""
     pairs = ((wide.up, narrow.up), (wide.down, narrow.down), (wide.rate, narrow.rate))
     return all(have is None or want is None or want <= have for have, want in pairs)

@@ -98,7 +98,7 @@ def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Say whether a path is another, or below it."""
+    """Return whether a path is another, or below it."""
     return PurePosixPath(path).is_relative_to(folder)
 
 

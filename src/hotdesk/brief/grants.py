@@ -52,7 +52,7 @@ def parse_grant(text: str) -> Grant:
 
 
 def check_grant(grant: Grant) -> Grant:
-    """Give a grant in canonical form, or refuse it."""
+    """Return a grant in canonical form, or refuse it."""
     try:
         return canonicalize_grant(grant)
     except ValueError as e:
@@ -169,20 +169,20 @@ def canonicalize_grant(grant: Grant) -> Grant:
 
 
 def _is_variable(name: str) -> bool:
-    """Say whether a placeholder may stand in a variable of that name."""
+    """Return whether a placeholder may stand in a variable of that name."""
     reserved = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
     return _VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
 
 
 def _exact_host(text: str) -> str:
-    """Give the one host a secret is for."""
+    """Return the one host a secret is for."""
     if "*" in text or "/" in text:
         raise ValueError("is a pattern; a secret needs one exact host name")
     return canonicalize_host(text if text.startswith("[") or not is_address(text) else bracket_ipv6(text))
 
 
 def _check_fields(names: object) -> tuple[str, ...]:
-    """Give the fields of answers, each once."""
+    """Return the fields of answers, each once."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError("the fields must be a list of names")
     for name in names:
@@ -236,12 +236,12 @@ def _check_around(place: SecretPlace) -> None:
 
 
 def _is_framing(name: str) -> bool:
-    """Say whether the door writes a header itself."""
+    """Return whether the door writes a header itself."""
     return name.lower() in FRAMING or name.lower().startswith("proxy-")
 
 
 def _check_headers(names: object) -> tuple[str, ...]:
-    """Give the headers a desk may send, each once and in lower case."""
+    """Return the headers a desk may send, each once and in lower case."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError(f"allow-header takes at most {MOST_FIELDS} header names")
     for name in names:

@@ -34,7 +34,7 @@ class UnparsableTextError(Exception):
 
 
 def toml_lines(text: str) -> dict[Where, int]:
-    """Give the line of everything in a text; `ValueError` where it lies too deep for any parser to be asked.
+    """Return the line of everything in a text; `ValueError` where it lies too deep for any parser to be asked.
 
     What is no TOML is for its parser to refuse: then these are the lines before that.
     """
@@ -45,7 +45,7 @@ def toml_lines(text: str) -> dict[Where, int]:
 
 
 def json_lines(text: str) -> dict[Where, int]:
-    """Give the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
+    """Return the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
     scan = Scan(text, strict=True)
     with suppress(UnparsableTextError, IndexError):
         scan.skip()
@@ -54,7 +54,7 @@ def json_lines(text: str) -> dict[Where, int]:
 
 
 def nearest(lines: dict[Where, int], where: Where) -> int | None:
-    """Give the line of a value, or of the closest one around it."""
+    """Return the line of a value, or of the closest one around it."""
     for length in range(len(where), 0, -1):
         if where[:length] in lines:
             return lines[where[:length]]
@@ -179,7 +179,7 @@ class Scan:
         self.take(BLANK)
 
     def take(self, shape: re.Pattern[str]) -> str:
-        """Give what has a shape here, and go past it."""
+        """Return what has a shape here, and go past it."""
         found = shape.match(self.text, self.at)
         if found is None:
             raise UnparsableTextError
@@ -187,5 +187,5 @@ class Scan:
         return found.group()
 
     def line(self) -> int:
-        """Give the line we are at."""
+        """Return the line we are at."""
         return bisect_left(self.breaks, self.at) + 1

@@ -58,7 +58,7 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
 
 
 def find_brief(path: Path) -> Path:
-    """Give the file that is the brief."""
+    """Return the file that is the brief."""
     if not path.is_dir():
         return path
     found = [path / name for name in FILES if (path / name).exists()]

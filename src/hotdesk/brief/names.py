@@ -41,7 +41,7 @@ SHARED = frozenset(
 
 
 def canonicalize_name(text: str) -> str:
-    """Give a name in lower-case ASCII without its trailing dot."""
+    """Return a name in lower-case ASCII without its trailing dot."""
     if not text.isascii():
         raise ValueError("is not plain ASCII; write it in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
@@ -53,7 +53,7 @@ def canonicalize_name(text: str) -> str:
 
 
 def _canonicalize_address(text: str) -> str:
-    """Give an address in its one canonical form, without brackets."""
+    """Return an address in its one canonical form, without brackets."""
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
@@ -64,7 +64,7 @@ def _canonicalize_address(text: str) -> str:
 
 
 def canonicalize_host(text: str) -> str:
-    """Give the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
+    """Return the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
             raise ValueError("has brackets, but is not an IPv6 address")
@@ -73,7 +73,7 @@ def canonicalize_host(text: str) -> str:
 
 
 def canonicalize_pattern(text: str) -> str:
-    """Give what a rule may name: a name in any script, `*.` and a name, an address or a network."""
+    """Return what a rule may name: a name in any script, `*.` and a name, an address or a network."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if "/" in bare:
         return _canonicalize_network(bare)
@@ -87,7 +87,7 @@ def canonicalize_pattern(text: str) -> str:
 
 
 def _canonicalize_network(text: str) -> str:
-    """Give a network in its canonical form, or the address if it holds one only."""
+    """Return a network in its canonical form, or the address if it holds one only."""
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
     except (AddressValueError, NetmaskValueError):
@@ -100,7 +100,7 @@ def _canonicalize_network(text: str) -> str:
 
 
 def _ascii_name(text: str) -> str:
-    """Give a name a person wrote, in any script, as it is sent."""
+    """Return a name a person wrote, in any script, as it is sent."""
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
@@ -113,14 +113,14 @@ def _ascii_name(text: str) -> str:
 
 
 def narrow(suffix: str) -> str:
-    """Give a wildcard's suffix back, unless strangers can get names below it."""
+    """Return a wildcard's suffix back, unless strangers can get names below it."""
     if "." not in suffix or suffix in SHARED:
         raise ValueError(f"is wider than one owner's domain: anyone can register a name below {suffix!r}")
     return suffix
 
 
 def registrable(host: str) -> str:
-    """Give the part of a host that somebody registered: what stands before it is theirs to choose."""
+    """Return the part of a host that somebody registered: what stands before it is theirs to choose."""
     name = host.removeprefix("*.")
     labels = name.split(".")
     if is_address(name):
@@ -135,7 +135,7 @@ def domain_first(host: str, text: str) -> str:
 
 
 def split_authority(text: str) -> tuple[str, int | None]:
-    """Give the canonical host of `host[:port]`, and the port if one is written."""
+    """Return the canonical host of `host[:port]`, and the port if one is written."""
     found = _AUTHORITY_SHAPE.fullmatch(text)
     if not found or (found[2] and int(found[2]) > 65535):
         raise ValueError("is not written as `host` or `host:port`")
@@ -143,10 +143,10 @@ def split_authority(text: str) -> tuple[str, int | None]:
 
 
 def bracket_ipv6(host: str) -> str:
-    """Give a host as it stands in a URL."""
+    """Return a host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
 def is_address(host: str) -> bool:
-    """Say whether a canonical host or pattern is an address or a network of them."""
+    """Return whether a canonical host or pattern is an address or a network of them."""
     return ":" in host or "/" in host or bool(_QUAD_SHAPE.fullmatch(host))

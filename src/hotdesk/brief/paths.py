@@ -27,7 +27,7 @@ Reader: TypeAlias = Callable[[str], str]
 
 
 def canonicalize_path(text: str) -> str:
-    """Give a path in the form that is judged and sent, or refuse what could be read in two ways."""
+    """Return a path in the form that is judged and sent, or refuse what could be read in two ways."""
     if not PATH_SHAPE.fullmatch(text):
         raise ValueError("does not start with `/`, or has a character that must be written as %XX")
     path = PERCENT.sub(normal, text) if "%" in text else text
@@ -61,7 +61,7 @@ def readings(path: str) -> tuple[str, ...]:
 
 
 def canonicalize_glob(text: str) -> str:
-    """Give a path's glob in canonical form: `*` within a segment, `**` as a segment of its own."""
+    """Return a path's glob in canonical form: `*` within a segment, `**` as a segment of its own."""
     if len(text) > LONGEST_GLOB:
         raise ValueError(f"is longer than {LONGEST_GLOB} characters")
     glob = canonicalize_path(text)
@@ -114,7 +114,7 @@ def literal(text: str) -> str:
 
 
 def check_query(text: str) -> str:
-    """Give a query back, if it is visible ASCII."""
+    """Return a query back, if it is visible ASCII."""
     if not _QUERY_SHAPE.fullmatch(text):
         raise ValueError("has a character that must be written as %XX")
     return text
@@ -132,5 +132,5 @@ def parameters(query: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def names(query: str) -> tuple[str, ...]:
-    """Give every name a query could be read to send."""
+    """Return every name a query could be read to send."""
     return tuple(unquote_plus(part.partition("=")[0]) for part in SEPARATOR.split(query) if part)

@@ -25,7 +25,7 @@ class Reserved:
 
 
 def beside(inputs: object) -> bool:
-    """Say whether any input is a file of this machine's."""
+    """Return whether any input is a file of this machine's."""
     return not isinstance(inputs, list) or any(not str(each).startswith(DRIVE) for each in inputs)
 
 

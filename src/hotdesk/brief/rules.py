@@ -65,7 +65,7 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
 
 
 def check_rule(rule: Rule) -> Rule:
-    """Give a rule in canonical form, or refuse it."""
+    """Return a rule in canonical form, or refuse it."""
     try:
         return canonicalize_rule(rule)
     except ValueError as e:
@@ -242,7 +242,7 @@ def _check_combination(rule: Rule) -> Rule:
 
 
 def _canonicalize_methods(methods: object) -> tuple[str, ...]:
-    """Give methods sorted, each once."""
+    """Return methods sorted, each once."""
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
@@ -258,7 +258,7 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
 
 
 def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
-    """Give parameters sorted by name, each once."""
+    """Return parameters sorted by name, each once."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
     if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]
         raise ValueError("the query must be a list of names and values")

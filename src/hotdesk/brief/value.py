@@ -25,7 +25,7 @@ class BriefValue:
     lines: dict[Where, int] = field(default_factory=dict)
 
     def make_error(self, why: str) -> ValueError:
-        """Say what is wrong with it, and where it stands."""
+        """Return what is wrong with it, and where it stands."""
         if self.form == "python":
             return ValueError(f": {spelt(self.where)}: {why}" if self.where else f": {why}")
         line = nearest(self.lines, self.where)
@@ -42,19 +42,19 @@ class BriefValue:
         return text
 
     def has(self, key: str) -> bool:
-        """Say whether a table has a key."""
+        """Return whether a table has a key."""
         return key in self.value
 
     def get(self, key: str, default: object = None) -> BriefValue:
-        """Give what a table has under a key."""
+        """Return what a table has under a key."""
         return replace(self, value=self.value.get(key, default), where=(*self.where, key))
 
     def each(self) -> list[BriefValue]:
-        """Give the values of a list."""
+        """Return the values of a list."""
         return [replace(self, value=value, where=(*self.where, at)) for at, value in enumerate(self.value)]
 
     def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
-        """Give itself, if it is a table with no key but these: another one was meant to say something."""
+        """Return itself, if it is a table with no key but these: another one was meant to say something."""
         if not isinstance(self.value, dict):
             raise self.make_error(f"{what} must be a table; write {example}")
         for key in self.value:
@@ -86,7 +86,7 @@ def _toml_key(key: str) -> str:
 
 
 def is_json_value(value: object) -> bool:
-    """Say whether a value is such as JSON has in UTF-8: no date, no infinity, no half of a character."""
+    """Return whether a value is such as JSON has in UTF-8: no date, no infinity, no half of a character."""
     match value:
         case dict():
             return all(is_json_value(key) and is_json_value(each) for key, each in value.items())

@@ -27,7 +27,7 @@ def scope_json(scope: Scope) -> str:
 
 
 def digest(thing: Scope | Rule) -> str:
-    """Give the SHA-256 of a scope or a rule in canonical JSON, in hexadecimal."""
+    """Return the SHA-256 of a scope or a rule in canonical JSON, in hexadecimal."""
     text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(asdict(thing))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -57,7 +57,7 @@ def format_canonical_json(value: object) -> str:
 
 
 def _asdict_shallow(scope: Scope) -> dict[str, object]:
-    """Give a scope as plain values; its names are any mapping, which `asdict` would copy by its type."""
+    """Return a scope as plain values; its names are any mapping, which `asdict` would copy by its type."""
     return {
         "rules": [asdict(rule) for rule in scope.rules],
         "grants": [_grant_values(grant) for grant in scope.grants],
@@ -69,7 +69,7 @@ def _asdict_shallow(scope: Scope) -> dict[str, object]:
 
 
 def _grant_values(grant: Grant) -> dict[str, object]:
-    """Give a grant as plain values; lists that older versions did not have only where there is something in them."""
+    """Return a grant as plain values; lists that older versions did not have only where there is something in them."""
     values = asdict(grant)
     for place in values["places"]:
         for name in ("before", "after"):
@@ -105,5 +105,5 @@ def _require_tokens(scope: Scope) -> None:
 
 
 def make_scope_error(why: str) -> BriefError:
-    """Say what is wrong with a scope."""
+    """Return what is wrong with a scope."""
     return BriefError(f"the scope cannot be read: {why}; it is written by `scope_json` of the same version")

@@ -119,7 +119,7 @@ class ActiveCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         named = [f"{each}: the brief allows it" for each in self.allow]
         unopened = () if self.open else (_NOT_OPENED,)
         return (*named, *unopened, "vulnerabilities of the programs that open it, and the targets of its hyperlinks")

@@ -71,7 +71,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 def find_kind(suffix: str) -> str:
-    """Say which kind of file a suffix is of."""
+    """Describe which kind of file a suffix is of."""
     kinds: dict[str, Collection[str]] = {
         "office": _OFFICE, "markup": _MARKUP, "table": _TABLES, "archive": _ARCHIVES, "picture": _PICTURES,
         "pdf": ("pdf",),
@@ -80,7 +80,7 @@ def find_kind(suffix: str) -> str:
 
 
 def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: bool) -> Iterator[str]:
-    """Say what a file of this suffix must not hold; nothing of what is code, or of what the brief allows."""
+    """Describe what a file of this suffix must not hold; nothing of what is code, or of what the brief allows."""
     kind = find_kind(suffix)
     parts = [text for family, text in _PARTS[kind] if family not in allow]
     if kind == "table" and "formulas" not in allow:

@@ -42,7 +42,7 @@ class CommandCheck(Ending):
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("anything that the command does not examine",)
 
     @property

@@ -77,7 +77,7 @@ class CsvCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("the content of the cells, beyond the stated requirements",)
 
     @property
@@ -86,7 +86,7 @@ class CsvCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Say what is expected, then what holds for every table."""
+        """Describe what is expected, then what holds for every table."""
         between = "commas" if self.delimiter == "," else "tabs" if self.delimiter == "\t" else f"{self.delimiter!r}"
         yield f"It must be a table in UTF-8 with {between} between cells and a first line of headings, each once."
         if self.columns:
@@ -198,7 +198,7 @@ class CsvCheck:
 
 
 def column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
-    """Give the cells of a column, each with its line."""
+    """Yield the cells of a column, each with its line."""
     at = table[0].index(name)
     for number, row in enumerate(table[1:], 2):
         yield number, row[at] if at < len(row) else ""

@@ -54,7 +54,7 @@ class CustomCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return (f"anything that {self.file} does not examine; its result comes from the desk it ran in",)
 
     @property

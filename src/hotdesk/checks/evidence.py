@@ -113,7 +113,7 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
 
 
 def trouble_of(done: Done) -> str:
-    """Say how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
+    """Describe how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
     if done.timed_out:
         return "the inspection did not finish in time"
     if done.out_of_memory:
@@ -169,14 +169,14 @@ def read_json(data: bytes) -> object:
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
-    """Give a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
+    """Return a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
     if not isinstance(value, str):
         raise ValueError("malformed inspection report: expected a text")
     return printable(value[:longest])
 
 
 def read_number(value: object) -> float:
-    """Give a number of a desk's; `ValueError` when it is none that can be."""
+    """Return a number of a desk's; `ValueError` when it is none that can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError("malformed inspection report: expected a number")
     return float(value)
@@ -198,6 +198,6 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 
 def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
-    """Give the verdict on what nothing can be said of."""
+    """Return the verdict on what nothing can be said of."""
     found = printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

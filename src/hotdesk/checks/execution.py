@@ -45,7 +45,7 @@ class Execution:
 
     @property
     def values(self) -> Mapping[str, Value]:
-        """Say what a certificate says of it."""
+        """Return what a certificate says of it."""
         whole = hashlib.sha256(self.stdout.encode("utf-8", "backslashreplace")).hexdigest()
         return {"exit code": self.exit_code, "output": printable(self.stdout[:QUOTED]), "output's sha256": whole}
 
@@ -59,12 +59,12 @@ async def run(
 
 
 def as_text(data: bytes) -> str:
-    """Give an output as text; what is none is told by its numbers."""
+    """Return an output as text; what is none is told by its numbers."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def why_not(done: Done) -> str:
-    """Say why a program did not end by itself."""
+    """Explain why a program did not end by itself."""
     if done.timed_out:
         return "it ran out of time"
     if done.truncated:
@@ -107,7 +107,7 @@ class Ending:
     contains: Texts = ()
 
     def describe_ending(self, what: str, seconds: float) -> Iterator[str]:
-        """Say how a program must end, and what it must print."""
+        """Describe how a program must end, and what it must print."""
         yield f"{what} must end by itself within {seconds:g} seconds, with exit code {self.exit_code}."
         if self.output is not None:
             yield (
@@ -145,6 +145,6 @@ def show_output(text: str) -> str:
 
 
 def describe_inputs(beside: Sequence[str]) -> Iterator[str]:
-    """Say where the files are that a check brings along."""
+    """Describe where the files are that a check brings along."""
     if beside:
         yield f"The check puts {list_words(beside)} into the folder beside/."

@@ -81,7 +81,7 @@ class JsonCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("parts that the brief does not name",)
 
     @property
@@ -90,7 +90,7 @@ class JsonCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Say what holds for every document, then what is expected; `[]` stands for every item of a list."""
+        """Describe what holds for every document, then what is expected; `[]` stands for every item of a list."""
         yield "It must be JSON in UTF-8: no comments, no NaN or Infinity, no duplicate keys in an object."
         for place in self.required:
             yield f"{_show_place(place)} must exist."
@@ -144,7 +144,7 @@ class JsonCheck:
 
 
 def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
-    """Give every value at a place; `NOTHING` where there is none."""
+    """Yield every value at a place; `NOTHING` where there is none."""
     at: list[tuple[str, object]] = [("", document)]
     for step in steps(place):
         at = [each for where, value in at for each in step_into(where, value, step)]
@@ -174,7 +174,7 @@ def step_into(where: str, value: object, step: str) -> Iterator[tuple[str, objec
 
 
 def _is_kind(value: object, kind: str) -> bool:
-    """Say whether a value is of a kind; true is no number."""
+    """Return whether a value is of a kind; true is no number."""
     return isinstance(value, KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
@@ -184,7 +184,7 @@ def kind_of(value: object) -> str:
 
 
 def name_kind(value: object) -> str:
-    """Say what a value is, in a sentence."""
+    """Describe what a value is, in a sentence."""
     return TYPES.get(kind_of(value), "nothing")
 
 

@@ -74,7 +74,7 @@ class PatchCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         honest = "whether the changed code passes its tests honestly: it runs in the same process as the tests"
         return ("behaviour that no test covers", honest)
 
@@ -84,7 +84,7 @@ class PatchCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Say how the change is tried, and what it may touch."""
+        """Describe how the change is tried, and what it may touch."""
         repository, tests = show(self.repository), show(" ".join(self.tests))
         yield f"`git apply` must accept it in {repository} as it was given: write paths relative to {repository}."
         failing = f": {list_words(self.red)}" if self.red else ""
@@ -188,24 +188,24 @@ def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
 
 
 def is_any(path: str, patterns: Sequence[str]) -> bool:
-    """Say whether a path is one of these; a folder means all below it."""
+    """Return whether a path is one of these; a folder means all below it."""
     return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each.rstrip('/')}/*") for each in patterns)
 
 
 def _stands_in(path: str) -> bool:
-    """Say whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
+    """Return whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
     name, dot, _ = path.replace("/__init__.", ".").partition(".")
     return bool(dot) and name in sys.stdlib_module_names
 
 
 def fails(run: Execution, name: str) -> bool:
-    """Say whether a test is told to fail: its name stands on a line that says so."""
+    """Return whether a test is told to fail: its name stands on a line that says so."""
     lines = f"{run.stdout}\n{run.stderr}".splitlines()
     return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
 
 
 def tail(run: Execution) -> str:
-    """Give the end of what a run printed."""
+    """Return the end of what a run printed."""
     return quote_output(f"{run.stdout}\n{run.stderr}")
 
 

@@ -40,7 +40,7 @@ class PngCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("what the picture shows",)
 
     @property

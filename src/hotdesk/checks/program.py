@@ -45,7 +45,7 @@ class ProgramCheck(Ending):
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("what it does with other arguments and input",)
 
     @property
@@ -99,7 +99,7 @@ class ProgramCheck(Ending):
 
 
 async def size_of(desk: Desk, name: str) -> int:
-    """Give the size of a file; -1 when there is none."""
+    """Return the size of a file; -1 when there is none."""
     try:
         entry = await desk.stat(name)
     except FileError:

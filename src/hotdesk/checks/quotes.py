@@ -51,7 +51,7 @@ class QuotesCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("whether a claim follows from the words it quotes, and what the rest of the PDF says",)
 
     @property

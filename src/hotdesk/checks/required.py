@@ -34,7 +34,7 @@ def checks_of(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str,
 
 
 def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
-    """Say what a deliverable may do beyond being read, and whether it is opened to see."""
+    """Return what a deliverable may do beyond being read, and whether it is opened to see."""
     expect: dict[str, object] = {"allow": list(item.active), "code": is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
@@ -42,7 +42,7 @@ def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
 
 
 def describe_deliverable(item: Deliverable) -> str:
-    """Say what a deliverable is and what it must be to pass: a line with its path and checks, then one a sentence.
+    """Describe what a deliverable is and what it must be to pass: a line with its path and checks, then one a sentence.
 
     For planner, critic and worker alike, before anything is made.
     """
@@ -63,10 +63,10 @@ def list_requirements(item: Deliverable) -> tuple[str, ...]:
 
 
 def is_code(item: Deliverable) -> bool:
-    """Say whether a deliverable is a program, by its kind or by what checks it."""
+    """Return whether a deliverable is a program, by its kind or by what checks it."""
     return item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
 
 
 def is_opened(item: Deliverable) -> bool:
-    """Say whether people open such a file with an office or a PDF viewer."""
+    """Return whether people open such a file with an office or a PDF viewer."""
     return bool({PurePosixPath(item.path).suffix.lstrip(".").lower(), item.kind.lower()} & OPENED)

@@ -58,12 +58,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Say whether the file is what was asked for."""
+        """Return whether the file is what was asked for."""
         return bool(self.looked_for) and not self.faults
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Say why it failed, as instructions; or what holds."""
+        """Explain why it failed, as instructions; or what holds."""
         return tuple(summarize(self.faults, self.more)) or self.held
 
 
@@ -77,7 +77,7 @@ class Check(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Say whether it runs what it looks at: its desk then is used for nothing else.
+        """Return whether it runs what it looks at: its desk then is used for nothing else.
 
         Files of one job that are only opened are looked at in one desk, one after the other.
         """

@@ -83,7 +83,7 @@ class SheetCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return NOT_CHECKED
 
     @property
@@ -117,7 +117,7 @@ class SheetCheck:
         return chain(table.count(), formulas(sheet), table.check_red_rows(), table.sums())
 
     def facts(self, sheet: Sheet) -> tuple[str, ...]:
-        """Say what holds, of a workbook in which everything does."""
+        """Describe what holds, of a workbook in which everything does."""
         facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
             f"{many(_count_formulas(sheet), 'formula')}, recalculated",
@@ -127,7 +127,7 @@ class SheetCheck:
         return tuple(map(short, facts))
 
     def values(self, sheet: Sheet) -> Mapping[str, Value]:
-        """Give what was seen, for a certificate."""
+        """Return what was seen, for a certificate."""
         return {
             "rows": Table(self.want, sheet).last - 1,
             "cells": len(sheet.cells),
@@ -198,14 +198,14 @@ class Calculation:
         return total(part)
 
     def number(self, text: str) -> float | None:
-        """Give the number in a cell."""
+        """Return the number in a cell."""
         where = _parse_local_area(text)
         cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
         return cell.number if cell else None
 
 
 def parse_sum(formula: str) -> Area | None:
-    """Give the part of a column that a formula adds up, if it does that alone."""
+    """Return the part of a column that a formula adds up, if it does that alone."""
     found = _SUM_SHAPE.fullmatch(formula)
     added = _parse_local_area(found[1]) if found else None
     return added if added and added.left == added.right else None
@@ -258,7 +258,7 @@ def read_cell(record: object) -> Cell:
 
 
 def kind_of(value: str | float | None, *, error: bool) -> str:
-    """Say which kind of value a cell was saved with, as `Cell.kind` has it."""
+    """Describe which kind of value a cell was saved with, as `Cell.kind` has it."""
     if error:
         return "e"
     return "n" if isinstance(value, float) else "t" if value is not None else ""

@@ -91,7 +91,7 @@ def _format_group(group: _Group) -> str:
 
 
 def _format_texts(group: _Group) -> str:
-    """Say what was expected and found; where faults differ, of some of them."""
+    """Describe what was expected and found; where faults differ, of some of them."""
     first = group.faults[0]
     if all((each.expected, each.found) == (first.expected, first.found) for each in group.faults):
         return f"expected {_cut(first.expected)}, found {_cut(first.found)}"
@@ -138,7 +138,7 @@ def _parse_place(where: str) -> _Place:
 
 
 def _format_places(group: _Group) -> str:
-    """Say where all faults of a group are."""
+    """Describe where all faults of a group are."""
     places = sorted(set(group.places), key=lambda each: (each.row, each.column, each.after))
     if len(places) == 1:
         return _format_single(group.faults[0].where, places[0])
@@ -190,7 +190,7 @@ def _list_ranges(ranges: Sequence[str], sizes: Sequence[int], word: str) -> str:
 
 
 def find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Give numbers as the first and the last of each run without a gap."""
+    """Return numbers as the first and the last of each run without a gap."""
     found = []
     for _, run in groupby(enumerate(sorted(set(numbers))), key=lambda pair: pair[1] - pair[0]):
         each = [number for _, number in run]

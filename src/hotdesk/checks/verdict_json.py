@@ -28,7 +28,7 @@ class PagePicture:
 
     @property
     def sha256(self) -> str:
-        """Give its hash, by which a certificate names it."""
+        """Return its hash, by which a certificate names it."""
         return hashlib.sha256(self.png).hexdigest()
 
 
@@ -55,19 +55,19 @@ class StoredVerdict:
 
     @property
     def passed(self) -> bool:
-        """Say whether the file was what was asked for."""
+        """Return whether the file was what was asked for."""
         return bool(self.looked_for) and not self.faults
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Say why it failed, as instructions; or what holds."""
+        """Explain why it failed, as instructions; or what holds."""
         return tuple(summarize(self.faults, self.more)) or self.held
 
 
 def make_stored_verdict(
     verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
 ) -> StoredVerdict:
-    """Give a verdict as it is kept."""
+    """Return a verdict as it is kept."""
     pictures = tuple(picture_of(page) for page in verdict.pages)
     return StoredVerdict(
         check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,

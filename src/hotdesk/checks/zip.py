@@ -60,7 +60,7 @@ class ZipCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("the content of the members",)
 
     @property
@@ -69,7 +69,7 @@ class ZipCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Say what holds for every archive, then what is expected."""
+        """Describe what holds for every archive, then what is expected."""
         yield "It must be a zip archive of plain files: no links, every name once and relative."
         if self.members:
             alone = " and nothing else" if self.only else ""

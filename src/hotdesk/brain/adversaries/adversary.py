@@ -26,7 +26,7 @@ class Turned:
         self.script = script
 
     def plans(self, task: PlanningTask) -> Plan:
-        """Give the script's plan, or one that asks for everything."""
+        """Return the script's plan, or one that asks for everything."""
         return self.script.plans(task) if self.script else widest(task)
 
     async def close(self) -> None:
@@ -34,7 +34,7 @@ class Turned:
 
 
 def widest(task: PlanningTask) -> Plan:
-    """Give a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
+    """Return a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)
     steps = [Step(name, "Do what is needed.") for name in before]

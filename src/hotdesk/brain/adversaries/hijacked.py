@@ -87,7 +87,7 @@ class Hijacked(Turned):
 
 
 def theft(request: ModelRequest, honest: ScriptFunction | None) -> ScriptFunction:
-    """Give the function that does a step's honest work, then everything else."""
+    """Return the function that does a step's honest work, then everything else."""
     offered = {tool.name for tool in request.tools}
     prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     paths = [path for line in LEAVES.findall(prompt) for path in line.split(", ")]
@@ -195,12 +195,12 @@ def _places_in(text: str) -> list[str]:
 
 
 def take_first(found: Iterable[str]) -> list[str]:
-    """Give the first few, each once."""
+    """Return the first few, each once."""
     return list(dict.fromkeys(found))[:MOST_PLACES]
 
 
 def words(observation: Observation) -> str:
-    """Give what a tool said as text, whichever tool it was."""
+    """Return what a tool said as text, whichever tool it was."""
     with suppress(Failed):
         done = read_done(observation)
         return (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")

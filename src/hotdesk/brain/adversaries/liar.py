@@ -42,7 +42,7 @@ class Liar(Turned):
 
 
 def _empties(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
-    """Give the calls that leave a file with nothing in it for each that the step must leave."""
+    """Return the calls that leave a file with nothing in it for each that the step must leave."""
     prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     offered = {tool.name for tool in request.tools}
     writer = next((name for name in WRITERS if name in offered), None)

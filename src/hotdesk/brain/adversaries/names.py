@@ -23,7 +23,7 @@ ADVERSARIES: dict[str, Callable[[ScriptedModel | None], Adversary]] = {
 
 
 def find_adversary(name: str, script: ScriptedModel | None = None) -> Adversary:
-    """Give an adversary; with a script it hides behind that script's plan."""
+    """Return an adversary; with a script it hides behind that script's plan."""
     if name not in ADVERSARIES:
         raise BriefError(f"unknown adversary {printable(name[:80])!r}; choose one of {', '.join(ADVERSARIES)}")
     return ADVERSARIES[name](script)

@@ -12,7 +12,7 @@ SWITCH = "HOTDESK_LOOPBACK_MODELS"
 
 
 def is_loopback(url: str) -> bool:
-    """Say whether a URL leads to this machine and nowhere else."""
+    """Return whether a URL leads to this machine and nowhere else."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

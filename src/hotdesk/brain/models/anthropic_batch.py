@@ -78,7 +78,7 @@ class AnthropicBatchModel(AnthropicModel):
         return BatchStream(client, batch.id, self.poll)
 
     async def gather(self, events: Events) -> dict[str, Any]:
-        """Give the one message of a batch."""
+        """Return the one message of a batch."""
         async for event in events:
             match event.get("result"):
                 case {"type": "succeeded", "message": dict(message)}:

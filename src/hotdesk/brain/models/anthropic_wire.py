@@ -67,7 +67,7 @@ def body(request: ModelRequest, model: str, name: str, capabilities: Capabilitie
 
 
 def is_bound(capabilities: Capabilities) -> bool:
-    """Say whether a model's thinking is valid only after the prefix it was produced with."""
+    """Return whether a model's thinking is valid only after the prefix it was produced with."""
     return capabilities.preserved == "bound"
 
 
@@ -98,7 +98,7 @@ def tool_of(tool: Tool) -> dict[str, Any]:
 
 
 def thinking(request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str) -> dict[str, Any]:
-    """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
+    """Return how much to think: as much as the model likes, or half of the reply where it must be told."""
     if not request.think or capabilities.thinking == "none":
         return {}
     if capabilities.thinking != "budget":
@@ -134,7 +134,7 @@ def messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> 
 
 
 def own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
-    """Give a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
+    """Return a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
     if reply.prefix != GONE and (not bound or reply.prefix in ("", bound)):
         return list(reply.native)
     return [block for block in reply.native if block["type"] not in _THOUGHTS] or [text(NOTHING)]
@@ -252,7 +252,7 @@ def reply(message: dict[str, Any], name: str) -> Reply:
 
 
 def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Call]]:
-    """Give the blocks that can go back, and the calls among them; what its length cut off is left out."""
+    """Return the blocks that can go back, and the calls among them; what its length cut off is left out."""
     native: list[dict[str, Any]] = []
     calls: list[Call] = []
     cut = STOPS.get(str(message.get("stop_reason"))) == "length"

@@ -122,7 +122,7 @@ _NAMES = frozenset(field.name for field in fields(Capabilities))
 def find_capabilities(
     dialect: str, model: str, settings: Mapping[str, Mapping[str, object]] | None = None
 ) -> Capabilities:
-    """Say what a model can do; `settings` are the operator's, by whole names with `*`."""
+    """Return what a model can do; `settings` are the operator's, by whole names with `*`."""
     plain = _DATED.sub("", model.rpartition("/")[2])
     rows = (each for pattern, each in TABLE[dialect] if re.fullmatch(pattern, plain))
     found = next(rows, DEFAULTS[dialect])
@@ -133,7 +133,7 @@ def find_capabilities(
 
 
 def change_capabilities(capabilities: Capabilities, change: Mapping[str, object]) -> Capabilities:
-    """Give capabilities with some of them changed; what is unknown or of another type changes nothing."""
+    """Return capabilities with some of them changed; what is unknown or of another type changes nothing."""
     as_json: dict[str, Any] = {name: getattr(capabilities, name) for name in _NAMES}
     as_json["efforts"] = list(capabilities.efforts)
     as_json |= {name: list(value) if isinstance(value, tuple) else value for name, value in change.items()}

@@ -58,7 +58,7 @@ class Chat(Driver):
         self.capabilities = replace(self.capabilities, images=self.capabilities.images and can_see(model))
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
+        """Return the next reply, if it has room beside what is asked: such servers refuse what has not."""
         fixed = estimate_fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:
             why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
@@ -72,7 +72,7 @@ class Chat(Driver):
         return 0
 
     def find_room(self, request: ModelRequest) -> int:
-        """Give what a request leaves of the window."""
+        """Return what a request leaves of the window."""
         return max(self.window - request_tokens(request), LEAST_REPLY)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
@@ -81,7 +81,7 @@ class Chat(Driver):
 
 
 def can_see(model: str) -> bool:
-    """Say whether a model can be shown pictures: by the variable, else by its name."""
+    """Return whether a model can be shown pictures: by the variable, else by its name."""
     choice = os.environ.get(IMAGES_VARIABLE, "")
     if choice not in ("", "0", "1"):
         raise BriefError(f"{IMAGES_VARIABLE} is {printable(choice[:40])!r}; set it to 1 or 0, or unset it")
@@ -89,7 +89,7 @@ def can_see(model: str) -> bool:
 
 
 def key_for(base_url: str) -> str:
-    """Give the key that is set for a server's address; nothing where it is for another, or none says for which."""
+    """Return the key that is set for a server's address; nothing where it is for another, or none says for which."""
     here = address(base_url)
     if here is None or here != address(os.environ.get(URL_VARIABLE, "")):
         return ""
@@ -97,7 +97,7 @@ def key_for(base_url: str) -> str:
 
 
 def address(url: str) -> tuple[str, str, int, str] | None:
-    """Give what two URLs of one server have in common; None: it is no address."""
+    """Return what two URLs of one server have in common; None: it is no address."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -109,7 +109,7 @@ def address(url: str) -> tuple[str, str, int, str] | None:
 
 
 def _window_set() -> int | None:
-    """Give the window that is set; None: the one that is known of the model, a small one where nothing is."""
+    """Return the window that is set; None: the one that is known of the model, a small one where nothing is."""
     text = os.environ.get(_WINDOW_VARIABLE)
     if not text:
         return None

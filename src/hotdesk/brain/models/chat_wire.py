@@ -47,7 +47,7 @@ def body(request: ModelRequest, model: str, name: str, capabilities: Capabilitie
 
 
 def prefix(request: ModelRequest) -> str:
-    """Give nothing: thinking is bound to nothing."""
+    """Return nothing: thinking is bound to nothing."""
     return ""
 
 
@@ -164,7 +164,7 @@ def reply(message: dict[str, Any], name: str) -> Reply:
 
 
 def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
-    """Give the message as it goes back: arguments that are no object would be refused, and go back inside one."""
+    """Return the message as it goes back: arguments that are no object would be refused, and go back inside one."""
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
     message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
     if uses:
@@ -173,19 +173,19 @@ def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, An
 
 
 def repair_arguments(text: str) -> str:
-    """Give arguments as an object."""
+    """Return arguments as an object."""
     if not text.strip():
         return "{}"
     return text if isinstance(parse_arguments(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)
 
 
 def is_broken(each: dict[str, str]) -> bool:
-    """Say whether a call's arguments are no object."""
+    """Return whether a call's arguments are no object."""
     return not isinstance(parse_arguments(each["arguments"]), dict)
 
 
 def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Give every call a name of its own, where the server gave none or one twice."""
+    """Assign every call a name of its own, where the server gave none or one twice."""
     ids: set[str] = set()
     for number, each in enumerate(calls):
         if not each["id"] or each["id"] in ids:

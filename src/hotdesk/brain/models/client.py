@@ -219,7 +219,7 @@ class ProviderClient:
         await anyio.sleep(seconds)
 
     async def read(self, stream: Any) -> Events:
-        """Give a stream's events as plain data; `ReplyCutError` where it breaks off."""
+        """Yield a stream's events as plain data; `ReplyCutError` where it breaks off."""
         remaining = MAX_REPLY_BYTES
         try:
             async for event in stream:
@@ -236,7 +236,7 @@ class ProviderClient:
             raise
 
     def open_client(self) -> Any:
-        """Give the client; its connections are this event loop's."""
+        """Return the client; its connections are this event loop's."""
         if self.client is None:
             http = self.http.AsyncClient(
                 timeout=self.http.Timeout(self.patience.silence, connect=self.patience.connect),
@@ -253,7 +253,7 @@ class ProviderClient:
         UNDER_WAY.get().sent.append(len(request.content))
 
     def describe(self, error: Exception, most: int = 300) -> str:
-        """Give what an error says, without the key."""
+        """Return what an error says, without the key."""
         return printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
 
     def hide_key(self, text: str) -> str:
@@ -283,7 +283,7 @@ class ProviderClient:
 
 
 def remedy(error: Any) -> str:
-    """Say what to do about a refusal."""
+    """Describe what to do about a refusal."""
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
         return _FEWER
     return _REMEDIES.get(error.status_code, LATER)
@@ -297,7 +297,7 @@ async def drain(events: Events) -> None:
 
 
 def kind(error: Any) -> str:
-    """Give what sort of error a provider told amid a stream."""
+    """Return what sort of error a provider told amid a stream."""
     match error.body:
         case {"error": {"type": str(name)}} | {"type": str(name)} | {"code": str(name)}:
             return name
@@ -305,7 +305,7 @@ def kind(error: Any) -> str:
 
 
 def find_detail(body: object) -> str:
-    """Give what a refusal says, and which parameter it names; empty: it says nothing readable."""
+    """Return what a refusal says, and which parameter it names; empty: it says nothing readable."""
     match body:
         case {"error": dict(error)} | dict(error) if isinstance(message := error.get("message"), str):
             param = error.get("param")
@@ -315,7 +315,7 @@ def find_detail(body: object) -> str:
 
 
 def is_same_address(url: str, vendor: str) -> bool:
-    """Say whether a URL is the vendor's own."""
+    """Return whether a URL is the vendor's own."""
     return bool(vendor) and url.rstrip("/").removesuffix("/v1") == vendor.rstrip("/").removesuffix("/v1")
 
 

@@ -44,7 +44,7 @@ class WireFormat(Protocol):
         ...
 
     def prefix(self, request: ModelRequest) -> str:
-        """Give what a reply's thinking is bound to; empty: to nothing."""
+        """Return what a reply's thinking is bound to; empty: to nothing."""
         ...
 
 
@@ -82,26 +82,26 @@ class Driver:
 
     @property
     def memory_name(self) -> str:
-        """Give the name what is learned is remembered by: another server by the same model's name may differ."""
+        """Return the name what is learned is remembered by: another server by the same model's name may differ."""
         return f"{self.name} {self.line.address}".strip()
 
     @property
     def native_screen(self) -> bool:
-        """Say whether it has a computer tool of its own, for `ModelRequest.screen`."""
+        """Return whether it has a computer tool of its own, for `ModelRequest.screen`."""
         return bool(self.capabilities.computer)
 
     @property
     def sees(self) -> bool:
-        """Say whether the model can be shown pictures."""
+        """Return whether the model can be shown pictures."""
         return self.capabilities.images
 
     @property
     def address(self) -> str:
-        """Say where it is asked; empty: at its vendor's own address, or its name says it."""
+        """Describe where it is asked; empty: at its vendor's own address, or its name says it."""
         return "" if self.line.address in self.name else self.line.address
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply, from a stream; one that its length cut off is asked for once more, with more room."""
+        """Return the next reply, from a stream; one that its length cut off is asked for once more, with more room."""
         reply = await self.ask_adapted(request)
         longer = self.find_longer_limit(request)
         if reply.stop != "length" or reply.calls or longer <= self.find_limit(request):
@@ -113,11 +113,11 @@ class Driver:
         return replace(again, usage=usage, notes=(*reply.notes, note, *again.notes))
 
     def find_limit(self, request: ModelRequest) -> int:
-        """Give how long a reply may be."""
+        """Return how long a reply may be."""
         return min(request.tokens, self.capabilities.output)
 
     def find_longer_limit(self, request: ModelRequest) -> int:
-        """Give how long a reply may be that was cut off."""
+        """Return how long a reply may be that was cut off."""
         return min(_LONGER * self.find_limit(request), self.capabilities.output)
 
     async def ask_adapted(self, request: ModelRequest) -> Reply:
@@ -159,11 +159,11 @@ class Driver:
         return await self.form.gather(events)
 
     def price_reply(self, reply: Reply, up: int) -> Reply:
-        """Give a reply with what it cost."""
+        """Return a reply with what it cost."""
         return replace(reply, usage=self.options.prices.price_usage(replace(reply.usage, up=up), self.name))
 
     def adapt(self, request: ModelRequest) -> ModelRequest:
-        """Give a request as this model takes it."""
+        """Return a request as this model takes it."""
         tools, screen = request.tools, request.screen
         if screen is not None and not self.capabilities.computer:
             tools, screen = (*tools, *request.screen_tools), None
@@ -176,7 +176,7 @@ class Driver:
         )
 
     def adapt_item(self, item: Item) -> Item:
-        """Give an item of the history as this model takes it: the same each time, so that caches hold."""
+        """Return an item of the history as this model takes it: the same each time, so that caches hold."""
         if isinstance(item, Results) and not self.capabilities.images:
             return Results(tuple((call, drop_picture(each)) for call, each in item.pairs))
         if isinstance(item, Reply) and self.unbound and digest_reply(item) in self.unbound:

@@ -24,7 +24,7 @@ FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or o
 
 
 def find(name: str, **options: Any) -> LanguageModel:
-    """Give a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
+    """Return a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
     maker, model, url = parts(name)
     if maker == "anthropic" and model.endswith(_BATCH):
         maker, model = "batch", model.removesuffix(_BATCH)
@@ -36,7 +36,7 @@ def find(name: str, **options: Any) -> LanguageModel:
 
 
 def parts(name: str) -> tuple[str, str, str]:
-    """Give who makes a model, its own name, and where it is if the name says so; `BriefError` where it names none."""
+    """Return who makes a model, its own name, and where it is if the name says so; `BriefError` where it names none."""
     maker, _, model = name.partition(":")
     url = ""
     if maker == "ollama":
@@ -55,13 +55,13 @@ def parts(name: str) -> tuple[str, str, str]:
 
 
 def is_same_place(name: str, other: str) -> bool:
-    """Say whether two models are at one address, so that a key for the one is for the other."""
+    """Return whether two models are at one address, so that a key for the one is for the other."""
     (maker, _, url), (other_maker, _, other_url) = parts(name), parts(other)
     return (maker, url) == (other_maker, other_url)
 
 
 def _is_http(url: str) -> bool:
-    """Say whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
+    """Return whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
     try:
         split = urlsplit(url)
         return (

@@ -54,14 +54,14 @@ def body(request: ModelRequest, model: str, name: str, capabilities: Capabilitie
 
 
 def reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
-    """Say how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
+    """Return how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
     effort = capabilities.effort if request.think else "low"
     config = {"effort": effort} if effort in capabilities.efforts else {}
     return config | ({"summary": "auto"} if request.think and capabilities.summary else {})
 
 
 def prefix(request: ModelRequest) -> str:
-    """Give nothing: sealed reasoning is bound to nothing before it."""
+    """Return nothing: sealed reasoning is bound to nothing before it."""
     return ""
 
 
@@ -104,12 +104,12 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
 
 
 def _is_unacknowledged(turn: HistoryTurn) -> bool:
-    """Say whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
+    """Return whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
     return any(checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
 def checks(call: Call) -> list[dict[str, Any]]:
-    """Give the safety checks that a use of the native tool raised."""
+    """Return the safety checks that a use of the native tool raised."""
     payload = call.arguments
     return list(payload.get("checks", [])) if call.tool == COMPUTER and isinstance(payload, dict) else []
 

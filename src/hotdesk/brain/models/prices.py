@@ -28,7 +28,7 @@ class ModelPrice:
     """None: as input."""
 
     def of(self, usage: TokenUsage) -> float:
-        """Give what a reply costs."""
+        """Return what a reply costs."""
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
         sums = usage.input * self.input + usage.output * self.output + usage.cached * cached + usage.stored * stored
@@ -42,7 +42,7 @@ class Prices:
     table: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def price_usage(self, usage: TokenUsage, name: str) -> TokenUsage:
-        """Say what a reply of a model costs; None where nobody knows."""
+        """Return what a reply of a model costs; None where nobody knows."""
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")
@@ -50,7 +50,7 @@ class Prices:
 
 
 def read_prices(table: Mapping[str, Price]) -> Prices:
-    """Give the operator's table of prices."""
+    """Return the operator's table of prices."""
     return Prices({name: ModelPrice(each.input, each.output, each.cached, each.stored) for name, each in table.items()})
 
 

@@ -73,12 +73,12 @@ class RecordingModel:
 
     @property
     def native_screen(self) -> bool:
-        """Say whether the model has a computer tool of its own."""
+        """Return whether the model has a computer tool of its own."""
         return getattr(self.model, "native_screen", False)
 
     @property
     def sees(self) -> bool:
-        """Say whether the model can be shown pictures."""
+        """Return whether the model can be shown pictures."""
         return self.model.sees
 
     async def ask(self, request: ModelRequest) -> Reply:

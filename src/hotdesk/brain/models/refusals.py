@@ -85,7 +85,7 @@ RULES: tuple[RefusalRule, ...] = (
 
 
 def find_change(capabilities: Capabilities, message: str) -> Change:
-    """Say what a refusal teaches; empty: nothing that can be left out."""
+    """Return what a refusal teaches; empty: nothing that can be left out."""
     for rule in RULES:
         if (found := rule.pattern.search(message)) and (change := rule.change(capabilities, found)):
             return change

@@ -78,7 +78,7 @@ class Hands:
         return ToolCall(("exact_run", arguments if timeout is None else {**arguments, "timeout": timeout}), read_done)
 
     def read(self, path: str) -> ToolCall[bytes]:
-        """Give a file's bytes; `Failed` when it cannot be had."""
+        """Return a file's bytes; `Failed` when it cannot be had."""
         return ToolCall(
             ("exact_read", {"path": path}),
             lambda observation: decode_base64(as_table(observation).get("data"), observation),
@@ -116,7 +116,7 @@ def check(observation: Observation) -> None:
 
 
 def text(observation: Observation) -> str:
-    """Give what a tool told that must succeed."""
+    """Return what a tool told that must succeed."""
     check(observation)
     return observation.text
 
@@ -147,7 +147,7 @@ def read_done(observation: Observation) -> Done:
 
 
 def decode_base64(value: object, observation: Observation) -> bytes:
-    """Give bytes that came as base64."""
+    """Return bytes that came as base64."""
     try:
         return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -83,7 +83,7 @@ class Play:
         return self.reply(asks)
 
     def reply(self, asks: Sequence[Ask]) -> Reply:
-        """Say what it wants used."""
+        """Return what it wants used."""
         words, self.hands.words[:] = "\n".join(self.hands.words), []
         first = self.count + 1
         self.count += len(asks)
@@ -91,7 +91,7 @@ class Play:
         return Reply(text=words, calls=self.calls, stop="calls", usage=FREE, model=self.name)
 
     def waits_for(self, results: Results) -> bool:
-        """Say whether these are the results it waits for."""
+        """Return whether these are the results it waits for."""
         return tuple(call for call, _ in results.pairs) == self.calls
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Player:
     playing: Play | None = field(default=None)
 
     def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
-        """Give the next reply of the function that takes a request's step."""
+        """Return the next reply of the function that takes a request's step."""
         results = list(_results_of(request.history))
         playing = self.playing
         if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
@@ -139,18 +139,18 @@ class Player:
 
 
 def _results_of(history: Sequence[Item]) -> Iterator[Results]:
-    """Give what came of each reply."""
+    """Return what came of each reply."""
     return (each for each in history if isinstance(each, Results))
 
 
 def same(results: Results, calls: Sequence[Call]) -> bool:
-    """Say whether these uses are what is wanted now, whatever they are called."""
+    """Return whether these uses are what is wanted now, whatever they are called."""
     recorded = [(call.tool, normalize_json(call.arguments)) for call, _ in results.pairs]
     return recorded == [(call.tool, normalize_json(call.arguments)) for call in calls]
 
 
 def normalize_json(value: object) -> object:
-    """Give a value as it would come back from JSON."""
+    """Return a value as it would come back from JSON."""
     match value:
         case dict():
             return {str(key): normalize_json(each) for key, each in value.items()}
@@ -160,7 +160,7 @@ def normalize_json(value: object) -> object:
 
 
 def _describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
-    """Say where a script leaves what is written down."""
+    """Describe where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
         f"the script does not repeat its earlier calls: call {place} of step {step} was {printable(before)[:200]}, "
@@ -169,7 +169,7 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
 
 
 def ending(act: ScriptFunction, value: object) -> Ask:
-    """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
+    """Return how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
         return "give_up", {"why": f"exit code {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {
@@ -178,11 +178,11 @@ def ending(act: ScriptFunction, value: object) -> Ask:
 
 
 def headline(act: ScriptFunction) -> str:
-    """Give the first line of a function's docstring, or its name."""
+    """Return the first line of a function's docstring, or its name."""
     return (inspect.getdoc(act) or act.__name__).splitlines()[0]
 
 
 def extract_last_line(done: Done) -> str:
-    """Give the last line a program said, made safe to show."""
+    """Return the last line a program said, made safe to show."""
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
     return printable(lines[-1][:500]) if lines else done.reason or "no output"

@@ -45,7 +45,7 @@ class Scene:
 
 
 def step(act: ScriptFunction, **options: object) -> Scene:
-    """Say what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
+    """Return what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
     if unknown := sorted(set(options) - set(FIELDS)):
         raise BriefError(f"unknown step field {unknown[0]!r}; the fields are {', '.join(FIELDS)}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
@@ -84,12 +84,12 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """Say which script it is."""
+        """Describe which script it is."""
         return f"written script {hashlib.sha256(self.source).hexdigest()[:12]}"
 
     @property
     def window(self) -> int:
-        """Give more than any job says."""
+        """Return more than any job says."""
         return WINDOW
 
     @property
@@ -98,7 +98,7 @@ class ScriptedModel:
         return False
 
     def plans(self, task: PlanningTask) -> Plan:
-        """Give the script's own plan, whatever the task."""
+        """Return the script's own plan, whatever the task."""
         return Plan(tuple(scene.step for scene in self.scenes.values()))
 
     async def ask(self, request: ModelRequest) -> Reply:
@@ -138,7 +138,7 @@ def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:
 
 
 def _is_scene(part: object) -> bool:
-    """Say whether something takes a step."""
+    """Return whether something takes a step."""
     return inspect.iscoroutinefunction(part.act if isinstance(part, Scene) else part)
 
 

@@ -109,26 +109,26 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Give its name, as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
+        """Return its name, as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
         ...
 
     @property
     def window(self) -> int:
-        """Give how many tokens a request may have."""
+        """Return how many tokens a request may have."""
         ...
 
     @property
     def native_screen(self) -> bool:
-        """Say whether it has a computer tool of its own."""
+        """Return whether it has a computer tool of its own."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Say whether it can be shown pictures."""
+        """Return whether it can be shown pictures."""
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
+        """Return the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
         ...
 
     async def close(self) -> None:

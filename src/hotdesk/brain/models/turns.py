@@ -49,13 +49,13 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
 
 
 def pair_results(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
-    """Give each call's result, in the calls' order; one that is not there was not used."""
+    """Return each call's result, in the calls' order; one that is not there was not used."""
     observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
     return tuple((call, observations.get(call.id, _UNUSED)) for call in reply.calls)
 
 
 def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
-    """Say whether a reply's items can go back verbatim.
+    """Return whether a reply's items can go back verbatim.
 
     Reasoning is sealed for the model that thought it; uses of the native computer tool need that tool.
     """
@@ -65,7 +65,7 @@ def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
 
 
 def words(observation: Observation, flagged: bool = True) -> list[str]:
-    """Give what an observation says: its text, and apart from that what we say beside it.
+    """Return what an observation says: its text, and apart from that what we say beside it.
 
     `flagged`: the provider itself says what failed.
     """
@@ -84,7 +84,7 @@ def data_url(observation: Observation) -> str:
 
 
 def arguments(call: Call) -> dict[str, object]:
-    """Give a call's arguments as an object, whatever they are."""
+    """Return a call's arguments as an object, whatever they are."""
     if isinstance(call.arguments, dict) and all(isinstance(name, str) for name in call.arguments):
         return dict(call.arguments)
     return {"arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)}
@@ -107,5 +107,5 @@ def native_uses(turn: HistoryTurn) -> Iterator[str]:
 
 
 def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:
-    """Give each call of another's a name that every provider takes, and that nobody has given before."""
+    """Return each call of another's a name that every provider takes, and that nobody has given before."""
     return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}

@@ -21,12 +21,12 @@ FINDINGS = f"# The check of your last delivery failed. {FIX}"
 
 @cache
 def words(name: str) -> str:
-    """Give a text of this folder."""
+    """Return a text of this folder."""
     return files(__name__).joinpath(f"{name}.md").read_text().strip()
 
 
 def instructions(situation: Situation) -> str:
-    """Say what holds in every step of a job, in the same words each time, so that a provider can cache it."""
+    """Describe what holds in every step of a job, in the same words each time, so that a provider can cache it."""
     task = situation.task
     parts = [
         words("worker"),
@@ -93,7 +93,7 @@ def describe_findings(situation: Situation) -> str:
 
 
 def describe_limits(situation: Situation) -> Iterator[str]:
-    """Say which attempt this is, how often a delivery may fail, and what is left of the budget."""
+    """Describe which attempt this is, how often a delivery may fail, and what is left of the budget."""
     yield f"Attempt {situation.attempt} of {max(situation.attempt, situation.attempts)} at this step."
     if situation.deliverables:
         often = {

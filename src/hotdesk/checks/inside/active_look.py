@@ -114,7 +114,7 @@ class FileInspection:
         return False
 
     def picture(self, data: bytes, where: str) -> bool:
-        """Say whether it is a picture, and find what is behind it."""
+        """Return whether it is a picture, and find what is behind it."""
         if data.startswith(PNG):
             after = after_png(data)
             if after is None:
@@ -180,7 +180,7 @@ class FileInspection:
 
 
 def is_part(name: str, data: bytes) -> bool:
-    """Say whether a member is a part of the document, by its name or by what it is: parts may be called anything."""
+    """Return whether a member is a part of the document, by its name or by what it is: parts may be called anything."""
     suffix = PurePosixPath(name).suffix[1:].lower()
     if suffix in ("xml", "rels", "vml") or suffix in active_text.MARKUP:
         return suffix in ("xml", "rels", "vml")
@@ -200,7 +200,7 @@ def after_png(data: bytes) -> int | None:
 
 
 def look(path: str, code: bool = False) -> dict[str, object]:
-    """Say what in a file acts."""
+    """Describe what in a file acts."""
     looking, kind = FileInspection(code), "unknown"
     try:
         with open(path, "rb") as file:

@@ -143,7 +143,7 @@ class OfficeParts:
                 found.add(family, where + part, f"{tag} from {target}")
 
     def has(self, part: str, target: str) -> bool:
-        """Say whether an address is that of a part, from the folder of the part that has it or from the top."""
+        """Return whether an address is that of a part, from the folder of the part that has it or from the top."""
         for folder in (posixpath.dirname(part), ""):
             name = posixpath.normpath(posixpath.join(folder, unquote(target))).lower()
             if name in self.names or any(each.startswith(f"{name}/") for each in self.names):
@@ -200,7 +200,7 @@ def relations(root: Element, found: Found, where: str, source: str, package: Off
 
 
 def is_plain(target: str) -> bool:
-    """Say whether a link only leads to a page once somebody clicks it."""
+    """Return whether a link only leads to a page once somebody clicks it."""
     bare = target.strip(BLANK)
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
@@ -261,13 +261,13 @@ def fields(root: Element, found: Found, where: str) -> None:
 
 
 def is_shown(instruction: str) -> bool:
-    """Say whether a field is one of those that show, count or link."""
+    """Return whether a field is one of those that show, count or link."""
     named = FIELD_NAME.match(instruction)
     return named[1].upper() in FIELDS if named else not instruction.strip()
 
 
 def instructions(root: Element) -> Iterator[str]:
-    """Give what fields are told to do; one inside another counts for both."""
+    """Yield what fields are told to do; one inside another counts for both."""
     open_fields: list[str] = []
     for each in root.iter():
         tag = local(each)
@@ -295,7 +295,7 @@ def alternatives(root: Element, found: Found, where: str) -> None:
 
 
 def essence(root: Element) -> tuple[str, frozenset[str]]:
-    """Give the words of an alternative, and the parts it points to."""
+    """Return the words of an alternative, and the parts it points to."""
     words = "".join(each.text or "" for each in root.iter() if local(each) in TEXTS)
     links = {
         value
@@ -307,5 +307,5 @@ def essence(root: Element) -> tuple[str, frozenset[str]]:
 
 
 def local(each: Element) -> str:
-    """Give an element's name without its namespace."""
+    """Return an element's name without its namespace."""
     return str(each.tag).rpartition("}")[2]

@@ -89,7 +89,7 @@ def look(data: bytes, found: Found, where: str) -> None:
 
 
 def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
-    """Give where a link leads, however it is written; None when that stands where nobody looks."""
+    """Return where a link leads, however it is written; None when that stands where nobody looks."""
     if match["ref"]:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
         shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)
@@ -99,7 +99,7 @@ def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
 
 
 def spelt(match: re.Match[bytes]) -> bytes:
-    """Give a string as it is meant."""
+    """Return a string as it is meant."""
     if match["plain"] is None:
         digits = b"".join(match["hex"].split())
         meant = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
@@ -109,12 +109,12 @@ def spelt(match: re.Match[bytes]) -> bytes:
 
 
 def unescape_names(data: bytes) -> bytes:
-    """Give names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
+    """Return names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
     return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
 
 def acts(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
-    """Say whether what happens on opening is more than showing a page; an object counts as each text defines it."""
+    """Return whether what happens on opening is more than showing a page; an object counts as each text defines it."""
     named = REFERENCE.match(text, at)
     if not named:
         return not shows_page(text, at)
@@ -124,7 +124,7 @@ def acts(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
 
 
 def shows_page(text: bytes, at: int) -> bool:
-    """Say whether a place in the file stands here, or an action that goes to one and to nothing after that.
+    """Return whether a place in the file stands here, or an action that goes to one and to nothing after that.
 
     What is written in any unusual way, with a remark or brackets in a string, is something else.
     """

@@ -70,7 +70,7 @@ RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in 
 
 
 def decode_text(data: bytes) -> str | None:
-    """Give a text; None when it is none."""
+    """Return a text; None when it is none."""
     for mark, encoding in BOMS:
         if data.startswith(mark):
             try:
@@ -105,7 +105,7 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
 
 
 def is_markup(text: str, suffix: str, code: bool) -> bool:
-    """Say whether some program takes it for a page."""
+    """Return whether some program takes it for a page."""
     if suffix in MARKUP or STARTS.match(text.lstrip("\ufeff")):
         return True
     return not code and suffix not in (*CODE, *TABLES) and INSIDE.search(text[:SNIFFED]) is not None
@@ -121,7 +121,7 @@ def markup(text: str, found: Found, where: str) -> None:
 
 
 def spelt(match: re.Match[str]) -> str:
-    """Give a character that was written as a number or a name."""
+    """Return a character that was written as a number or a name."""
     if match[3]:
         return SPELT[match[3]]
     try:
@@ -183,7 +183,7 @@ def rows(text: str, mark: str) -> list[list[str]]:
 
 
 def calculates(cell: str, named: bool) -> bool:
-    """Say whether a spreadsheet takes a cell for a formula."""
+    """Return whether a spreadsheet takes a cell for a formula."""
     bare = visible(cell)
     sign = normalize_first_char(bare)
     if sign in (*EQUALS, *SIGNS) and visible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
@@ -196,7 +196,7 @@ def calculates(cell: str, named: bool) -> bool:
 
 
 def visible(cell: str, but: tuple[str, ...] = ()) -> str:
-    """Give a cell from its first character that is seen, or is one of some others; quotes are none."""
+    """Return a cell from its first character that is seen, or is one of some others; quotes are none."""
     for place, each in enumerate(cell):
         if each in but or not (each in "'\"" or unicodedata.category(each) in INVISIBLE):
             return cell[place:]
@@ -204,10 +204,10 @@ def visible(cell: str, but: tuple[str, ...] = ()) -> str:
 
 
 def normalize_first_char(text: str) -> str:
-    """Give the first character, whatever its width."""
+    """Return the first character, whatever its width."""
     return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])
 
 
 def is_number(text: str) -> bool:
-    """Say whether a cell that begins with a sign is a number, a telephone's too, and no sum."""
+    """Return whether a cell that begins with a sign is a number, a telephone's too, and no sum."""
     return NUMBER.fullmatch(text) is not None and not SUM.search(text[1:])

@@ -67,7 +67,7 @@ def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
 
 
 def leads_out(name: str) -> bool:
-    """Say whether a name is not simply a place below the archive's folder."""
+    """Return whether a name is not simply a place below the archive's folder."""
     parts = name.removesuffix("/").split("/")
     strange = "\\" in name or ":" in name or not name.isprintable() or ESCAPED.search(name)
     return bool(strange) or any(part in ("", ".", "..") for part in parts)
@@ -107,7 +107,7 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
 
 
 def strange_field(extra: bytes, name: bytes) -> str:
-    """Say what of a member's extra fields gives it another meaning, or one that nobody here knows."""
+    """Describe what of a member's extra fields gives it another meaning, or one that nobody here knows."""
     at = 0
     while at + EXTRA.size <= len(extra):
         kind, size = EXTRA.unpack_from(extra, at)
@@ -120,7 +120,7 @@ def strange_field(extra: bytes, name: bytes) -> str:
 
 
 def is_directory(data: bytes, at: int) -> bool:
-    """Say whether what ends here is a list of members, and not four bytes that look like its end."""
+    """Return whether what ends here is a list of members, and not four bytes that look like its end."""
     if at + ENDED.size > len(data):
         return False
     _, disk, first, here, there, size, offset, _ = ENDED.unpack_from(data, at)
@@ -148,7 +148,7 @@ def members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[s
 
 
 def is_bomb(info: zipfile.ZipInfo) -> bool:
-    """Say whether a member is far larger than it looks."""
+    """Return whether a member is far larger than it looks."""
     packed = max(info.compress_size, 1)
     return info.file_size > MAX_MEMBER_BYTES or (info.file_size > SMALL and info.file_size / packed > RATIO)
 

@@ -26,7 +26,7 @@ def rows(path: str, delimiter: str) -> list[list[str]]:
 
 
 def look(path: str, source: str, delimiter: str) -> dict[str, object]:
-    """Say what is in a table and in its source, or why it cannot be opened."""
+    """Describe what is in a table and in its source, or why it cannot be opened."""
     try:
         return {"rows": rows(path, delimiter), "source": rows(source, ",") if source else []}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parser, it is a broken file

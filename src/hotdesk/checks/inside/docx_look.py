@@ -35,7 +35,7 @@ Element = ElementTree.Element
 
 
 def area(root: Element) -> list[float] | None:
-    """Say where text may stand on a page; of several sections, where it may on any of them."""
+    """Return where text may stand on a page; of several sections, where it may on any of them."""
     found = []
     for section in root.iter(WORD + "sectPr"):
         size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")
@@ -55,13 +55,13 @@ def twips(element: Element, name: str) -> float:
 
 
 def frames(root: Element) -> list[dict[str, object]]:
-    """Give what is of a fixed width or height."""
+    """Return what is of a fixed width or height."""
     found = [*tables(root), *pictures(root), *stiff(root)]
     return found[: MAX_FRAMES + 1]
 
 
 def frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
-    """Give one of them."""
+    """Return one of them."""
     return {
         "page": -1, "kind": kind, "name": name[:MAX_NAME_CHARS], "box": [0, 0, max(width, 0), max(height, 0)],
         "text": text[:MAX_TEXT_CHARS], "grows": False, "empty": False,
@@ -69,7 +69,7 @@ def frame(kind: str, name: str, width: float, height: float, text: str = "") -> 
 
 
 def tables(root: Element) -> Iterator[dict[str, object]]:
-    """Give tables that are as wide as they say, and rows that are as high as they say."""
+    """Yield tables that are as wide as they say, and rows that are as high as they say."""
     for at, table in enumerate(root.iter(WORD + "tbl"), 1):
         wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
         grid = sum(twips(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
@@ -84,7 +84,7 @@ def tables(root: Element) -> Iterator[dict[str, object]]:
 
 
 def pictures(root: Element) -> Iterator[dict[str, object]]:
-    """Give pictures that stand in the text."""
+    """Yield pictures that stand in the text."""
     for inline in root.iter(PLACE + "inline"):
         extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
         if extent is not None:
@@ -93,7 +93,7 @@ def pictures(root: Element) -> Iterator[dict[str, object]]:
 
 
 def stiff(root: Element) -> Iterator[dict[str, object]]:
-    """Give paragraphs and text boxes of a fixed height."""
+    """Yield paragraphs and text boxes of a fixed height."""
     for paragraph in root.iter(WORD + "p"):
         place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
         if place is not None and place.get(WORD + "hRule") == "exact":
@@ -108,7 +108,7 @@ def stiff(root: Element) -> Iterator[dict[str, object]]:
 
 
 def text_of(root: Element) -> str:
-    """Give the text of a part of the document."""
+    """Return the text of a part of the document."""
     return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
 
 
@@ -126,7 +126,7 @@ def write_autofit_copy(path: str, folder: str, main: str) -> str:
 
 
 def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
-    """Give the lines of every page of such a copy, when there is such a box."""
+    """Return the lines of every page of such a copy, when there is such a box."""
     if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,7 @@ def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[o
 
 
 def fonts(package: Any, root: Element) -> list[list[str]]:
-    """Give the fonts that are used, and how they are drawn."""
+    """Return the fonts that are used, and how they are drawn."""
     themes, names = package.theme_fonts(), set()
     for each in [*root.iter(WORD + "rFonts"), *styles(package, root)]:
         for which in ("ascii", "hAnsi"):
@@ -145,7 +145,7 @@ def fonts(package: Any, root: Element) -> list[list[str]]:
 
 
 def styles(package: Any, root: Element) -> Iterator[Element]:
-    """Give the fonts of styles that are used, and of those they are based on."""
+    """Yield the fonts of styles that are used, and of those they are based on."""
     if "word/styles.xml" not in package.names:
         return
     sheet = package.part("word/styles.xml")
@@ -170,7 +170,7 @@ def remove_fallbacks(root: Element) -> Element:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Say what is in a file, or why it cannot be opened."""
+    """Return what is in a file, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
         root = remove_fallbacks(package.part(package.main))

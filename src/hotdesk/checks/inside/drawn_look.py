@@ -47,7 +47,7 @@ class DrawnPage:
         """Characters that stand for nothing anybody knows."""
 
     def describe(self) -> dict[str, object]:
-        """Say what stands on it."""
+        """Describe what stands on it."""
         return {
             "size": [self.width, self.height],
             "lines": self.lines(),
@@ -58,7 +58,7 @@ class DrawnPage:
         }
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """Say where a place of the page's own is when it is shown."""
+        """Return where a place of the page's own is when it is shown."""
         places = [self.place(left, bottom), self.place(right, top)]
         across, down = [x for x, _ in places], [y for _, y in places]
         return [round(each, 2) for each in (min(across), min(down), max(across), max(down))]
@@ -71,7 +71,7 @@ class DrawnPage:
         return across.value / FINE, down.value / FINE
 
     def lines(self) -> list[list[object]]:
-        """Give the text in lines, as far as it goes on without a gap: place, text, how it stands."""
+        """Return the text in lines, as far as it goes on without a gap: place, text, how it stands."""
         reading = LineBuilder(self)
         text = self.page.get_textpage()
         for at in range(text.count_chars()):
@@ -80,7 +80,7 @@ class DrawnPage:
         return reading.lines[: MOST_LINES + 1]
 
     def pictures(self) -> list[dict[str, object]]:
-        """Give every picture, where it is, and what is wrong with it."""
+        """Return every picture, where it is, and what is wrong with it."""
         found: list[dict[str, object]] = []
         for item, matrix in objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
             if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
@@ -88,7 +88,7 @@ class DrawnPage:
         return found
 
     def links(self) -> list[list[object]]:
-        """Give every link that leads out of the file: place, where to."""
+        """Return every link that leads out of the file: place, where to."""
         found: list[list[object]] = []
         at, link = ctypes.c_int(0), pdfium.FPDF_LINK()
         while len(found) < MOST_EACH and pdfium.FPDFLink_Enumerate(self.page, at, link):
@@ -138,14 +138,14 @@ class LineBuilder:
         self.place = [min(place[0], left), min(place[1], bottom), max(place[2], right), max(place[3], top)]
 
     def goes_on(self, left: float, baseline: float, size: float) -> bool:
-        """Say whether a character follows the last one. Of text that stands askew, any does."""
+        """Return whether a character follows the last one. Of text that stands askew, any does."""
         began, ended, before, _ = self.last
         if self.how == "turned":
             return True
         return abs(baseline - before) < size * 0.6 and began - size * 0.3 <= left <= ended + size * 1.5
 
     def manner(self, text: Any, at: int) -> str:
-        """Say how a character stands: upright, turned or hidden; note its font."""
+        """Describe how a character stands: upright, turned or hidden; note its font."""
         item = pdfium.FPDFText_GetTextObject(text, at)
         font = pdfium.FPDFTextObj_GetFont(item)
         if font:
@@ -163,7 +163,7 @@ class LineBuilder:
 
 
 def font_name(font: Any) -> str:
-    """Give a font's name without the mark of a part of it."""
+    """Return a font's name without the mark of a part of it."""
     buffer = ctypes.create_string_buffer(256)
     pdfium.FPDFFont_GetBaseFontName(font, buffer, 256)
     name = buffer.value.decode("utf-8", "replace")
@@ -171,7 +171,7 @@ def font_name(font: Any) -> str:
 
 
 def objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
-    """Give everything on a page or in a form, with the matrix that places it."""
+    """Yield everything on a page or in a form, with the matrix that places it."""
     for at in range(count(holder)):
         item = get(holder, at)
         if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_FORM and depth < DEEPEST:
@@ -191,7 +191,7 @@ def times(first: Matrix, then: Matrix) -> Matrix:
 
 
 def bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
-    """Say where an object is on its page."""
+    """Return where an object is on its page."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     pdfium.FPDFPageObj_GetBounds(item, left, bottom, right, top)
     a, b, c, d, e, f = matrix
@@ -201,7 +201,7 @@ def bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
 
 
 def picture(page: Any, item: Any) -> dict[str, object]:
-    """Say how large a picture is, whether it can be decoded, and whether it shows anything."""
+    """Describe how large a picture is, whether it can be decoded, and whether it shows anything."""
     width, height = ctypes.c_uint(), ctypes.c_uint()
     pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)
     report: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
@@ -213,7 +213,7 @@ def picture(page: Any, item: Any) -> dict[str, object]:
 
 
 def is_plain(bitmap: Any) -> bool:
-    """Say whether every pixel is of one colour. Done with it."""
+    """Return whether every pixel is of one colour. Done with it."""
     if not bitmap:
         return True
     height, stride = pdfium.FPDFBitmap_GetHeight(bitmap), pdfium.FPDFBitmap_GetStride(bitmap)
@@ -227,7 +227,7 @@ def is_plain(bitmap: Any) -> bool:
 
 
 def width_of(pages: list[tuple[float, float]]) -> int:
-    """Say how many pixels wide pages are drawn, so that all of them can be told."""
+    """Return how many pixels wide pages are drawn, so that all of them can be told."""
     shape = sum(height / width for width, height in pages)
     return max(16, min(WIDEST, int(math.sqrt(MOST_PIXELS / shape))))
 
@@ -244,18 +244,18 @@ def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
 
 
 def why(error: Exception) -> str:
-    """Say why a file cannot be opened."""
+    """Explain why a file cannot be opened."""
     message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return "it has no readable page" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
 
 
 def tools() -> dict[str, str]:
-    """Say what looks."""
+    """Describe what looks."""
     return {"PDFium": str(pypdfium2.PDFIUM_INFO), "pypdfium2": str(pypdfium2.PYPDFIUM_INFO)}
 
 
 def leaves(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Say what stands on every page of a PDF, and draw them."""
+    """Return what stands on every page of a PDF, and draw them."""
     file = pypdfium2.PdfDocument(path)
     sizes = [file.get_page_size(at) for at in range(len(file))]
     if not sizes or len(sizes) > MOST_PAGES or any(min(size) <= 0 for size in sizes):

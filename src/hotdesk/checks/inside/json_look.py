@@ -32,7 +32,7 @@ def finite(text: str) -> float:
 
 
 def look(path: str) -> dict[str, object]:
-    """Say what is in a document, or why it cannot be read."""
+    """Describe what is in a document, or why it cannot be read."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

@@ -59,7 +59,7 @@ locks: list[IO[str]] = []
 
 
 def office() -> Any:
-    """Give the desktop of this desk's LibreOffice; start one when none answers."""
+    """Return the desktop of this desk's LibreOffice; start one when none answers."""
     take_turn()
     with suppress(Exception):  # nobody listens yet
         return connect()
@@ -97,7 +97,7 @@ def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
 
 @cache
 def resolve_context() -> Any:
-    """Give the LibreOffice that listens."""
+    """Return the LibreOffice that listens."""
     local = uno.getComponentContext()
     resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
     return resolver.resolve(f"uno:pipe,name={PIPE};urp;StarOffice.ComponentContext")
@@ -177,7 +177,7 @@ def open_document(path: str, **hints: object) -> Iterator[Any]:
 
 
 def load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
-    """Give a document for as long as it is needed."""
+    """Yield a document for as long as it is needed."""
     chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
     with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         copy = shutil.copy(path, Path(folder) / f"copy{Path(path).suffix}")
@@ -216,12 +216,12 @@ def service(kind: str) -> str:
 
 
 def properties(values: Mapping[str, object]) -> tuple[Any, ...]:
-    """Give values as LibreOffice takes them."""
+    """Return values as LibreOffice takes them."""
     return tuple(make_property(name, value) for name, value in values.items())
 
 
 def make_property(name: str, value: object) -> Any:
-    """Give one value as LibreOffice takes it."""
+    """Return one value as LibreOffice takes it."""
     option = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
     option.Name, option.Value = name, value
     return option
@@ -240,7 +240,7 @@ def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[
 
 
 def pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
-    """Give a drawn page's pixels without what pads its rows."""
+    """Return a drawn page's pixels without what pads its rows."""
     data, channels, stride = bytes(bitmap.buffer), bitmap.n_channels, bitmap.stride
     width, height = min(bitmap.width, widest), min(bitmap.height, widest)
     rows = [data[row * stride : row * stride + width * channels] for row in range(height)]
@@ -259,7 +259,7 @@ def tell(answer: Mapping[str, object], pages: Sequence[tuple[int, int, bytes]] =
 
 
 def version() -> str:
-    """Say which LibreOffice it is."""
+    """Describe which LibreOffice it is."""
     provider = connect("com.sun.star.configuration.ConfigurationProvider")
     path = properties({"nodepath": "/org.openoffice.Setup/Product"})
     product = provider.createInstanceWithArguments("com.sun.star.configuration.ConfigurationAccess", path)

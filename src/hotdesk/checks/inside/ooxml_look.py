@@ -50,7 +50,7 @@ class OoxmlPackage:
         """The part an office opens."""
 
     def types(self) -> dict[str, str]:
-        """Give what kind each part is of."""
+        """Return what kind each part is of."""
         found = self.part("[Content_Types].xml").iter(TYPES + "Override")
         return {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in found}
 
@@ -65,7 +65,7 @@ class OoxmlPackage:
                 yield name, self.part(name)
 
     def leads(self, name: str) -> dict[str, tuple[str, str, bool]]:
-        """Give where a part leads: kind, name of the part there, whether it is outside."""
+        """Return where a part leads: kind, name of the part there, whether it is outside."""
         folder, file = posixpath.split(name)
         rels = posixpath.join(folder, "_rels", file + ".rels")
         if rels not in self.names:
@@ -79,7 +79,7 @@ class OoxmlPackage:
         return found
 
     def title(self) -> str:
-        """Give the title among its properties."""
+        """Return the title among its properties."""
         if "docProps/core.xml" not in self.names:
             return ""
         return (self.part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
@@ -99,7 +99,7 @@ class OoxmlPackage:
         return found[:MAX_ENTRIES]
 
     def problem(self, name: str) -> str:
-        """Say what is wrong with a picture; empty: nothing."""
+        """Describe what is wrong with a picture; empty: nothing."""
         data = self.file.read(name) if name in self.names else b""
         if not data:
             return "it is empty"
@@ -113,7 +113,7 @@ class OoxmlPackage:
         return ""
 
     def charts(self, places: dict[str, str]) -> list[dict[str, object]]:
-        """Give every chart with its numbers."""
+        """Return every chart with its numbers."""
         kinds = self.types()
         found = []
         for name, root in self.parts(r".*/charts/[^/]+\.xml"):
@@ -124,7 +124,7 @@ class OoxmlPackage:
         return found[:MAX_ENTRIES]
 
     def chart(self, name: str, root: Element, where: str) -> dict[str, object]:
-        """Give one chart."""
+        """Return one chart."""
         title = root.find(f"{CHART}chart/{CHART}title")
         words = "".join(each.text or "" for each in title.iter(DRAWING + "t")) if title is not None else ""
         report: dict[str, object] = {"name": (words or name)[:MAX_TEXT_CHARS], "where": where, "problem": ""}
@@ -145,7 +145,7 @@ class OoxmlPackage:
         return openpyxl.load_workbook(io.BytesIO(self.file.read(target)), data_only=True)
 
     def theme_fonts(self) -> dict[str, str]:
-        """Give the fonts that themes name, by `major` and `minor`."""
+        """Return the fonts that themes name, by `major` and `minor`."""
         found = {}
         for _, root in self.parts(r"(word|ppt)/theme/theme1\.xml"):
             for which in ("major", "minor"):
@@ -155,7 +155,7 @@ class OoxmlPackage:
 
 
 def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
-    """Give one row of a chart's numbers, as the chart has them and as its workbook has."""
+    """Return one row of a chart's numbers, as the chart has them and as its workbook has."""
     name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
     values = root.find(CHART + "val")
     values = values if values is not None else root.find(CHART + "yVal")
@@ -166,7 +166,7 @@ def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
 
 
 def read_cached_numbers(values: Element) -> list[float | None]:
-    """Give the numbers a chart was saved with."""
+    """Return the numbers a chart was saved with."""
     points = {int(each.get("idx", "0")): each.findtext(CHART + "v") for each in values.iter(CHART + "pt")}
     if not points or max(points) >= MOST_NUMBERS:
         return []
@@ -174,7 +174,7 @@ def read_cached_numbers(values: Element) -> list[float | None]:
 
 
 def cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
-    """Give the numbers that a range holds; None when it is no plain range."""
+    """Return the numbers that a range holds; None when it is no plain range."""
     found = re.fullmatch(r"'?((?:[^'!]|'')+)'?!(\$?[A-Z]+\$?\d+(?::\$?[A-Z]+\$?\d+)?)", formula)
     if found is None:
         return None
@@ -199,7 +199,7 @@ def as_number(value: object) -> float | None:
 
 
 def match_fonts(names: Iterable[str]) -> list[list[str]]:
-    """Say which font each name is drawn with here."""
+    """Return which font each name is drawn with here."""
     found = []
     for name in sorted({each for each in names if each and not each.startswith("+")})[:100]:
         argv = ["fc-match", "-f", "%{family}", name.replace("\\", "").replace("-", "\\-").replace(":", "\\:")]

@@ -68,7 +68,7 @@ def update_links(document: Any) -> Iterator[tuple[str, str]]:
 
 
 def names(listed: Any) -> list[str]:
-    """Give the names of what an office lists; what it only counts has none."""
+    """Return the names of what an office lists; what it only counts has none."""
     if hasattr(listed, "ElementNames"):
         return list(listed.ElementNames)
     return [f"link {place + 1}" for place in range(listed.Count)] if hasattr(listed, "Count") else []
@@ -115,7 +115,7 @@ class PdfViewer:
 
 
 def text_of(target: Any) -> str:
-    """Give a text that PDFium passed."""
+    """Return a text that PDFium passed."""
     data = target if isinstance(target, bytes) else ctypes.cast(target, ctypes.c_char_p).value
     return (data or b"").decode("utf-8", "replace")
 

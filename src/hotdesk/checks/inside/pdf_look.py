@@ -23,7 +23,7 @@ def require_complete(path: str) -> None:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Say what is in a file, or why it cannot be opened."""
+    """Return what is in a file, or why it cannot be opened."""
     try:
         require_complete(path)
         document, packed = drawn_look.leaves(path)

@@ -15,7 +15,7 @@ MAX_PIXELS = 64_000_000
 
 
 def look(path: str) -> tuple[dict[str, object], bytes]:
-    """Say what a picture is, and give it drawn; or say why it cannot be."""
+    """Return what a picture is, and give it drawn; or say why it cannot be."""
     try:
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS
         with Image.open(path, formats=["PNG"]) as checked:

@@ -24,7 +24,7 @@ PLAIN = (1.0, 0.0, 1.0, 0.0)
 
 
 def frames(deck: Any) -> list[dict[str, object]]:
-    """Give every shape of every slide."""
+    """Return every shape of every slide."""
     found: list[dict[str, object]] = []
     for page, slide in enumerate(deck.slides):
         found += [frame(page, shape, how) for shape, how in shapes(slide.shapes, PLAIN) if shape.width is not None]
@@ -32,7 +32,7 @@ def frames(deck: Any) -> list[dict[str, object]]:
 
 
 def shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
-    """Give all shapes, those in groups with how their group places them: across and down, scale and offset."""
+    """Yield all shapes, those in groups with how their group places them: across and down, scale and offset."""
     for shape in siblings:
         hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         if hidden:
@@ -44,7 +44,7 @@ def shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tu
 
 
 def compose_transform(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Say how a group places what is in it."""
+    """Return how a group places what is in it."""
     place = group._element.grpSpPr.find(DRAWING + "xfrm")
     offset, extent = (place.find(DRAWING + each) if place is not None else None for each in ("chOff", "chExt"))
     if offset is None or extent is None or not int(extent.get("cx")) or not int(extent.get("cy")):
@@ -56,7 +56,7 @@ def compose_transform(group: Any, how: tuple[float, float, float, float]) -> tup
 
 
 def frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict[str, object]:
-    """Give one shape."""
+    """Return one shape."""
     across, right, down, below = how
     left, top = shape.left * across + right, shape.top * down + below
     box = [left, top, left + shape.width * across, top + shape.height * down]
@@ -78,14 +78,14 @@ def kind(shape: Any) -> str:
 
 
 def follows(shape: Any) -> bool:
-    """Say whether a shape follows its text, or stands so that its frame says little."""
+    """Return whether a shape follows its text, or stands so that its frame says little."""
     body = shape._element.find(".//" + DRAWING + "bodyPr")
     turned = getattr(shape, "rotation", 0) or (body is not None and body.get("vert", "horz") != "horz")
     return bool(turned) or (body is not None and body.find(DRAWING + "spAutoFit") is not None)
 
 
 def is_empty(shape: Any, text: str) -> bool:
-    """Say whether a shape is a place of the template's that nobody filled."""
+    """Return whether a shape is a place of the template's that nobody filled."""
     if not shape.is_placeholder or not shape._element.tag.endswith("}sp"):
         return False
     filled = shape._element.find(".//" + DRAWING + "blip") is not None
@@ -101,13 +101,13 @@ def mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
 
 
 def near(one: list[float], other: list[float]) -> bool:
-    """Say whether two places are almost the same."""
+    """Return whether two places are almost the same."""
     slack = 0.05 * max(other[2] - other[0], other[3] - other[1]) + 1
     return all(abs(a - b) <= slack for a, b in zip(one, other, strict=True))
 
 
 def fonts(package: Any) -> list[list[str]]:
-    """Give the fonts of the theme and of runs, and how they are drawn."""
+    """Return the fonts of the theme and of runs, and how they are drawn."""
     names = set(package.theme_fonts().values())
     for _, root in package.parts(r"ppt/slides/slide\d+\.xml"):
         names |= {each.get("typeface", "") for each in root.iter(DRAWING + "latin")}
@@ -115,7 +115,7 @@ def fonts(package: Any) -> list[list[str]]:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Say what is in a file, or why it cannot be opened."""
+    """Return what is in a file, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, MAIN)
         deck = pptx.Presentation(path)

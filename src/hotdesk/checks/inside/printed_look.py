@@ -13,7 +13,7 @@ CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceIma
 
 
 def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
-    """Say what stands on every page as LibreOffice prints it, and draw them."""
+    """Return what stands on every page as LibreOffice prints it, and draw them."""
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "printed.pdf")
         with office.open_document(path) as document:

@@ -12,7 +12,7 @@ PDFTOTEXT_SECONDS = 60
 
 
 def read_pages(path: str) -> list[str]:
-    """Give the text of each page with single spaces."""
+    """Return the text of each page with single spaces."""
     argv = ["pdftotext", "-layout", "-enc", "UTF-8", path, "-"]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=PDFTOTEXT_SECONDS)
     if done.returncode:
@@ -21,7 +21,7 @@ def read_pages(path: str) -> list[str]:
 
 
 def find_claims(document: object, place: str) -> list[object]:
-    """Give the list of claims, wherever in the document it is."""
+    """Return the list of claims, wherever in the document it is."""
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
     if not isinstance(document, list) or len(document) > MAX_CLAIMS:

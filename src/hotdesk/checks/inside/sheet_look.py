@@ -64,11 +64,11 @@ class OpenedSheet:
                     raise ValueError("a main part is not at its standard location: " + PLACES[kind])
 
     def texts(self) -> list[str]:
-        """Give the texts that cells share."""
+        """Return the texts that cells share."""
         return [words_of(item) for item in self.part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
     def styles(self) -> list[str]:
-        """Give the colour each style fills a cell with; empty: none."""
+        """Return the colour each style fills a cell with; empty: none."""
         root, colours = self.part("xl/styles.xml"), []
         for fill in root.iterfind(MAIN + "fills/" + MAIN + "fill"):
             pattern = fill.find(MAIN + "patternFill")
@@ -79,7 +79,7 @@ class OpenedSheet:
         return [colours[int(style.get("fillId", "0"))] for style in styles]
 
     def sheets(self) -> list[dict[str, object]]:
-        """Give every sheet with its cells."""
+        """Return every sheet with its cells."""
         targets = {each.get("Id"): each.get("Target", "") for each in self.part("xl/_rels/workbook.xml.rels")}
         found: list[dict[str, object]] = []
         for sheet in self.part("xl/workbook.xml").iter(MAIN + "sheet"):
@@ -89,7 +89,7 @@ class OpenedSheet:
         return found
 
     def cell(self, cell: ElementTree.Element) -> dict[str, object]:
-        """Give one cell as it was last calculated."""
+        """Return one cell as it was last calculated."""
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
         content: object = value or None  # a formula that was never calculated has an empty value
         if kind == "inlineStr":
@@ -108,18 +108,18 @@ class OpenedSheet:
 
 
 def words_of(item: ElementTree.Element) -> str:
-    """Give a text as it is shown: its own words and its runs', not how they are pronounced."""
+    """Return a text as it is shown: its own words and its runs', not how they are pronounced."""
     words = [*item.iterfind(MAIN + "t"), *item.iterfind(f"{MAIN}r/{MAIN}t")]
     return "".join(each.text or "" for each in words)
 
 
 def inline(cell: ElementTree.Element) -> str:
-    """Give the text that stands in a cell itself."""
+    """Return the text that stands in a cell itself."""
     return "".join(words_of(each) for each in cell.iterfind(MAIN + "is"))
 
 
 def look(path: str) -> dict[str, object]:
-    """Say what is in a workbook, or why it cannot be opened."""
+    """Describe what is in a workbook, or why it cannot be opened."""
     try:
         return {"sheets": OpenedSheet(path).sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
@@ -133,7 +133,7 @@ class SheetRows:
         self.book = OpenedSheet(path, MAX_TABLE_BYTES)
 
     def read(self) -> list[list[str]]:
-        """Give the rows that hold something, each as long as its last cell."""
+        """Return the rows that hold something, each as long as its last cell."""
         rows: dict[int, dict[int, str]] = {}
         count = 0
         for cell in self.book.part(self.find_sheet()).iterfind(CELLS):
@@ -146,7 +146,7 @@ class SheetRows:
         return [[cells.get(at, "") for at in range(1, max(cells) + 1)] for _, cells in sorted(rows.items())]
 
     def find_sheet(self) -> str:
-        """Give the part of the first sheet that is shown."""
+        """Return the part of the first sheet that is shown."""
         targets = {each.get("Id"): each.get("Target", "") for each in self.book.part("xl/_rels/workbook.xml.rels")}
         for sheet in self.book.part("xl/workbook.xml").iter(MAIN + "sheet"):
             if sheet.get("state", "visible") == "visible":
@@ -154,7 +154,7 @@ class SheetRows:
         raise ValueError("it has no sheet that is shown")
 
     def read_cell(self, cell: ElementTree.Element) -> str:
-        """Give what a cell was saved with, as a text."""
+        """Return what a cell was saved with, as a text."""
         kind, text = cell.get("t", "n"), cell.findtext(MAIN + "v") or ""
         if kind == "inlineStr":
             return inline(cell)
@@ -177,7 +177,7 @@ def find_place(at: str) -> tuple[int, int]:
 
 
 def look_at_rows(path: str) -> dict[str, object]:
-    """Give a workbook's rows, or say why it cannot be opened."""
+    """Return a workbook's rows, or say why it cannot be opened."""
     try:
         return {"rows": SheetRows(path).read()}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -21,7 +21,7 @@ INDEXED = (
 
 
 def fills(book: Any) -> list[str]:
-    """Give the colour each style fills a cell with, as `RRGGBB`; empty: none."""
+    """Return the colour each style fills a cell with, as `RRGGBB`; empty: none."""
     root, theme = book.part("xl/styles.xml"), read_theme_colours(book)
     colours = [solid(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
@@ -29,7 +29,7 @@ def fills(book: Any) -> list[str]:
 
 
 def read_theme_colours(book: Any) -> list[str]:
-    """Give the theme's colours in its own order."""
+    """Return the theme's colours in its own order."""
     if THEME not in book.file.namelist():
         return []
     scheme = book.part(THEME).find(f".//{DRAWING}clrScheme")
@@ -37,7 +37,7 @@ def read_theme_colours(book: Any) -> list[str]:
 
 
 def solid(fill: ElementTree.Element, theme: list[str]) -> str:
-    """Give the colour of a solid fill."""
+    """Return the colour of a solid fill."""
     pattern = fill.find(MAIN + "patternFill")
     colour = pattern.find(MAIN + "fgColor") if pattern is not None and pattern.get("patternType") == "solid" else None
     if colour is None:

@@ -82,7 +82,7 @@ def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors
 
 
 def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
-    """Give the values of cells: of the area they lie in at once, where that is no desert."""
+    """Return the values of cells: of the area they lie in at once, where that is no desert."""
     columns, rows = [cell[0] for cell in formulas], [cell[1] for cell in formulas]
     left, top, right, bottom = min(columns), min(rows), max(columns), max(rows)
     if (right - left + 1) * (bottom - top + 1) > LARGEST_AREA:
@@ -93,7 +93,7 @@ def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], 
 
 
 def place(cell: Any) -> tuple[int, int]:
-    """Give a cell's column and row, from 1."""
+    """Return a cell's column and row, from 1."""
     return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
 
 
@@ -120,13 +120,13 @@ def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
 
 
 def cell_of(document: Any, output: tuple[str, str]) -> Any:
-    """Give a cell; None where there is no such sheet."""
+    """Return a cell; None where there is no such sheet."""
     (sheet, at), sheets = output, document.Sheets
     return sheets.getByName(sheet).getCellRangeByName(at).getCellByPosition(0, 0) if sheets.hasByName(sheet) else None
 
 
 def read(cell: Any) -> object:
-    """Give what a cell shows: a number, or a text."""
+    """Return what a cell shows: a number, or a text."""
     if cell is None:
         return None
     if cell.getError():
@@ -193,7 +193,7 @@ def print_sheets(document: Any, target: str) -> None:
 
 
 def areas(sheet: Any) -> tuple[Any, ...]:
-    """Give the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
+    """Return the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
     cursor = sheet.createCursor()
     cursor.gotoEndOfUsedArea(False)
     end = cursor.RangeAddress

@@ -38,7 +38,7 @@ class Raw:
         self.fills = xlsx_colours.fills(self.book) if "xl/styles.xml" in self.names else []
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Give what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
+        """Return what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
         folder, name = posixpath.split(part)
         file = f"{folder}/_rels/{name}.rels"
         if file not in self.names:
@@ -52,7 +52,7 @@ class Raw:
         }
 
     def find_related_parts(self, part: str, *kinds: str) -> list[str]:
-        """Give the parts of some kinds that a part refers to."""
+        """Return the parts of some kinds that a part refers to."""
         return [target for kind, target in self.relations(part).values() if kind in kinds and target in self.names]
 
     def sheets(self) -> list[dict[str, object]]:
@@ -114,7 +114,7 @@ class Raw:
                 yield [column, row, kind, value, formula, self.fill(cell)]
 
     def value(self, cell: ElementTree.Element) -> tuple[str, object]:
-        """Give what a cell was saved with."""
+        """Return what a cell was saved with."""
         kind, found = cell.get("t", "n"), cell.find(MAIN + "v")
         if kind == "inlineStr":
             return "t", sheet_look.inline(cell)[:MAX_TEXT_CHARS]
@@ -128,12 +128,12 @@ class Raw:
         return ("e" if kind == "e" else "t"), text[:MAX_TEXT_CHARS]
 
     def fill(self, cell: ElementTree.Element) -> str:
-        """Give the colour a cell is filled with by its own style."""
+        """Return the colour a cell is filled with by its own style."""
         style = int(cell.get("s", "0"))
         return str(self.fills[style]) if style < len(self.fills) else ""
 
     def list_defined_names(self) -> list[list[str]]:
-        """Give the names the workbook defines, and what each stands for."""
+        """Return the names the workbook defines, and what each stands for."""
         found = [
             [each.get("name", "")[:MAX_TEXT_CHARS], (each.text or "")[:MAX_TEXT_CHARS]]
             for each in self.root.iter(MAIN + "definedName")
@@ -141,7 +141,7 @@ class Raw:
         return found[:MOST_NAMES]
 
     def tables(self) -> list[list[str]]:
-        """Give the tables of the workbook: name, sheet, area."""
+        """Return the tables of the workbook: name, sheet, area."""
         found, targets = list[list[str]](), self.relations("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             _, part = targets[sheet.get(sheet_look.RELATION, "")]
@@ -157,14 +157,14 @@ class Raw:
         return [name[:MAX_TEXT_CHARS] for name in charts[:MOST_NAMES] if self.is_broken(name)]
 
     def is_broken(self, name: str) -> bool:
-        """Say whether a chart's series points at nothing."""
+        """Return whether a chart's series points at nothing."""
         return any(BROKEN in (each.text or "") for each in self.book.part(name).iter(SERIES))
 
 
 def formula_of(
     cell: ElementTree.Element, shared: dict[str, str], arrays: list[tuple[str, tuple[int, int, int, int]]]
 ) -> str:
-    """Give a cell's formula, or whose it shares."""
+    """Return a cell's formula, or whose it shares."""
     found, at = cell.find(MAIN + "f"), cell.get("r", "")
     if found is None:
         return ""
@@ -197,12 +197,12 @@ def area(text: str) -> tuple[int, int, int, int]:
 
 
 def is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
-    """Say whether a cell lies in an area."""
+    """Return whether a cell lies in an area."""
     return where[0] <= column <= where[2] and where[1] <= row <= where[3]
 
 
 def is_hidden(each: ElementTree.Element, size: str) -> bool:
-    """Say whether a row or column is not shown: it is hidden, or as good as nothing high or wide."""
+    """Return whether a row or column is not shown: it is hidden, or as good as nothing high or wide."""
     return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
 
 
@@ -212,7 +212,7 @@ def count(root: ElementTree.Element, name: str) -> int:
 
 
 def resolve_target(folder: str, target: str) -> str:
-    """Give the part a relation ends at."""
+    """Return the part a relation ends at."""
     return posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
 
 
@@ -236,5 +236,5 @@ def summary(path: str) -> dict[str, Any]:
 
 
 def is_chart(element: ElementTree.Element) -> bool:
-    """Say whether an element of a drawing is where a chart stands, of whichever kind."""
+    """Return whether an element of a drawing is where a chart stands, of whichever kind."""
     return str(element.tag).rpartition("}")[2] == "chart"

@@ -25,7 +25,7 @@ def total(path: str, column: str) -> dict[str, object]:
 
 
 def values(path: str, column: str) -> list[object]:
-    """Give what stands in a column."""
+    """Return what stands in a column."""
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise ValueError("it is too large")
     match Path(path).suffix.lower():

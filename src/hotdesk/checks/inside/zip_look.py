@@ -15,7 +15,7 @@ PIECE = 1 << 20
 
 
 def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
-    """Say whether a member unpacks to what it was packed from."""
+    """Return whether a member unpacks to what it was packed from."""
     try:
         with file.open(info) as source:
             while data := source.read(PIECE):
@@ -28,13 +28,13 @@ def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
 
 
 def kind_of(info: zipfile.ZipInfo) -> str:
-    """Say what a member is once it is unpacked."""
+    """Describe what a member is once it is unpacked."""
     mode = info.external_attr >> 16
     return "link" if stat.S_ISLNK(mode) else "device" if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG) else "file"
 
 
 def look(path: str) -> dict[str, object]:
-    """Say what is in an archive, or why it cannot be opened."""
+    """Describe what is in an archive, or why it cannot be opened."""
     try:
         with zipfile.ZipFile(path) as file:
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]

@@ -65,7 +65,7 @@ class PagesCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return ("whether its statements are true", "what pictures show", *self.unseen)
 
     @property
@@ -91,7 +91,7 @@ class PagesCheck:
         return Verdict(tuple(rules), faults, self.facts(document), values(document), document.tools, shown, more)
 
     def rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
-        """Give every rule by its name, with what breaks it."""
+        """Return every rule by its name, with what breaks it."""
         blanks = frozenset(place for place, page in enumerate(pages) if is_blank(page))
         layout = Layout(self.want, document, pages, blanks, self.word)
         reading = DocumentText(self.want, document, blanks, self.word, self.foot)
@@ -112,7 +112,7 @@ class PagesCheck:
             yield Fault("pages", "", f"{self.want.pages} {self.word}s", str(document.count))
 
     def facts(self, document: DocumentEvidence) -> tuple[str, ...]:
-        """Say what holds, of a file in which everything does."""
+        """Describe what holds, of a file in which everything does."""
         reading = DocumentText(self.want, document, frozenset(), self.word)
         facts = [f"{many(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"]
         facts += [
@@ -142,7 +142,7 @@ def check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ..
 
 
 def values(document: DocumentEvidence) -> dict[str, Value]:
-    """Say what was seen, for a certificate."""
+    """Return what was seen, for a certificate."""
     names = {name for leaf in document.leaves for name, _ in leaf.fonts} | {font.name for font in document.fonts}
     return {
         "pages": document.count,
@@ -156,7 +156,7 @@ def values(document: DocumentEvidence) -> dict[str, Value]:
 
 
 def short(fault: Fault) -> Fault:
-    """Give a fault that can be shown whole."""
+    """Return a fault that can be shown whole."""
     return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300], fault.remedy)
 
 

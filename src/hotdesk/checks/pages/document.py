@@ -46,21 +46,21 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Say how wide it is."""
+        """Return how wide it is."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
-        """Say how high it is."""
+        """Return how high it is."""
         return self.bottom - self.top
 
     @property
     def area(self) -> float:
-        """Say how much it covers."""
+        """Return how much it covers."""
         return self.width * self.height
 
     def common(self, other: Box) -> Box:
-        """Give what both cover; empty when they are apart."""
+        """Return what both cover; empty when they are apart."""
         left, top = max(self.left, other.left), max(self.top, other.top)
         return Box(left, top, max(left, min(self.right, other.right)), max(top, min(self.bottom, other.bottom)))
 
@@ -143,12 +143,12 @@ class PageContent:
 
     @property
     def own_pictures(self) -> tuple[Drawing, ...]:
-        """Give the pictures that are the file's."""
+        """Return the pictures that are the file's."""
         return tuple(picture for picture in self.pictures if picture.own)
 
     @property
     def text(self) -> str:
-        """Give all that can be read on it."""
+        """Return all that can be read on it."""
         return " ".join(line.text for line in self.lines)
 
 

@@ -43,7 +43,7 @@ class Layout:
     word: str = "page"
 
     def describe_place(self, place: int, box: Box | None = None) -> str:
-        """Say where something is."""
+        """Describe where something is."""
         return f"{self.word} {place + 1}" + (f", at {box}" if box else "")
 
     def blank(self) -> Iterator[Fault]:
@@ -150,13 +150,13 @@ class Layout:
 
 
 def _is_in_margin(box: Box, area: Box, width: float) -> bool:
-    """Say whether a line of the text runs into the right margin, and not off the page."""
+    """Return whether a line of the text runs into the right margin, and not off the page."""
     beside = area.right + FAR < box.right <= width + NEAR
     return beside and area.top <= box.top and box.bottom <= area.bottom
 
 
 def shows(frame: Frame) -> bool:
-    """Say whether a shape is more than decoration."""
+    """Return whether a shape is more than decoration."""
     return frame.kind != "text" or bool(frame.text.strip())
 
 
@@ -171,18 +171,18 @@ def find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
 
 
 def _overhang(box: Box, whole: Box) -> float:
-    """Say how far something reaches beyond an edge."""
+    """Return how far something reaches beyond an edge."""
     return max(whole.left - box.left, whole.top - box.top, box.right - whole.right, box.bottom - whole.bottom)
 
 
 def is_cut(box: Box, whole: Box) -> bool:
-    """Say whether a picture loses a part at the edge. One that fills the page is its background, and may."""
+    """Return whether a picture loses a part at the edge. One that fills the page is its background, and may."""
     common = box.common(whole)
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
 
 def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
-    """Say whether a picture reaches the edge there."""
+    """Return whether a picture reaches the edge there."""
     for picture in leaf.pictures:
         box = picture.box
         reaches = {
@@ -196,7 +196,7 @@ def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
 
 
 def meeting(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Give the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
+    """Yield the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
     lines = sorted(lines, key=lambda line: line.box.top)
     tops = [line.box.top for line in lines]
     for first, line in enumerate(lines):
@@ -205,7 +205,7 @@ def meeting(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
 
 
 def covers(line: TextLine, other: TextLine) -> bool:
-    """Say whether two lines lie on each other. The same words twice are a shadow."""
+    """Return whether two lines lie on each other. The same words twice are a shadow."""
     if line.box.left >= other.box.right or other.box.left >= line.box.right:
         return False
     common = line.box.common(other.box)
@@ -225,7 +225,7 @@ class Seeking:
     """The lines of each page as letters and digits alone."""
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
-        """Give every place where a text, or the most of it, stands in lines that follow one another."""
+        """Return every place where a text, or the most of it, stands in lines that follow one another."""
         words, sought = self.normalize_lines(lines), normalize_text(text)
         self.remaining -= len(words)
         begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
@@ -233,13 +233,13 @@ class Seeking:
         return [around([lines[at].box for at in each]) for each in found if each]
 
     def normalize_lines(self, lines: tuple[TextLine, ...]) -> list[str]:
-        """Give lines as letters and digits alone."""
+        """Return lines as letters and digits alone."""
         if id(lines) not in self.plain_lines:
             self.plain_lines[id(lines)] = ["" if line.how else normalize_text(line.text) for line in lines]
         return self.plain_lines[id(lines)]
 
     def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
-        """Give the lines in which a text stands that begins there; signs of a list between them are passed over."""
+        """Return the lines in which a text stands that begins there; signs of a list between them are passed over."""
         done, found = 0, []
         for place in range(at, len(words)):
             self.remaining -= 1
@@ -254,7 +254,7 @@ class Seeking:
 
 
 def around(boxes: Sequence[Box]) -> Box:
-    """Give the smallest place that covers all of some."""
+    """Return the smallest place that covers all of some."""
     return Box(
         min(box.left for box in boxes), min(box.top for box in boxes),
         max(box.right for box in boxes), max(box.bottom for box in boxes),
@@ -262,13 +262,13 @@ def around(boxes: Sequence[Box]) -> Box:
 
 
 def far(box: Box, other: Box) -> float:
-    """Say how far the middles of two places are from each other."""
+    """Return how far the middles of two places are from each other."""
     across, down = box.left + box.right - other.left - other.right, box.top + box.bottom - other.top - other.bottom
     return across * across + down * down
 
 
 def normalize_text(text: str) -> str:
-    """Give a text as letters and digits alone."""
+    """Return a text as letters and digits alone."""
     return _NO_LETTERS.sub("", text).casefold()
 
 

@@ -54,7 +54,7 @@ class DocumentParts:
                 yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
 
     def is_known(self, name: str) -> bool:
-        """Say whether a font need not be embedded."""
+        """Return whether a font need not be embedded."""
         return name in self.want.fonts or (name in _EVERYWHERE and not self.want.embedded)
 
     def media(self) -> Iterator[Fault]:
@@ -111,12 +111,12 @@ def pairs(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | Non
 
 
 def same(shown: Numbers, book: Numbers) -> bool:
-    """Say whether all numbers are the same."""
+    """Return whether all numbers are the same."""
     return all(alike(*pair) for pair in pairs(shown, book))
 
 
 def alike(one: float | None, other: float | None) -> bool:
-    """Say whether two numbers are the same, but for how they were written."""
+    """Return whether two numbers are the same, but for how they were written."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-9)
@@ -128,7 +128,7 @@ def number(value: float | None) -> str:
 
 
 def _is_alike(name: str, drawn: str) -> bool:
-    """Say whether a font is drawn as itself, or as one that is as wide."""
+    """Return whether a font is drawn as itself, or as one that is as wide."""
     folded, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
     return folded in SIGNS or folded in found or _ALIKE.get(folded) in found
 

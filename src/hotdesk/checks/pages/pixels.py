@@ -27,7 +27,7 @@ EDGES = ("left", "top", "right", "bottom")
 
 
 def is_blank(page: DrawnPixels) -> bool:
-    """Say whether nothing stands between head and foot. A background that changes slowly is nothing."""
+    """Return whether nothing stands between head and foot. A background that changes slowly is nothing."""
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
@@ -35,7 +35,7 @@ def is_blank(page: DrawnPixels) -> bool:
 
 
 def ink(image: Image.Image) -> float:
-    """Say how many of a picture's pixels differ from the one beside or below, as a part of all."""
+    """Return how many of a picture's pixels differ from the one beside or below, as a part of all."""
     changes = 0
     for across, down in ((2, 0), (0, 2)):
         if image.width > across and image.height > down:
@@ -46,7 +46,7 @@ def ink(image: Image.Image) -> float:
 
 
 def strongest(image: Image.Image) -> Image.Image:
-    """Give the channel that differs most, of every pixel."""
+    """Return the channel that differs most, of every pixel."""
     red, green, blue = image.split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
@@ -57,7 +57,7 @@ def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
 
 
 def edge(page: DrawnPixels, name: str) -> list[bytes]:
-    """Give the pixels at the very edge."""
+    """Return the pixels at the very edge."""
     height, row = page.height, page.width * 3
     if name in ("top", "bottom"):
         start = 0 if name == "top" else (height - 1) * row

@@ -43,7 +43,7 @@ class DocumentText:
     """How far down a page its foot begins, as a part of its height."""
 
     def describe_place(self, place: int) -> str:
-        """Say where something is."""
+        """Describe where something is."""
         return f"{self.word} {place + 1}"
 
     def text(self) -> Iterator[Fault]:
@@ -122,7 +122,7 @@ class DocumentText:
             yield Fault("links", self.describe_place(place), "a link to a source in the footer", "none")
 
     def footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
-        """Give what leads out of the foot of a page: links, and addresses that are only written."""
+        """Yield what leads out of the foot of a page: links, and addresses that are only written."""
         area = self.document.area
         top = area.bottom if area is not None else leaf.height * self.foot
         links = [each for each in leaf.links if (each.box.top + each.box.bottom) / 2 >= top]
@@ -136,7 +136,7 @@ class DocumentText:
                 yield PageLink(line.box, self.complete_address(line.text, found, following))
 
     def complete_address(self, text: str, found: re.Match[str], following: str) -> str:
-        """Give an address that may go on in the next line."""
+        """Return an address that may go on in the next line."""
         address = found[0].rstrip(".,;:)]")
         if found.end() < len(text.rstrip()) or not following:
             return address
@@ -145,13 +145,13 @@ class DocumentText:
 
 
 def _is_picture(leaf: PageContent, count: int) -> bool:
-    """Say whether a page's words can only be pixels."""
+    """Return whether a page's words can only be pixels."""
     covered = max((each.box.common(_leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
     return count < _LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < _LEAST_BESIDE)
 
 
 def _leaf_box(leaf: PageContent) -> Box:
-    """Give all of a page."""
+    """Return all of a page."""
     return Box(0, 0, leaf.width, leaf.height)
 
 
@@ -161,12 +161,12 @@ def letters(text: str) -> int:
 
 
 def _fold_text(text: str) -> str:
-    """Give a text so that line breaks, ligatures and capitals do not matter."""
+    """Return a text so that line breaks, ligatures and capitals do not matter."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def is_local(to: str) -> bool:
-    """Say whether a link leads to the machine it was made on."""
+    """Return whether a link leads to the machine it was made on."""
     try:
         parts = urlsplit(to)
         host = (parts.hostname or "").casefold()
@@ -176,7 +176,7 @@ def is_local(to: str) -> bool:
 
 
 def leads_to(to: str, source: str) -> bool:
-    """Say whether an address is a source, or lies below it."""
+    """Return whether an address is a source, or lies below it."""
     found, listed = normalize_url(to), normalize_url(source)
     if found is None or listed is None:
         return False
@@ -184,7 +184,7 @@ def leads_to(to: str, source: str) -> bool:
 
 
 def normalize_url(address: str) -> str | None:
-    """Give an address without scheme, and with its host in small letters; None: it is none."""
+    """Return an address without scheme, and with its host in small letters; None: it is none."""
     full = address if "://" in address else f"https://{address}"
     try:
         parts = urlsplit(full)

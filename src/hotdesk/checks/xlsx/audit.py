@@ -52,7 +52,7 @@ def families(book: Workbook) -> Iterator[Fault]:
 
 
 def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
-    """Say what is unlike what."""
+    """Return what is unlike what."""
     near = sheet.where(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
     found = sheet.text_of(slip.at) if cell.formula else f"the typed number {format_value(cell.shown)}"
@@ -70,7 +70,7 @@ def _slips(sheet: Sheet) -> list[Slip]:
 
 
 def _family_of(sheet: Sheet, at: At, cell: Cell) -> str:
-    """Give a cell's family: its formula's shape, or that it is a number."""
+    """Return a cell's family: its formula's shape, or that it is a number."""
     if at in sheet.formulas:
         return "=" + sheet.formulas[at].shape
     return NUMBER if cell.kind == "n" and not cell.formula else ""
@@ -88,14 +88,14 @@ def unlike(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
 
 
 def _find_outliers(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
-    """Give cells that are unlike both their neighbours, which are alike; each with one of these."""
+    """Yield cells that are unlike both their neighbours, which are alike; each with one of these."""
     for before, at, after in zip(run, run[1:], run[2:], strict=False):
         if kinds[at] != kinds[before] == kinds[after]:
             yield at, before
 
 
 def _pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
-    """Give the same of two cells side by side, where the family is large enough for two."""
+    """Yield the same of two cells side by side, where the family is large enough for two."""
     for before, at, other, after in zip(run, run[1:], run[2:], run[3:], strict=False):
         family = kinds[before]
         if family == kinds[after] and family not in (kinds[at], kinds[other]) and sizes[family] > FEWEST:
@@ -103,12 +103,12 @@ def _pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[st
 
 
 def _is_family(family: str, sizes: Counter[str], other: str) -> bool:
-    """Say whether formulas are a family, and something else among them is rare."""
+    """Return whether formulas are a family, and something else among them is rare."""
     return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // _RARE)
 
 
 def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
-    """Give cells that follow one another without a gap: down a column, or across a row."""
+    """Yield cells that follow one another without a gap: down a column, or across a row."""
     run: list[At] = []
     for at in sorted(kinds, key=lambda at: (at[1 - along], at[along])):
         if run and (at[1 - along] != run[-1][1 - along] or at[along] != run[-1][along] + 1):
@@ -126,7 +126,7 @@ def lone(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
 
 
 def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
-    """Say whether a formula adds up cells of its own column or row."""
+    """Return whether a formula adds up cells of its own column or row."""
     form, (row, column) = sheet.formulas.get(at), at
     areas = form.areas(sheet.name, column, row) if form else ()
     for area in areas:
@@ -137,7 +137,7 @@ def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
 
 
 def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bool:
-    """Say whether its neighbours the other way are unlike theirs in the same manner."""
+    """Return whether its neighbours the other way are unlike theirs in the same manner."""
     across = 1 - along
     reach = 2 if family == NUMBER else 1
     steps = [[at[0] + step * (across == 0), at[1] + step * (across == 1)] for step in range(-reach, reach + 1)]
@@ -146,7 +146,7 @@ def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> b
 
 
 def is_far(book: Workbook) -> bool:
-    """Say whether formulas read what they do not name: then nobody can say that something is unused."""
+    """Return whether formulas read what they do not name: then nobody can say that something is unused."""
     return bool(book.calls & FAR)
 
 
@@ -164,7 +164,7 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
 
 
 def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
-    """Give the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
+    """Yield the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
     own = [area for area in named if area.sheet.casefold() == sheet.name.casefold()]
     numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
     if own:
@@ -174,14 +174,14 @@ def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
 
 
 def _is_labelled(sheet: Sheet, at: At) -> bool:
-    """Say whether a text stands at the left of a number, or of the numbers before it."""
+    """Return whether a text stands at the left of a number, or of the numbers before it."""
     row, column = at
     previous = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
     return next((cell.kind == "t" for cell in previous if cell.kind != "n"), False)
 
 
 def _is_year(sheet: Sheet, at: At) -> bool:
-    """Say whether a number is one of a row of years: a head, and no input."""
+    """Return whether a number is one of a row of years: a head, and no input."""
     row, column = at
     value, near = sheet.cells[at].number, [sheet.cells.get((row, column + step)) for step in (-1, 1)]
     steps = [cell.number - value for cell in near if cell and cell.number is not None and value is not None]
@@ -189,7 +189,7 @@ def _is_year(sheet: Sheet, at: At) -> bool:
 
 
 def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
-    """Give everything any formula reads, by sheet: directly, by name, or as a table."""
+    """Return everything any formula reads, by sheet: directly, by name, or as a table."""
     found: dict[str, set[Area]] = {}
     words = set[str]()
     for sheet in book.sheets:
@@ -203,7 +203,7 @@ def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
 
 
 def by_name(words: Iterable[str], book: Workbook) -> Iterator[Area]:
-    """Give what is read by name."""
+    """Yield what is read by name."""
     stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
     for word in words:
         if word in book.tables:
@@ -229,19 +229,19 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
 
 
 def _is_numeric_text(cell: Cell) -> bool:
-    """Say whether a text is a number; one that begins with 0 is a mark, such as a post code."""
+    """Return whether a text is a number; one that begins with 0 is a mark, such as a post code."""
     text = str(cell.value).strip() if cell.kind == "t" and not cell.formula else ""
     return len(text) <= 30 and bool(_NUMERIC.fullmatch(text)) and not re.match(r"0\d", text)
 
 
 def is_head(sheet: Sheet, at: At) -> bool:
-    """Say whether a cell is the first of those below it, as years are."""
+    """Return whether a cell is the first of those below it, as years are."""
     row, column = at
     return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
 
 
 def _find_calculated_areas(book: Workbook, sheet: Sheet) -> set[Area]:
-    """Give the areas of a sheet that formulas calculate with."""
+    """Return the areas of a sheet that formulas calculate with."""
     found = set[Area]()
     for each in book.sheets:
         for (row, column), form in each.formulas.items():

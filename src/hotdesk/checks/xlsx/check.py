@@ -63,7 +63,7 @@ class XlsxCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say what nobody looked at."""
+        """Describe what nobody looked at."""
         return NOT_CHECKED
 
     @property
@@ -77,7 +77,7 @@ class XlsxCheck:
         return await look(desk, "xlsx_look", request, seconds=LOOK_TIMEOUT_S, needs=NEEDS, stays=active.STAYS)
 
     def request(self, path: str) -> Mapping[str, object]:
-        """Say what to look at."""
+        """Return what to look at."""
         named = [each for each in self.want.reconcile if each.source]
         return {
             "path": path,
@@ -149,7 +149,7 @@ class XlsxCheck:
         )
 
     def facts(self, book: Workbook) -> tuple[str, ...]:
-        """Say what holds, of a workbook in which everything does."""
+        """Describe what holds, of a workbook in which everything does."""
         formulas = sum(1 for _ in values.formulas(book))
         facts = [f"{many(formulas, 'formula')}, recalculated without an error"]
         if self.want.columns:
@@ -163,7 +163,7 @@ class XlsxCheck:
         return tuple(map(short, facts))
 
     def values(self, book: Workbook) -> Mapping[str, Value]:
-        """Give what was seen, for a certificate."""
+        """Return what was seen, for a certificate."""
         formulas = [cell for _, _, cell in values.formulas(book)]
         found: dict[str, Value] = {
             "sheets": len(book.sheets),
@@ -180,13 +180,13 @@ class XlsxCheck:
         return found | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
 
     def sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
-        """Give what was reconciled."""
+        """Yield what was reconciled."""
         for each in self.want.reconcile:
             cell = book.cell(each.cell)
             yield short(f"{each.cell}"), cell.number if cell else None
 
     def moves(self, book: Workbook) -> Iterator[tuple[str, Value]]:
-        """Give by how much outputs moved."""
+        """Yield by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
                 yield short(f"{output} when {each.cell} is {each.to}"), _measure_change(before, after)
@@ -200,6 +200,6 @@ def _measure_change(before: Shown, after: Shown) -> Value:
 
 
 def split(cell: Area) -> tuple[str, str]:
-    """Give a cell's sheet, and where it is on it."""
+    """Return a cell's sheet, and where it is on it."""
     sheet, _, at = str(cell).rpartition("!")
     return sheet, at

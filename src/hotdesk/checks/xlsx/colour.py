@@ -11,7 +11,7 @@ STRONG = 0.08
 
 
 def is_colour(fill: str, colour: str) -> bool:
-    """Say whether a fill, as `RRGGBB`, is of a colour: one of the names, or exactly that."""
+    """Return whether a fill, as `RRGGBB`, is of a colour: one of the names, or exactly that."""
     if not fill:
         return False
     if colour not in COLOURS:
@@ -25,5 +25,5 @@ def is_colour(fill: str, colour: str) -> bool:
 
 
 def is_red(red: int, green: int, blue: int) -> bool:
-    """Say whether a colour is red to the eye, as pale as a warning may be."""
+    """Return whether a colour is red to the eye, as pale as a warning may be."""
     return red >= 0x99 and red - max(green, blue) >= 0x30

@@ -30,7 +30,7 @@ class Cover:
         self.strips: dict[int, list[int]] = {}
 
     def has(self, at: tuple[int, int]) -> bool:
-        """Say whether a cell, by row and column, lies in any of them."""
+        """Return whether a cell, by row and column, lies in any of them."""
         row, column = at
         if at in self.cells or len(self.large) > MOST_LARGE:
             return True
@@ -42,7 +42,7 @@ class Cover:
 
 
 def edges(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """Give where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
+    """Return where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
     found: list[int] = []
     for top, bottom in sorted(spans):
         if found and top <= found[-1]:

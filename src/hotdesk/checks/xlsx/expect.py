@@ -75,7 +75,7 @@ class Mutate:
 
     @property
     def outputs(self) -> tuple[Area, ...]:
-        """Give every cell that is looked at."""
+        """Return every cell that is looked at."""
         return tuple(Area(each.sheet, c, r, c, r) for each in (*self.moves, *self.stays) for r, c in each.cells())
 
     @property
@@ -117,7 +117,7 @@ class Expected:
 
     @property
     def of_a_table(self) -> bool:
-        """Say whether anything is expected of the rows of one sheet, which then must be there to be seen."""
+        """Return whether anything is expected of the rows of one sheet, which then must be there to be seen."""
         return bool(self.columns or self.rows or self.red_where or self.coloured or self.total)
 
 
@@ -138,7 +138,7 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
 
 
 def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
-    """Give the columns that are named, and by which key."""
+    """Return the columns that are named, and by which key."""
     named = [("red_where", expected.red_where), ("total", expected.total)]
     named.append(("coloured", expected.coloured.column if expected.coloured else ""))
     named += [("formulas", each) for each in expected.formulas if isinstance(each, str)]

@@ -47,7 +47,7 @@ def format_error(value: Shown) -> str:
 
 
 def format_saved_value(cell: Cell) -> str:
-    """Say what a cell was saved with."""
+    """Describe what a cell was saved with."""
     return format_error(cell.value) if cell.kind == "e" else format_value(cell.value)
 
 

@@ -33,7 +33,7 @@ class FormulaRange(NamedTuple):
     bottom: _Coordinate
 
     def resolve_area(self, sheet: str, column: int, row: int) -> Area:
-        """Give the area, for a formula in a cell."""
+        """Return the area, for a formula in a cell."""
         columns = sorted((resolve_coordinate(self.left, column), resolve_coordinate(self.right, column)))
         rows = sorted((resolve_coordinate(self.top, row), resolve_coordinate(self.bottom, row)))
         return Area(self.sheet or sheet, columns[0], rows[0], columns[1], rows[1])
@@ -54,7 +54,7 @@ class Formula:
     """Functions it calls, in capitals."""
 
     def areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
-        """Give what it reads, in a cell."""
+        """Return what it reads, in a cell."""
         return (each.resolve_area(sheet, column, row) for each in self.reads)
 
 
@@ -98,11 +98,11 @@ def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
 
 
 def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> _Coordinate:
-    """Give a coordinate as seen from a cell."""
+    """Return a coordinate as seen from a cell."""
     return (False, place) if dollar or fixed else (True, place - own)
 
 
 def resolve_coordinate(coordinate: _Coordinate, own: int) -> int:
-    """Give a coordinate's place, as seen from nowhere."""
+    """Return a coordinate's place, as seen from nowhere."""
     relative, value = coordinate
     return value + own if relative else value

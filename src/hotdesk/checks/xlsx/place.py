@@ -25,11 +25,11 @@ class Area(NamedTuple):
         return (self.right - self.left + 1) * (self.bottom - self.top + 1)
 
     def has(self, column: int, row: int) -> bool:
-        """Say whether a cell of its sheet lies in it."""
+        """Return whether a cell of its sheet lies in it."""
         return self.left <= column <= self.right and self.top <= row <= self.bottom
 
     def cells(self) -> Iterator[tuple[int, int]]:
-        """Give its cells, by row and column."""
+        """Return its cells, by row and column."""
         return (
             (row, column) for row in range(self.top, self.bottom + 1) for column in range(self.left, self.right + 1)
         )
@@ -55,7 +55,7 @@ def area(text: str) -> Area:
 
 
 def number(name: str) -> int:
-    """Give the number of a column."""
+    """Return the number of a column."""
     found = 0
     for letter in name:
         found = found * 26 + ord(letter) - 64
@@ -63,7 +63,7 @@ def number(name: str) -> int:
 
 
 def letters(column: int) -> str:
-    """Give the letters of a column."""
+    """Return the letters of a column."""
     found = ""
     while column > 0:
         column, rest = divmod(column - 1, 26)

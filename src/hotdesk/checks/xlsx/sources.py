@@ -58,7 +58,7 @@ def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 
 def find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
-    """Say what a number must be equal to; None when that cannot be known."""
+    """Return what a number must be equal to; None when that cannot be known."""
     if source is None:
         other = book.cell(each.other) if each.other else None
         value = other.number if other else None
@@ -98,7 +98,7 @@ def check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
 
 
 def is_error(shown: Shown) -> bool:
-    """Say whether an output shows an error."""
+    """Return whether an output shows an error."""
     return isinstance(shown, str) and shown.startswith(("#", "Err:"))
 
 

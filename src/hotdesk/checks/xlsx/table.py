@@ -27,18 +27,18 @@ class Table:
 
     @cached_property
     def heads(self) -> Mapping[str, int]:
-        """Give which column has which head; the first, where two have one."""
+        """Return which column has which head; the first, where two have one."""
         first = [cell for (row, _), cell in self.sheet.cells.items() if row == 1]
         return {str(cell.shown): cell.column for cell in reversed(first)}
 
     @cached_property
     def last(self) -> int:
-        """Give the last row that is no total."""
+        """Return the last row that is no total."""
         return max((row for row, _ in self.sheet.cells), default=1) - bool(self.want.total)
 
     @cached_property
     def rows(self) -> Mapping[int, list[Cell]]:
-        """Give the rows' cells under the heads."""
+        """Return the rows' cells under the heads."""
         if self.last > _MOST_ROWS:
             raise ValueError("a sheet has too many rows to examine all of them")
         found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
@@ -115,13 +115,13 @@ class Table:
             yield from self.hue(row, cells, want.colour, row in expected, "")
 
     def find_expected_rows(self, want: Coloured) -> set[int]:
-        """Give the rows that shall have a colour."""
+        """Return the rows that shall have a colour."""
         if not want.column:
             return set(want.rows)
         return {row for row in self.rows if self.key(row, want.column) in want.values}
 
     def key(self, row: int, column: str) -> str:
-        """Give what stands in a row under a head, as a text."""
+        """Return what stands in a row under a head, as a text."""
         cell = self.sheet.cells.get((row, self.heads[column])) if column else None
         shown = cell.shown if cell else None
         return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
@@ -162,7 +162,7 @@ class Table:
         return total(cell.number for cell in cells if cell and cell.number is not None)
 
     def reads_all(self, at: tuple[int, int]) -> bool:
-        """Say whether a formula reads every row above it, and no more."""
+        """Return whether a formula reads every row above it, and no more."""
         form, (row, column) = self.sheet.formulas.get(at), at
         if form is None:
             return False
@@ -175,7 +175,7 @@ class Table:
         return next_row == row
 
     def shows(self, at: tuple[int, int], value: float) -> bool:
-        """Say whether a cell shows a number."""
+        """Return whether a cell shows a number."""
         cell = self.sheet.cells.get(at)
         return cell is not None and cell.number is not None and abs(cell.number - value) <= CENT
 

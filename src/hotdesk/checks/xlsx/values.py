@@ -59,7 +59,7 @@ def find_stale_values(book: Workbook) -> Iterator[Fault]:
 
 
 def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
-    """Give every cell with a formula."""
+    """Yield every cell with a formula."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.formula:
@@ -67,7 +67,7 @@ def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
 
 
 def same(one: Shown, other: Shown) -> bool:
-    """Say whether two values are one, but for the last digits."""
+    """Return whether two values are one, but for the last digits."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
     return one == other
@@ -82,7 +82,7 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 
 
 def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
-    """Give the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
+    """Return the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS
@@ -94,7 +94,7 @@ def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
 
 
 def meets(area: Area, cells: set[tuple[str, tuple[int, int]]]) -> bool:
-    """Say whether any of some cells lies in an area."""
+    """Return whether any of some cells lies in an area."""
     if area.size <= len(cells):
         return any((area.sheet, at) in cells for at in area.cells())
     return any(area.sheet == name and area.has(column, row) for name, (row, column) in cells)
@@ -111,7 +111,7 @@ def circular(book: Workbook) -> Iterator[Fault]:
 
 
 def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
-    """Say whether a formula names its own cell, and not for its place alone."""
+    """Return whether a formula names its own cell, and not for its place alone."""
     form = sheet.formulas.get(at)
     if form is None or form.calls & _PLACES_ONLY:
         return False

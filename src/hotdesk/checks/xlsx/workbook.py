@@ -46,12 +46,12 @@ class Cell(NamedTuple):
 
     @property
     def shown(self) -> Shown:
-        """Give what it shows once it is calculated."""
+        """Return what it shows once it is calculated."""
         return self.fresh if self.fresh_kind else self.value
 
     @property
     def number(self) -> float | None:
-        """Give the number it shows, if it shows one."""
+        """Return the number it shows, if it shows one."""
         kind = self.fresh_kind or self.kind
         return self.shown if kind == "n" and isinstance(self.shown, float) else None
 
@@ -82,7 +82,7 @@ class Sheet:
         return found
 
     def place_of(self, text: str) -> tuple[int, int]:
-        """Give row and column of a cell of this sheet."""
+        """Return row and column of a cell of this sheet."""
         found = area(text)
         return found.top, found.left
 
