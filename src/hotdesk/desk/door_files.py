@@ -28,7 +28,7 @@ COMMON_NAME = bytes.fromhex("0603550403")
 
 
 def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CERTIFICATE) -> dict[str, str]:
-    """Give the variables by which programs find the door and believe it.
+    """Return the variables by which programs find the door and believe it.
 
     Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
     Releases of it that know no proxy load a file that does.
@@ -57,7 +57,7 @@ def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CER
 
 
 def build_closed_environment() -> dict[str, str]:
-    """Give the variables by which programs in a desk without egress fail at once, and say why.
+    """Return the variables by which programs in a desk without egress fail at once, and say why.
 
     What serves inside the desk is reached as before. pip names no proxy in its errors, only its index.
     """
@@ -77,7 +77,7 @@ def build_closed_environment() -> dict[str, str]:
 
 
 def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
-    """Give the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
+    """Return the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
     browser = f"{json.dumps(_browser_policy(ca_pem, proxy), indent=1)}\n".encode()
     return {
         CERTIFICATE: ca_pem,
@@ -129,7 +129,7 @@ def as_der(ca_pem: bytes) -> bytes:
 
 
 def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, str]:
-    """Give the variable for Java, which knows neither the proxy's nor the bundle's."""
+    """Return the variable for Java, which knows neither the proxy's nor the bundle's."""
     host, port = proxy.removeprefix("http://").split(":")
     settings = {
         **{f"{scheme}.proxyHost": host for scheme in ("http", "https")},

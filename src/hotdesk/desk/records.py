@@ -54,12 +54,12 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
 
 
 def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
-    """Say whether a desk waits on disk for whoever wakes it."""
+    """Return whether a desk waits on disk for whoever wakes it."""
     return any(record.get("id") == desk for record in list_hibernated(run))
 
 
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
-    """Say whether a live keeper holds a desk."""
+    """Return whether a live keeper holds a desk."""
     lock = take(folder)
     if lock is None:
         return True
@@ -88,5 +88,5 @@ def take(folder: os.PathLike[str] | str) -> int | None:
 
 
 def age(record: dict[str, object]) -> float:
-    """Give the seconds since a desk was opened."""
+    """Return the seconds since a desk was opened."""
     return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

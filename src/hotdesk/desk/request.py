@@ -134,7 +134,7 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
 
 
 def number_of(data: bytes) -> int:
-    """Give the number of a request that is wrong otherwise, so that whoever waits is told; -1 when it has none."""
+    """Return the number of a request that is wrong otherwise, so that whoever waits is told; -1 when it has none."""
     try:
         number = json.loads(data)["n"]
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -76,7 +76,7 @@ def check_argv(argv: Sequence[str]) -> None:
 
 
 def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
-    """Give bytes as they are, and text as UTF-8."""
+    """Return bytes as they are, and text as UTF-8."""
     if isinstance(data, str):
         return data.encode()
     if isinstance(data, bytes | bytearray | memoryview):
@@ -146,7 +146,7 @@ class Spec:
         check_mounts(self.volumes)
 
     def is_like(self, other: Spec) -> bool:
-        """Say whether the same computer is asked for, however long it may last."""
+        """Return whether the same computer is asked for, however long it may last."""
         return all(getattr(self, name) == getattr(other, name) for name in COMPUTER)
 
 
@@ -174,12 +174,12 @@ class Done:
 
     @property
     def ok(self) -> bool:
-        """Say whether it succeeded."""
+        """Return whether it succeeded."""
         return self.exit_code == 0
 
     @property
     def text(self) -> str:
-        """Give standard output as text, undecodable bytes replaced."""
+        """Return standard output as text, undecodable bytes replaced."""
         return self.stdout.decode("utf-8", "replace")
 
 
@@ -258,7 +258,7 @@ class Watch(Protocol):
     """A watched folder."""
 
     async def changes(self) -> list[Change]:
-        """Give what happened since the last call: all of it, up to this moment."""
+        """Return what happened since the last call: all of it, up to this moment."""
         ...
 
     async def wait(self) -> list[Change]:
@@ -275,7 +275,7 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Give its pid as seen inside the desk; 0 when it could not start."""
+        """Return its pid as seen inside the desk; 0 when it could not start."""
         ...
 
     def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
@@ -320,12 +320,12 @@ class Desk(Protocol):
 
     @property
     def id(self) -> DeskId:
-        """Give its id."""
+        """Return its id."""
         ...
 
     @property
     def home(self) -> str:
-        """Give the home folder of its user."""
+        """Return the home folder of its user."""
         ...
 
     async def run(
@@ -373,7 +373,7 @@ class Desk(Protocol):
         ...
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Give a file's bytes; `FileError` when it has more than `limit`."""
+        """Return a file's bytes; `FileError` when it has more than `limit`."""
         ...
 
     async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
@@ -459,7 +459,7 @@ class Desk(Protocol):
         ...
 
     async def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         ...
 
     async def burn(self) -> None:
@@ -499,7 +499,7 @@ class Runtime(Protocol):
         ...
 
     async def find(self, desk: DeskId) -> Desk:
-        """Give an open desk by id, whichever process opened it; `DeskGone` when there is none."""
+        """Return an open desk by id, whichever process opened it; `DeskGone` when there is none."""
         ...
 
     async def burn(self, desk: DeskId) -> None:

@@ -38,7 +38,7 @@ def look() -> KernelReport:
 
 
 def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
-    """Give the devices of the layers in a desk's room."""
+    """Return the devices of the layers in a desk's room."""
     shape = re.compile(rf"\S+ \S+ (\d+:\d+) \S+ {re.escape(str(room))}/l\d+ ")
     return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
 

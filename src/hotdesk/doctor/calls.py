@@ -90,13 +90,13 @@ class ProbedCall:
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Give the calls' numbers on an architecture."""
+    """Return the calls' numbers on an architecture."""
     column = ("aarch64", "x86_64").index(machine)
     return {name: pair[column] for name, pair in NUMBERS.items()}
 
 
 def make_call(what: str, arguments: str, answer: str | int = "EPERM") -> ProbedCall:
-    """Give a call that is known by its own name."""
+    """Return a call that is known by its own name."""
     return ProbedCall(what, f"call('{what}', {arguments})", answer)
 
 

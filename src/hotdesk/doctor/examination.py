@@ -76,7 +76,7 @@ class Examination:
     host: HostReport | None = None
 
     def sort_results(self) -> list[Result]:
-        """Give the results by theme, in an order that does not depend on which desk was faster."""
+        """Return the results by theme, in an order that does not depend on which desk was faster."""
         themes, names = list(THEMES), [each.name for each in (*MEASURES, *sentry.MEASURES)]
         return sorted(self.results, key=lambda each: (themes.index(each.measure.theme), names.index(each.measure.name)))
 
@@ -116,7 +116,7 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
 
 
 def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback]]:
-    """Give what is done behind some walls."""
+    """Yield what is done behind some walls."""
     for wall in chosen:
         if wall.status.traits.kernel == "sentry":
             yield from sentry_examination.parts(wall.status.name)
@@ -125,7 +125,7 @@ def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback
 
 
 def pace_of(opening: float) -> float:
-    """Say how much longer than usual all takes where opening a desk and burning it took so many seconds."""
+    """Return how much longer than usual all takes where opening a desk and burning it took so many seconds."""
     return min(max(1.0, math.ceil(opening / _USUAL_OPENING_S)), _MAX_PACE)
 
 
@@ -183,12 +183,12 @@ def _read_first_line(output: bytes) -> ProbeResult:
 
 
 def signals_of_root() -> int:
-    """Give how many signals are queued for whoever runs this."""
+    """Return how many signals are queued for whoever runs this."""
     return int(view.status_of(os.getpid())["SigQ"].split("/")[0])
 
 
 def _on_host(cgroup: Cgroup, inner: int) -> int:
-    """Give the host's pid of a process that a desk knows by another."""
+    """Return the host's pid of a process that a desk knows by another."""
     for pid in cgroup.pids():
         if view.status_of(pid)["NSpid"].split()[-1] == str(inner):
             return pid

@@ -22,7 +22,7 @@ class Examiner:
     pace: float = 1.0
 
     def seconds(self, usual: float) -> float:
-        """Give as much time as a slow machine needs."""
+        """Return as much time as a slow machine needs."""
         return usual * self.pace
 
     def stretch(self, spec: Spec) -> Spec:
@@ -40,7 +40,7 @@ class ExaminedDesk:
 
     @property
     def first(self) -> int:
-        """Give the host's pid of its first process."""
+        """Return the host's pid of its first process."""
         return int(str(self.facts["pid"]))
 
 

@@ -165,7 +165,7 @@ class HostReport:
         return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
-        """Say what makes a trial fail, by what is known of the host."""
+        """Return what makes a trial fail, by what is known of the host."""
         if name == "storage":
             yield "storage", str(self.storage)
         elif name == "cgroup" and failure.errno == errno.EROFS:
@@ -178,7 +178,7 @@ class HostReport:
             yield "loop", ""
 
     def _find_refusals(self, name: str) -> Iterator[tuple[str, str]]:
-        """Say what may refuse a call: a capability that is missing, a device rule, a profile, and last a filter."""
+        """Return what may refuse a call: a capability that is missing, a device rule, a profile, and last a filter."""
         lacking = [each for each in _NEEDS[name] if each in self.host.missing_capabilities()]
         yield from (("capability", each) for each in lacking)
         if name == "loop":
@@ -193,7 +193,7 @@ class HostReport:
         return (option.format(value),) if option else ()
 
     def _advise(self, name: str, options: tuple[str, ...]) -> str:
-        """Say what to do on this kind of host."""
+        """Describe what to do on this kind of host."""
         host = self.host
         if options:
             return f"start the container with `{' '.join(options)}`"
@@ -230,7 +230,7 @@ def find_kind(mountinfo: str, folder: Path) -> str:
 
 
 def judge_host(report: HostReport) -> Iterator[Result]:
-    """Give a result for each need."""
+    """Yield a result for each need."""
     gaps = {gap.trial: gap for gap in report.list_gaps()}
     for name, measure in HOST_MEASURES.items():
         if report.trial is None:
@@ -262,7 +262,7 @@ def require(settings: Config) -> HostReport:
 
 
 def as_json(report: HostReport) -> dict[str, object]:
-    """Give the host for a program."""
+    """Return the host for a program."""
     host = report.host
     return {
         "kind": host.kind,

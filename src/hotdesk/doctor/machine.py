@@ -224,7 +224,7 @@ def _judge_capabilities(facts: MachineFacts) -> Finding:
 
 
 def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
-    """Give the check of one thing Landlock takes away."""
+    """Return the check of one thing Landlock takes away."""
 
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:

@@ -86,7 +86,7 @@ def report_untested(why: str) -> Finding:
 
 
 def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
-    """Give what is wrong, if anything is."""
+    """Return what is wrong, if anything is."""
     return report_failure(", ".join(flaws)) if flaws else report_pass(fine, note)
 
 

@@ -206,28 +206,28 @@ class ProbeResult:
     values: Mapping[str, object]
 
     def table(self, name: str) -> dict[str, object]:
-        """Give a table."""
+        """Return a table."""
         value = self.values.get(name)
         if not isinstance(value, dict):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def row(self, name: str, length: int) -> list[object]:
-        """Give a list of a known length."""
+        """Return a list of a known length."""
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def word(self, name: str) -> str:
-        """Give a word."""
+        """Return a word."""
         value = self.values.get(name)
         if not isinstance(value, str):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def number(self, name: str) -> int:
-        """Give a number."""
+        """Return a number."""
         value = self.values.get(name)
         if type(value) is not int:
             raise SilentProbeError(f"it did not report {name}")
@@ -248,12 +248,12 @@ def read_result(done: Done) -> ProbeResult:
 
 
 def program(code: str, **arguments: object) -> list[str]:
-    """Give the command line of a probe."""
+    """Return the command line of a probe."""
     return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
 
 def probe(port: int, abstract: str) -> list[str]:
-    """Give the command line that tries everything in turn."""
+    """Return the command line that tries everything in turn."""
     machine = os.uname().machine
     return program(
         _TOOLS + _REACH + _CALLS,
@@ -266,12 +266,12 @@ def probe(port: int, abstract: str) -> list[str]:
 
 
 def sentry_probe(port: int, abstract: str) -> list[str]:
-    """Give the command line that tries what is promised of a desk whose kernel is not the host's."""
+    """Return the command line that tries what is promised of a desk whose kernel is not the host's."""
     return program(_TOOLS + _REACH + _KERNEL, **_addresses(port, abstract))
 
 
 def _addresses(port: int, abstract: str) -> dict[str, object]:
-    """Give where a probe shall try to get."""
+    """Return where a probe shall try to get."""
     return {"four": [*BEYOND, *find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
 
 
@@ -286,7 +286,7 @@ def listening() -> Iterator[tuple[int, str]]:
 
 
 def find_own_addresses() -> list[str]:
-    """Give this machine's own address, if it has one: found by a route, without sending anything."""
+    """Return this machine's own address, if it has one: found by a route, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             s.connect(("192.0.2.1", 9))

@@ -39,7 +39,7 @@ _Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
 def parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
-    """Give what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
+    """Yield what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
     whole: tuple[JudgedMeasure[Any], ...] = (
         *sentry.VIEW_CHECKS,
         *sentry.PROBE_CHECKS,
@@ -91,7 +91,7 @@ async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -
 
 
 def _size_of_fill(root: Path) -> int:
-    """Give the size of the file that filled a desk's disk, looked up beneath the desk's root."""
+    """Return the size of the file that filled a desk's disk, looked up beneath the desk's root."""
     with RootDirectory(root) as place:
         fd = place.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
         try:

@@ -189,12 +189,12 @@ def status_of(pid: int) -> dict[str, str]:
 
 
 def namespaces(pid: int) -> dict[str, int]:
-    """Give a process's namespaces by inode."""
+    """Return a process's namespaces by inode."""
     return {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in NAMESPACES}
 
 
 def owner_of(pid: int) -> int:
-    """Give the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
+    """Return the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = bytearray(4)
@@ -231,7 +231,7 @@ def list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
 
 
 def is_claimed(base: int, folder: Path) -> bool:
-    """Say whether a range of ids is noted as this desk's."""
+    """Return whether a range of ids is noted as this desk's."""
     claim = uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)
     return claim.is_symlink() and os.readlink(claim) == str(folder)
 
@@ -246,7 +246,7 @@ def open_root(pid: int) -> RootDirectory:
 
 
 def numbers(inside: RootDirectory, path: str) -> tuple[int, int] | None:
-    """Give the device and inode of a node, None where it is missing."""
+    """Return the device and inode of a node, None where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)
     except OSError:
@@ -258,7 +258,7 @@ def numbers(inside: RootDirectory, path: str) -> tuple[int, int] | None:
 
 
 def is_empty(inside: RootDirectory, name: str) -> bool | None:
-    """Say whether a part of a desk's /proc tells nothing; None where this kernel has no such part."""
+    """Return whether a part of a desk's /proc tells nothing; None where this kernel has no such part."""
     if not os.path.exists(f"/proc/{name}"):
         return None
     if os.path.isdir(f"/proc/{name}"):
@@ -267,7 +267,7 @@ def is_empty(inside: RootDirectory, name: str) -> bool | None:
 
 
 def text_of(inside: RootDirectory, path: str) -> str:
-    """Give a small file of a desk, nothing where it is missing."""
+    """Return a small file of a desk, nothing where it is missing."""
     try:
         return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
     except OSError:
@@ -287,14 +287,14 @@ def names(inside: RootDirectory, path: str) -> frozenset[str]:
 
 
 def limits_of(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
-    """Give a desk's limits as the kernel has them."""
+    """Yield a desk's limits as the kernel has them."""
     for controller, files in _CGROUP_FILES[cgroup.version].items():
         for name in files:
             yield name, read(cgroup.folder(controller) / name)
 
 
 def read(path: Path) -> str:
-    """Give a small file's text, nothing when it is not there."""
+    """Return a small file's text, nothing when it is not there."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -45,7 +45,7 @@ class ExaminedWall:
 
     @property
     def age(self) -> float | None:
-        """Give the years since its program was made; None: it is not known."""
+        """Return the years since its program was made; None: it is not known."""
         return max(0.0, time.time() - self.status.released) / YEAR_S if self.status.released else None
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ async def measure_idle(host: Host, wall: ExaminedWall) -> None:
 
 
 def as_json(wall: ExaminedWall) -> dict[str, object]:
-    """Give a wall for a program."""
+    """Return a wall for a program."""
     status = wall.status
     return {
         "name": status.name,

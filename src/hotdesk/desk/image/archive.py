@@ -119,7 +119,7 @@ class Wrapped:
 
 
 def clean(name: str) -> str:
-    """Give a name without `./` before and `/` behind."""
+    """Return a name without `./` before and `/` behind."""
     return name.removeprefix("./").rstrip("/")
 
 
@@ -129,7 +129,7 @@ def reopen_file(fd: int) -> io.BufferedReader:
 
 
 def kind_of(stream: IO[bytes]) -> Kind:
-    """Say what a tar is; only a layout has to be read to its end."""
+    """Return what a tar is; only a layout has to be read to its end."""
     names: set[str] = set()
     with open_tar(stream) as tar:
         for info in headers(tar):
@@ -142,7 +142,7 @@ def kind_of(stream: IO[bytes]) -> Kind:
 
 
 def is_compressed(stream: io.BufferedReader) -> bool:
-    """Say whether a stream begins like a compressed one."""
+    """Return whether a stream begins like a compressed one."""
     return stream.peek(6).startswith(tuple(OPENERS))
 
 

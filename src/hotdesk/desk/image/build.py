@@ -78,7 +78,7 @@ def _make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, 
 
 
 def _python_of(layers: Sequence[Path], name: str) -> str:
-    """Give the path of python3 in the topmost layer that has one."""
+    """Return the path of python3 in the topmost layer that has one."""
     for layer in layers[:-1]:
         with suppress(ImageError), RootDirectory(layer) as inside:
             return find_python(inside, name)
@@ -87,7 +87,7 @@ def _python_of(layers: Sequence[Path], name: str) -> str:
 
 
 def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
-    """Give the image a recipe stands on, built first when it is one of ours and missing."""
+    """Return the image a recipe stands on, built first when it is one of ours and missing."""
     if recipe.parent is None:
         return None
     try:
@@ -99,7 +99,7 @@ def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | Non
 
 
 def _suite_of(recipe: Recipe) -> str:
-    """Give the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
+    """Return the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
     if recipe.suite is None:
         return ""
     distro, own = sources.distribution(sources.read())
@@ -107,7 +107,7 @@ def _suite_of(recipe: Recipe) -> str:
 
 
 def already(store: Path, name: str, digest: str) -> Image | None:
-    """Give the image of that name if it is what is asked for."""
+    """Return the image of that name if it is what is asked for."""
     try:
         image = find(store, name)
     except ImageError:
@@ -169,12 +169,12 @@ def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) ->
 
 
 def passes(key: str) -> bool:
-    """Say whether the tools get a variable of ours."""
+    """Return whether the tools get a variable of ours."""
     return key in PASSED or key.upper().startswith(PASSED_LIKE)
 
 
 def _read_log_tail(log: Path) -> str:
-    """Give the end of a log, fit for a terminal."""
+    """Return the end of a log, fit for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 16384))
         text = file.read().decode("utf-8", "replace")

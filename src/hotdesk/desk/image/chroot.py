@@ -219,7 +219,7 @@ def _format_apt_settings(root: Path) -> str:
 
 
 def release(root: Path) -> tuple[str, str]:
-    """Say which distribution and release a tree is."""
+    """Return which distribution and release a tree is."""
     with RootDirectory(root) as inside:
         try:
             text = inside.read(b"etc/os-release").decode("utf-8", "replace")
@@ -246,7 +246,7 @@ def _install_wheels(task: BuildTask, root: Path) -> None:
 
 
 def download(found: str, folder: Path, requirements: Sequence[str]) -> list[str]:
-    """Give the command that fetches wheels for the Python a probe found."""
+    """Return the command that fetches wheels for the Python a probe found."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
     return [*pip, "--dest", str(folder), *pip_tags.platform_options(found), *requirements]
 

@@ -29,7 +29,7 @@ def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> b
 
 
 def windows(fd: int, size: int) -> Iterator[int]:
-    """Give where windows with data begin: time follows the data, however long the file says it is."""
+    """Yield where windows with data begin: time follows the data, however long the file says it is."""
     start = 0
     while start < size:
         try:
@@ -44,7 +44,7 @@ def windows(fd: int, size: int) -> Iterator[int]:
 
 
 def runs(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Give where pages that hold more than zeros begin and end."""
+    """Yield where pages that hold more than zeros begin and end."""
     first = -1
     for start in range(0, len(data), PAGE):
         page = data[start : start + PAGE]

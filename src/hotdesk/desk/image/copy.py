@@ -187,7 +187,7 @@ class Copy:
         self.note(b"l", name, attributes(info), leads)
 
     def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
-        """Give an open file its owner, mode and attributes, but nothing with rights; give the attributes."""
+        """Return an open file its owner, mode and attributes, but nothing with rights; give the attributes."""
         os.fchown(new, owner(info.st_uid), owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
         xattrs = []
@@ -216,12 +216,12 @@ class Copy:
         self.digest.update(b"%b%d;" % (kind, len(parts)) + b"".join(b"%d:%b" % (len(part), part) for part in parts))
 
     def path(self, name: bytes) -> bytes | None:
-        """Give the path of a name in the open directory; none when it is longer than a path can be."""
+        """Return the path of a name in the open directory; none when it is longer than a path can be."""
         above = self.levels[-1].path
         return None if above is None or len(above) + len(name) > PATH else above + name
 
     def refusal(self, why: str) -> ImageError:
-        """Say what of the tree is wrong, fit for a terminal."""
+        """Return what of the tree is wrong, fit for a terminal."""
         path = b"/".join([*(level.name for level in self.levels[1:]), self.at])
         shown = printable(os.fsdecode(path[-SHOWN:]))
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
@@ -248,12 +248,12 @@ def replace_fd(old: int, new: int) -> int:
 
 
 def _is_whiteout(info: os.stat_result) -> bool:
-    """Say whether something is overlay's mark for what is gone."""
+    """Return whether something is overlay's mark for what is gone."""
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 
 
 def attributes(info: os.stat_result) -> bytes:
-    """Give mode and owner, as a copy has them."""
+    """Return mode and owner, as a copy has them."""
     return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, owner(info.st_uid), owner(info.st_gid))
 
 

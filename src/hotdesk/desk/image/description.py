@@ -62,7 +62,7 @@ _DEBIAN = re.compile(rb'^VERSION_ID="(\d{1,3})"$', re.MULTILINE)
 
 
 def describe_image(store: Path, name: str) -> str:
-    """Say what an image has: system, Python and its libraries, programs; empty: nothing is known."""
+    """Describe what an image has: system, Python and its libraries, programs; empty: nothing is known."""
     try:
         return describe(find(store, name))
     except (BriefError, ImageError, OSError):
@@ -70,7 +70,7 @@ def describe_image(store: Path, name: str) -> str:
 
 
 def describe(image: Image) -> str:
-    """Say what an image has."""
+    """Describe what an image has."""
     packages = dict(_read_packages(image))
     release = _DEBIAN.search(_read(image, RELEASE))
     system = f"Debian {release[1].decode()}" if release and packages else ""
@@ -85,7 +85,7 @@ def describe(image: Image) -> str:
 
 
 def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
-    """Give the Debian packages of our table that are installed, each with its version."""
+    """Yield the Debian packages of our table that are installed, each with its version."""
     for name, fields in _STANZA.findall(_read(image, STATUS)):
         if (name.decode() in PROGRAMS or name == b"python3") and _INSTALLED in fields:
             version = _VERSION.search(fields)
@@ -93,7 +93,7 @@ def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
 
 
 def _read_libraries(image: Image) -> dict[str, str]:
-    """Give the Python libraries of our table, each with the version that is imported: the first folder decides."""
+    """Return the Python libraries of our table, each with the version that is imported: the first folder decides."""
     found: dict[str, str] = {}
     for folder in (*_list_local_folders(image), *_list_folders(image, "/usr/lib/python3/dist-packages")):
         for name in _list_names(folder):
@@ -104,19 +104,19 @@ def _read_libraries(image: Image) -> dict[str, str]:
 
 
 def _list_local_folders(image: Image) -> Iterator[Path]:
-    """Give the folders into which pip installs."""
+    """Yield the folders into which pip installs."""
     names = {name for folder in _list_folders(image, "/usr/local/lib") for name in _list_names(folder)}
     for name in sorted(filter(_PYTHON.fullmatch, names)):
         yield from _list_folders(image, f"/usr/local/lib/{name}/dist-packages")
 
 
 def _list_folders(image: Image, path: str) -> Iterator[Path]:
-    """Give a folder of an image as each layer has it, the topmost first; no link is followed."""
+    """Return a folder of an image as each layer has it, the topmost first; no link is followed."""
     return filter(None, (_find_folder(layer, path) for layer in image.layers))
 
 
 def _find_folder(layer: Path, path: str) -> Path | None:
-    """Give a folder of a layer, unless a link or anything else is on the way."""
+    """Return a folder of a layer, unless a link or anything else is on the way."""
     place = layer
     for part in PurePosixPath(path).parts[1:]:
         place /= part

@@ -34,7 +34,7 @@ _CHUNK = 1 << 16
 
 
 def is_url(text: str) -> bool:
-    """Say whether a text is a URL rather than a path."""
+    """Return whether a text is a URL rather than a path."""
     return "://" in text or text.startswith("file:")
 
 
@@ -50,7 +50,7 @@ def file_of(url: str) -> Path | None:
 
 @contextmanager
 def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
-    """Give a stream of what an https URL leads to; `ImageError` where it could not be fetched whole."""
+    """Yield a stream of what an https URL leads to; `ImageError` where it could not be fetched whole."""
     mortal = ["setpriv", "--pdeathsig", "KILL"]
     env = {key: value for key, value in os.environ.items() if passes(key)}
     with subprocess.Popen(

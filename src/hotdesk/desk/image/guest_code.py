@@ -47,12 +47,12 @@ def version(source: dict[str, bytes]) -> str:
 
 
 def folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path:
-    """Give the place for one image's bytecode of this source."""
+    """Return the place for one image's bytecode of this source."""
     return store / "guest" / image_digest / version(source)
 
 
 def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, bytes]:
-    """Give the files to lay into a desk."""
+    """Return the files to lay into a desk."""
     compiled = folder(store, image_digest, source)
     try:
         return {name: (compiled / name).read_bytes() for name in SEALED}

@@ -43,7 +43,7 @@ class Image:
         return self.recipe or (self.digest if self.source.startswith("recipe on ") else "")
 
     def has(self, path: str) -> bool:
-        """Say whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
+        """Return whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
         return self.find_file(path) is not None
 
     def find_file(self, path: str) -> Path | None:
@@ -74,7 +74,7 @@ def as_name(text: str) -> str:
 
 
 def find(store: Path, name: str) -> Image:
-    """Give the image of that name."""
+    """Return the image of that name."""
     path = record_path(store, as_name(name))
     try:
         image = parse(store, path.read_bytes())
@@ -91,7 +91,7 @@ def find(store: Path, name: str) -> Image:
 
 
 def remedy(name: str) -> str:
-    """Say how to get an image that is missing; what images there are is for who may list them."""
+    """Describe how to get an image that is missing; what images there are is for who may list them."""
     has_recipe = (Path(__file__).parent / "recipes" / f"{name}.toml").exists()
     return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists the images"
 
@@ -104,7 +104,7 @@ class ImageCatalog:
         self.read: dict[str, tuple[tuple[int, int], Image]] = {}
 
     def find(self, name: str) -> Image:
-        """Give the image of that name."""
+        """Return the image of that name."""
         try:
             info = os.stat(record_path(self.store, as_name(name)))
         except OSError:
@@ -133,7 +133,7 @@ def ls(store: Path) -> list[Image]:
 
 
 def record_path(store: Path, name: str) -> Path:
-    """Give the file that describes an image."""
+    """Return the file that describes an image."""
     return store / "images" / f"{name}.json"
 
 

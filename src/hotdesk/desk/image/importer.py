@@ -92,7 +92,7 @@ def open_archive(path: Path) -> int:
 
 
 def digest_of(archive: int, path: Path) -> str:
-    """Give the sha256 of an archive's bytes; of a layout's index, which names all else by sha256."""
+    """Return the sha256 of an archive's bytes; of a layout's index, which names all else by sha256."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         index = os.open("index.json", os.O_RDONLY | os.O_CLOEXEC, dir_fd=archive)
         with os.fdopen(index, "rb") as file:

@@ -27,7 +27,7 @@ class ArchiveParts(Protocol):
 
 
 def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
-    """Give the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
+    """Return the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
     manifest = read_json(parts, "index.json", None)
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
@@ -40,7 +40,7 @@ def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 
 
 def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
-    """Give the layers of a `docker save`, lowest first, as names and digests of their plain content."""
+    """Return the layers of a `docker save`, lowest first, as names and digests of their plain content."""
     with parts.open("manifest.json") as file:
         images = _load_json(file.read(_JSON_LIMIT + 1))
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
@@ -98,7 +98,7 @@ def texts(data: dict[str, object], key: str) -> list[dict[str, object]]:
 
 
 def blob_name(descriptor: dict[str, object]) -> str:
-    """Give the name of the blob a descriptor means; only a sha256 becomes a path."""
+    """Return the name of the blob a descriptor means; only a sha256 becomes a path."""
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
         shown = printable(str(descriptor.get("digest")))[:90]

@@ -40,7 +40,7 @@ def furnish(root: RootDirectory) -> None:
 
 
 def holds(root: RootDirectory, path: bytes, data: bytes) -> bool:
-    """Say whether a path is a regular file, no link, with that content and mode 0644."""
+    """Return whether a path is a regular file, no link, with that content and mode 0644."""
     try:
         fd = root.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -69,7 +69,7 @@ def _add_user(root: RootDirectory) -> None:
 
 
 def text_of(root: RootDirectory, path: bytes) -> bytes:
-    """Give a file's bytes, or none."""
+    """Return a file's bytes, or none."""
     try:
         return root.read(path)
     except OSError:
@@ -87,7 +87,7 @@ def add_final_newline(text: bytes) -> bytes:
 
 
 def find_python(root: RootDirectory, what: str) -> str:
-    """Give the path of a tree's python3: a regular executable inside it."""
+    """Return the path of a tree's python3: a regular executable inside it."""
     for path in PYTHONS:
         with suppress(OSError):
             fd = root.open(path.encode(), os.O_PATH)

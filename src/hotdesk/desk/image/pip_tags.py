@@ -13,7 +13,7 @@ _OLDEST_GLIBC = 17
 
 
 def platform_options(answer: str) -> list[str]:
-    """Give pip's options for the Python that answered the probe, newest C library first."""
+    """Return pip's options for the Python that answered the probe, newest C library first."""
     match = _ANSWER_SHAPE.fullmatch(answer)
     if match is None:
         raise ImageError(f"`pip` needs an image with python3 and glibc; its Python reported {answer[:60]!r}")

@@ -58,7 +58,7 @@ class Recipe:
 
 
 def load(source: str, name: str | None = None) -> Recipe:
-    """Give a recipe by a built-in name, or by a TOML file's path (it has a `/` or ends in `.toml`)."""
+    """Return a recipe by a built-in name, or by a TOML file's path (it has a `/` or ends in `.toml`)."""
     if "/" not in source and not source.endswith(".toml"):
         return load_builtin(source) if name is None else rename(load_builtin(source), name)
     path = Path(source)
@@ -70,7 +70,7 @@ def load(source: str, name: str | None = None) -> Recipe:
 
 
 def load_builtin(name: str) -> Recipe:
-    """Give the recipe of that name that comes with hotdesk."""
+    """Return the recipe of that name that comes with hotdesk."""
     if as_name(name) not in builtin():
         raise BriefError(
             f"unknown recipe {name!r}; the built-in recipes are {', '.join(builtin())}; or write one: "
@@ -86,7 +86,7 @@ def builtin() -> list[str]:
 
 
 def rename(recipe: Recipe, name: str) -> Recipe:
-    """Give the same recipe under another name."""
+    """Return the same recipe under another name."""
     return replace(recipe, name=as_name(name))
 
 

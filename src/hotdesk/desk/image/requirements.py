@@ -85,7 +85,7 @@ def unquote(value: str) -> str:
 
 
 def refusal(machine: HostMachine) -> str | None:
-    """Say why hotdesk promises nothing on a machine; None where it does."""
+    """Explain why hotdesk promises nothing on a machine; None where it does."""
     if (machine.distro, machine.release) in _SUPPORTED and machine.arch in ARCHITECTURES:
         return None
     return (
@@ -118,7 +118,7 @@ def packages(machine: HostMachine) -> tuple[str, ...]:
 
 
 def missing_packages(packages: Sequence[str]) -> list[str]:
-    """Say which packages are not installed, in the order asked."""
+    """Describe which packages are not installed, in the order asked."""
     try:
         argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages]
         output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
@@ -137,7 +137,7 @@ def parse_installed(output: str) -> set[str]:
 
 
 def has_apt_lists(folder: Path = _APT_LISTS) -> bool:
-    """Say whether apt was ever told what packages there are."""
+    """Return whether apt was ever told what packages there are."""
     try:
         return any("_Packages" in name for name in os.listdir(folder))
     except OSError:
@@ -159,7 +159,7 @@ def look_at_kernel() -> KernelConfig:
 
 
 def lacks(kernel: KernelConfig) -> list[str]:
-    """Say what a kernel lacks, each with its remedy."""
+    """Describe what a kernel lacks, each with its remedy."""
     found = []
     if version_of(kernel.release) < _OLDEST_KERNEL:
         how = "`wsl --update` installs a newer one" if "microsoft" in kernel.release.lower() else "boot 5.19 or newer"
@@ -174,18 +174,18 @@ def lacks(kernel: KernelConfig) -> list[str]:
 
 
 def offers(kernel: KernelConfig, filesystem: str) -> bool:
-    """Say whether a file system is there, or a module for it is."""
+    """Return whether a file system is there, or a module for it is."""
     loaded = {line.split()[-1] for line in kernel.filesystems.splitlines() if line.strip()}
     return filesystem in loaded or f"/{filesystem}.ko" in kernel.modules
 
 
 def has_loop_driver(devices: str) -> bool:
-    """Say whether a kernel has loop devices, though no node shows them here, as in a container."""
+    """Return whether a kernel has loop devices, though no node shows them here, as in a container."""
     return any(line.split() == ["7", "loop"] for line in devices.partition("Block devices:")[2].splitlines())
 
 
 def name_fallbacks(kernel: KernelConfig) -> list[str]:
-    """Say what desks do without on a kernel, each with what is used instead."""
+    """Describe what desks do without on a kernel, each with what is used instead."""
     found = []
     if not offers(kernel, "btrfs"):
         found.append("no btrfs: desks' disks are ext4 files, so opening one takes longer and a snapshot is a copy")
@@ -201,7 +201,7 @@ def version_of(release: str) -> tuple[int, ...]:
 
 
 def unfit() -> list[str]:
-    """Say what this machine's kernel lacks for desks."""
+    """Describe what this machine's kernel lacks for desks."""
     found = lacks(look_at_kernel())
     try:
         cgroup.here()
@@ -211,7 +211,7 @@ def unfit() -> list[str]:
 
 
 def read(path: Path) -> str:
-    """Give a small file's text, nothing when it is not there."""
+    """Return a small file's text, nothing when it is not there."""
     try:
         return path.read_text(errors="replace")
     except OSError:

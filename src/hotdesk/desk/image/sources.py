@@ -34,7 +34,7 @@ class PackageIndex:
 
     @property
     def pocket(self) -> str | None:
-        """Say which part of a release it is: itself, `-updates`, `-security`, or None for another."""
+        """Describe which part of a release it is: itself, `-updates`, `-security`, or None for another."""
         if self.release.endswith("/updates"):
             return "-security"
         _, dash, rest = self.release.partition("-")
@@ -42,7 +42,7 @@ class PackageIndex:
 
     @property
     def stem(self) -> str:
-        """Give the release's name without its pocket."""
+        """Return the release's name without its pocket."""
         return re.split("[-/]", self.codename or self.release, maxsplit=1)[0]
 
 
@@ -57,7 +57,7 @@ def parse(text: str) -> list[PackageIndex]:
 
 
 def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[str, str]:
-    """Say which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
+    """Return which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
     for name in COMPONENTS:
         own = [each for each in targets if (each.origin or fallback).lower() == name and each.pocket == ""]
         if own:
@@ -69,7 +69,7 @@ def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[s
 
 
 def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
-    """Give the one-line sources of a suite, from the mirrors that serve this machine its own."""
+    """Return the one-line sources of a suite, from the mirrors that serve this machine its own."""
     found: dict[tuple[str, str], PackageIndex] = {}
     components: dict[tuple[str, str], list[str]] = {}
     for target in targets:
@@ -92,14 +92,14 @@ def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Se
 
 
 def options(target: PackageIndex, keyrings: Sequence[str]) -> str:
-    """Say which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
+    """Describe which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
     own = [key for key in target.signed_by.split(",") if key.startswith("/")]
     keys = list(dict.fromkeys([*keyrings, *own]))
     return f"[signed-by={','.join(keys)}] " if keys else ""
 
 
 def sanitize_line(line: str) -> str:
-    """Give a source line as it may stand in an image: no credentials, no paths of this machine."""
+    """Return a source line as it may stand in an image: no credentials, no paths of this machine."""
     return re.sub(r"//[^/@ ]*@", "//", re.sub(r"^deb \[[^]]*\] ", "deb ", line))
 
 
@@ -127,7 +127,7 @@ def read_settings() -> list[str]:
 
 
 def ask(*argv: str) -> str:
-    """Give what an apt program prints."""
+    """Return what an apt program prints."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
     except FileNotFoundError as e:

@@ -43,7 +43,7 @@ class Sterile:
         self.mounted: dict[str, Mounted] = {}
 
     def show(self, image: Image) -> dict[Path, Path]:
-        """Give where each layer of an image is to be read instead, mounted on first need."""
+        """Return where each layer of an image is to be read instead, mounted on first need."""
         missing = lacking(self.store, image)
         if missing:
             raise ImageError(
@@ -94,7 +94,7 @@ def taint() -> int:
 
 
 def is_suspect(tainted: int) -> bool:
-    """Say whether what the kernel caches may have been written by whoever made it oops."""
+    """Return whether what the kernel caches may have been written by whoever made it oops."""
     return bool(tainted & OOPSED)
 
 
@@ -114,7 +114,7 @@ def verify(fd: int, file: Path) -> None:
 
 
 def digest_of(fd: int) -> str:
-    """Give the sha256 of an open file."""
+    """Return the sha256 of an open file."""
     sha256, at = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK, at):
         sha256.update(data)
@@ -126,22 +126,22 @@ def digest_of(fd: int) -> str:
 
 
 def folder(store: Path) -> Path:
-    """Give where copies lie."""
+    """Return where copies lie."""
     return store / "sterile"
 
 
 def place(store: Path, digest: str, kind: str) -> Path:
-    """Give where a layer's copy of one kind lies."""
+    """Return where a layer's copy of one kind lies."""
     return folder(store) / f"{digest}.{kind}"
 
 
 def digest_file(file: Path) -> Path:
-    """Give where a copy's own sha256 is written."""
+    """Return where a copy's own sha256 is written."""
     return file.with_name(f"{file.name}.sha256")
 
 
 def find_copy(store: Path, digest: str) -> tuple[Path, str]:
-    """Give a layer's copy, and its kind."""
+    """Return a layer's copy, and its kind."""
     for kind in KINDS:
         if (file := place(store, digest, kind)).is_file():
             return file, kind

@@ -174,14 +174,14 @@ def read_record(store: Path, path: Path) -> Image:
 
 
 def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
-    """Say whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
+    """Return whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
     source = guest_code.sources()
     used = {guest_code.folder(store, image.digest, source) for image in images}
     return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
 def _is_free(layer: Path) -> bool:
-    """Say whether no desk stands on a layer that no image names."""
+    """Return whether no desk stands on a layer that no image names."""
     try:
         with lock_layer(layer, layer.name):
             return True

@@ -34,7 +34,7 @@ class ArchiveLimits:
 
     @property
     def stream(self) -> int:
-        """Give the longest tar stream that could hold so much."""
+        """Return the longest tar stream that could hold so much."""
         return self.size + 4096 * self.entries
 
 
@@ -103,7 +103,7 @@ def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
-    """Give an entry's folder and name; the root itself has no name."""
+    """Return an entry's folder and name; the root itself has no name."""
     parts = _parts_of(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""
 

@@ -78,7 +78,7 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
 
 
 def _spool_archive(archive: int, spool: int, limits: ArchiveLimits) -> int:
-    """Give a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
+    """Return a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
     with reopen_file(archive) as file:
         if not is_compressed(file):
             return archive

@@ -70,7 +70,7 @@ class Burning:
                 fire.look = now()
 
     def patience(self) -> float | None:
-        """Give seconds until the next look; None when nothing burns."""
+        """Return seconds until the next look; None when nothing burns."""
         return max(0.0, min(fire.look for fire in self.fires.values()) - now()) if self.fires else None
 
     def turn(self) -> None:

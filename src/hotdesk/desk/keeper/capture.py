@@ -111,7 +111,7 @@ def check(below: Image) -> None:
 
 
 def room(settings: Config) -> int:
-    """Give the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
+    """Return the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
     free = os.statvfs(settings.images)
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
 
@@ -123,7 +123,7 @@ def _hash_stack(digest: str, below: Image) -> str:
 
 
 def _is_seeded(python: str, folder: int, path: bytes) -> bool:
-    """Say whether a path holds what its desk was given to be itself."""
+    """Return whether a path holds what its desk was given to be itself."""
     if path in _SEEDED:
         return True
     if path == SUDO:
@@ -145,7 +145,7 @@ def text_of(folder: int, path: bytes) -> bytes:
 
 
 def _names_authority(text: bytes) -> bool:
-    """Say whether a certificate of a desk's own is among these."""
+    """Return whether a certificate of a desk's own is among these."""
     for found in CERTIFICATE.finditer(text):
         with suppress(ValueError):
             if AUTHORITY in base64.b64decode(found.group(1)):
@@ -154,7 +154,7 @@ def _names_authority(text: bytes) -> bool:
 
 
 def shows(layers: Sequence[Path], folder: int, path: bytes) -> bool:
-    """Say whether the topmost layer that knows a path has something there."""
+    """Return whether the topmost layer that knows a path has something there."""
     for layer in layers:
         root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -55,7 +55,7 @@ class HibernatedDesks:
         return self.folder / f"{desk}.json"
 
     def has(self, desk: str) -> bool:
-        """Say whether a desk is hibernated."""
+        """Return whether a desk is hibernated."""
         return self.path(desk).exists()
 
     def write(self, record: HibernatedDesk) -> None:

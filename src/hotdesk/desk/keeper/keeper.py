@@ -154,7 +154,7 @@ class Keeper:
         return self.ears.hear(self.patience())
 
     def knocking(self) -> dict[int, TrackedDesk]:
-        """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
+        """Return the desks whose root is not up yet, by the socket at which `sudo` would call."""
         return {fd: tracked for tracked in self.desks.values() if (fd := tracked.knocks()) is not None}
 
     def answer_calls(self, readable: set[int]) -> None:
@@ -174,7 +174,7 @@ class Keeper:
             self.open_for_business = False
 
     def patience(self) -> float:
-        """Give seconds until something is due."""
+        """Return seconds until something is due."""
         waits = [self.nearest - now()] if self.desks else []
         waits += [*self.roots.patience(), *self.reboots.patience(), *operations.patience(self.desks.values())]
         waits += self.buffers.patience()
@@ -294,7 +294,7 @@ class Keeper:
                     self.note_opened(tracked)
 
     def find(self, desk: str, idle: bool = False) -> TrackedDesk:
-        """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
+        """Return an open desk of ours; `idle`, one whose disk nobody is busy with."""
         tracked = self.desks.get(desk)
         if tracked is not None and tracked.runtime and tracked.ends < math.inf:
             raise DeskError(f"desk {desk} is restarting; try again")
@@ -318,7 +318,7 @@ class Keeper:
     # -- opening ----------------------------------------------------------------------------------------------
 
     def has_hands(self) -> bool:
-        """Say whether one more desk may be started now."""
+        """Return whether one more desk may be started now."""
         return sum(1 for tracked in self.desks.values() if tracked.runtime) < _MAX_STARTING
 
     def open_next(self) -> None:
@@ -473,7 +473,7 @@ class Keeper:
 
 
 def credentials(owner: socket.socket) -> tuple[int, int]:
-    """Give pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
+    """Return pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
     pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 

@@ -42,13 +42,13 @@ def uncover_proc() -> None:
 
 
 def is_covered(mountinfo: str) -> bool:
-    """Say whether something is mounted below /proc, but for where the kernel itself keeps an empty folder for it."""
+    """Return whether something is mounted below /proc, but for where the kernel itself keeps an empty folder for it."""
     points = [fields[4] for line in mountinfo.splitlines() if len(fields := line.split(" ")) > 4]
     return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
 
 
 def explain_refusal(error: OSError) -> str:
-    """Say what a call that the host refuses means: in a container its engine gives or withholds it."""
+    """Describe what a call that the host refuses means: in a container its engine gives or withholds it."""
     if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
         return str(error)
     from hotdesk.linux import host_kind  # only where something failed: keepers start in milliseconds

@@ -52,7 +52,7 @@ class Opening:
         """When the machine was last seen to have room."""
 
     def disk(self) -> Disk:
-        """Give the pool, mounted on first need."""
+        """Return the pool, mounted on first need."""
         if self.pool is None:
             self.pool = choose(self.settings)
         return self.pool
@@ -138,7 +138,7 @@ class Opening:
             self.checked = now()
 
     def guest(self, picture: Image) -> dict[str, bytes]:
-        """Give the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
+        """Return the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
         if picture.digest not in self.guests:
             found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
             if found is self.guest_sources:

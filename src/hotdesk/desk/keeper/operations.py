@@ -112,7 +112,7 @@ def _silence_newcomers(tracked: TrackedDesk) -> None:
 
 
 def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
-    """Give seconds until a hushed desk is looked at."""
+    """Return seconds until a hushed desk is looked at."""
     return (tracked.look - now() for tracked in desks if tracked.hushed)
 
 
@@ -165,7 +165,7 @@ def note_snapshots(tracked: TrackedDesk) -> None:
 
 
 def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
-    """Give a desk that was kept ready to whoever asked for one like it."""
+    """Hand over a desk that was kept ready to a caller who asked for one like it."""
     if not tracked.spare:
         raise BriefError(f"desk {tracked.room.desk} is not a ready desk of the pool; it is in use")
     if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
@@ -205,7 +205,7 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
 
 
 def dial(tracked: TrackedDesk, port: int) -> socket.socket:
-    """Give a connection, made or about to be, to a server on a desk's own loopback."""
+    """Return a connection, made or about to be, to a server on a desk's own loopback."""
     tracked.touched = now()
     try:
         return tracked.wall.dial(tracked.room, port)

@@ -83,7 +83,7 @@ def open_outbox(folder: Path, flags: int) -> Iterator[int]:
 
 
 def is_empty(folder: Path) -> bool:
-    """Say whether nothing waits to be taken into the journal."""
+    """Return whether nothing waits to be taken into the journal."""
     try:
         return (folder / FILE).stat().st_size == 0
     except OSError:
@@ -92,7 +92,7 @@ def is_empty(folder: Path) -> bool:
 
 @contextmanager
 def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
-    """Give what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
+    """Yield what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
     with open_outbox(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)
         yield read_lines(fd)

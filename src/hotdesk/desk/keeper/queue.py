@@ -46,7 +46,7 @@ class Queue:
         self.waiting[request.desk] = QueuedOpen(number, request)
 
     def take(self) -> QueuedOpen | None:
-        """Give the request whose turn it is; one for a desk to be kept ready comes after all others."""
+        """Return the request whose turn it is; one for a desk to be kept ready comes after all others."""
         desk = next((desk for desk, each in self.waiting.items() if not each.request.spare), None)
         return self.drop(desk or next(iter(self.waiting), ""))
 

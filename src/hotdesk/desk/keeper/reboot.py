@@ -69,11 +69,11 @@ class Reboots:
             raise
 
     def halting(self) -> Iterator[TrackedDesk]:
-        """Give the desks whose processes are ending."""
+        """Return the desks whose processes are ending."""
         return (tracked for tracked in list(self.desks.values()) if tracked.down == "halting")
 
     def patience(self) -> Iterator[float]:
-        """Give seconds until something is due."""
+        """Return seconds until something is due."""
         return (POLL_INTERVAL_S for _ in self.halting())
 
     def turn(self) -> None:

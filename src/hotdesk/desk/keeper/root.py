@@ -64,13 +64,13 @@ class Roots:
         tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, now() + START_TIMEOUT_S)
 
     def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
-        """Give the desks whose root was asked for and is not proven yet."""
+        """Yield the desks whose root was asked for and is not proven yet."""
         for tracked in list(self.desks.values()):
             if tracked.root is not None and not tracked.root.proven:
                 yield tracked, tracked.root
 
     def patience(self) -> Iterator[float]:
-        """Give seconds until something is due."""
+        """Yield seconds until something is due."""
         for _, root in self.rising():
             yield root.hard - now() if root.runtime else POLL_INTERVAL_S
         moment = now()

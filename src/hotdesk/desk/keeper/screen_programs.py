@@ -30,7 +30,7 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def programs(folder: Path, base: int) -> set[Program]:
-    """Give the programs that are spared in the desk whose room is this folder."""
+    """Return the programs that are spared in the desk whose room is this folder."""
     with RootDirectory(folder / "root") as shown, RootDirectory(folder / "w/up") as written:
         return {
             program for name in SPARED if not exists(written, name) and (program := find(shown, name, base)) is not None
@@ -38,7 +38,7 @@ def programs(folder: Path, base: int) -> set[Program]:
 
 
 def exists(folder: RootDirectory, name: bytes) -> bool:
-    """Say whether there is a name below a folder, or something in its way."""
+    """Return whether there is a name below a folder, or something in its way."""
     try:
         os.close(open_strictly(folder.fd, name, os.O_PATH))
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def exists(folder: RootDirectory, name: bytes) -> bool:
 
 
 def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
-    """Give a program that only the image's root could write."""
+    """Return a program that only the image's root could write."""
     with suppress(OSError):
         fd = open_strictly(folder.fd, name, os.O_PATH)
         try:
@@ -66,7 +66,7 @@ def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
 
 
 def runs(pid: int, programs: set[Program]) -> bool:
-    """Say whether a process runs one of these programs; one that is gone, or has no file any more, does not."""
+    """Return whether a process runs one of these programs; one that is gone, or has no file any more, does not."""
     try:
         status = os.stat(f"/proc/{pid}/exe")
     except OSError:

@@ -48,13 +48,13 @@ class Doorman:
             self.door.tell({"gate": desk})
 
     def waiting(self) -> dict[int, socket.socket]:
-        """Give the gates at which a call must start the door, by descriptor."""
+        """Return the gates at which a call must start the door, by descriptor."""
         if self.door.pid or not self.door.can_restart():
             return {}
         return {gate.fileno(): gate for gate in self.gates.values()}
 
     def resting(self) -> bool:
-        """Say whether the door is away and may not be started yet."""
+        """Return whether the door is away and may not be started yet."""
         return not self.door.pid and not self.door.can_restart()
 
     def be_ready(self) -> None:
@@ -94,7 +94,7 @@ class Doorman:
             self.join()
 
     def meet(self) -> tuple[socket.socket, socket.socket]:
-        """Give an owner its ends of two lines to keys, which are started for it: one to talk over, one to wait at."""
+        """Hand an owner its ends of two lines to keys, which are started for it: one to talk over, one to wait at."""
         self.start_keys()
         talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         wait, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

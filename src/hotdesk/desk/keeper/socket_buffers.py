@@ -40,12 +40,12 @@ class BufferWatch:
         return [desk for desk, size in unread.items() if size > _MAX_UNREAD_BYTES]
 
     def patience(self) -> Iterator[float]:
-        """Give seconds until the next look."""
+        """Yield seconds until the next look."""
         if any(True for _ in self.running()):
             yield self.look - now()
 
     def running(self) -> Iterator[tuple[str, TrackedDesk]]:
-        """Give the desks that can fill anything, where nothing else counts it."""
+        """Return the desks that can fill anything, where nothing else counts it."""
         return (
             (desk, tracked)
             for desk, tracked in self.desks.items()

@@ -79,7 +79,7 @@ def decode_settings(text: str) -> Config:
 
 
 def missing_privilege(socket_path: Path | None = None) -> str:
-    """Say what an ordinary user lacks, and at which socket a server was looked for."""
+    """Describe what an ordinary user lacks, and at which socket a server was looked for."""
     where = f"listens at {socket_path}" if socket_path else "is running"
     return (
         f"using desks needs root (mounts, namespaces, cgroups) or a server, and no `hotdesk serve` {where}; use sudo, "

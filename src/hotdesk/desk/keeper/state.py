@@ -195,7 +195,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
 
 
 def is_hibernated(config: Config, name: str) -> bool:
-    """Say whether a layer is one that a hibernated desk goes on from."""
+    """Return whether a layer is one that a hibernated desk goes on from."""
     desk = name.partition(".")[0]
     return name == name_hibernated(desk) and (config.lib / "hibernated" / f"{desk}.json").exists()
 

@@ -74,22 +74,22 @@ class TrackedDesk:
     """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
 
     def due(self) -> tuple[float, str]:
-        """Say when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
+        """Return when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
         idle = self.touched + self.spec.idle
         never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")
 
     def is_starting(self) -> bool:
-        """Say whether a runtime is at work for it."""
+        """Return whether a runtime is at work for it."""
         return bool(self.runtime or (self.root is not None and self.root.runtime))
 
     def children(self) -> set[int]:
-        """Give the processes of it whose exits the keeper collects."""
+        """Return the processes of it whose exits the keeper collects."""
         root = (self.root.runtime, self.root.init) if self.root is not None else ()
         return {pid for pid in (self.runtime, self.init, *root) if pid}
 
     def explain_exit(self) -> str:
-        """Say why its first process may have ended."""
+        """Explain why its first process may have ended."""
         with suppress(OSError):
             if self.room.cgroup.oom_kills() > 0:
                 return "out of memory"
@@ -98,7 +98,7 @@ class TrackedDesk:
         return "its first process ended"
 
     def knocks(self) -> int | None:
-        """Give the socket at which `sudo` calls, while nobody answers there."""
+        """Return the socket at which `sudo` calls, while nobody answers there."""
         if self.room.sudo is None or self.knocked or self.root is not None:
             return None
         if self.runtime or self.paused or self.hushed or self.down or self.rest > now():

@@ -48,7 +48,7 @@ class Carrier(Protocol):
     clock: DeskClock
 
     def may_be_silent(self) -> bool:
-        """Say whether the guest was stopped on purpose."""
+        """Return whether the guest was stopped on purpose."""
         ...
 
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
@@ -56,7 +56,7 @@ class Carrier(Protocol):
         ...
 
     def lost(self) -> LinkError | DeskGone:
-        """Give why the link ended."""
+        """Return why the link ended."""
         ...
 
 
@@ -135,7 +135,7 @@ class Channel:
             self.news.set()
 
     async def receive(self) -> Item:
-        """Give the next thing the guest sent; give credit back for it."""
+        """Return the next thing the guest sent; give credit back for it."""
         while not self.items:
             if self.link.failure is not None:
                 raise self.link.lost()

@@ -36,11 +36,11 @@ class DeskClock:
             self.arrange()
 
     def until(self, deadline: float) -> Until:
-        """Give a scope that is cancelled at a time of this clock."""
+        """Return a scope that is cancelled at a time of this clock."""
         return Until(self, deadline)
 
     def real(self, deadline: float) -> float:
-        """Give the event loop's time of a deadline."""
+        """Return the event loop's time of a deadline."""
         return math.inf if self.stopped_at is not None else deadline + self.lost
 
     def arrange(self) -> None:

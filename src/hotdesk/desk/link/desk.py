@@ -125,7 +125,7 @@ class LinkedDesk:
         return done
 
     async def link_of(self, user: str | None) -> Link:
-        """Give the link to whoever runs programs as this user."""
+        """Return the link to whoever runs programs as this user."""
         if user in (None, "user", "1000"):
             return await self.up()
         if user in ("root", "0"):
@@ -200,7 +200,7 @@ class LinkedDesk:
                 await channel.drop()
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Give a file's bytes."""
+        """Return a file's bytes."""
         content = bytearray()
         async with aclosing(self.read_stream(path)) as stream:
             async for data in stream:
@@ -297,7 +297,7 @@ class LinkedDesk:
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     async def up(self) -> Link:
-        """Give the link to the guest, once the desk is not down."""
+        """Return the link to the guest, once the desk is not down."""
         while self.down is not None:
             await self.down.wait()
         return self.link
@@ -410,7 +410,7 @@ class LinkedDesk:
 
     @asynccontextmanager
     async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
-        """Give the snapshot that is meant, or one taken now that is not kept."""
+        """Yield the snapshot that is meant, or one taken now that is not kept."""
         source = await self.snapshot() if snapshot is None else SnapshotId(check_snapshot(snapshot))
         try:
             yield source
@@ -420,7 +420,7 @@ class LinkedDesk:
                     await self.forget(source)
 
     async def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         async with self.rebooting:
             return await self.outside.usage()
 
@@ -443,7 +443,7 @@ class LinkedDesk:
                 await channel.drop()
 
     async def fetch_list(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
-        """Give what the guest lists, each checked, up to a limit."""
+        """Return what the guest lists, each checked, up to a limit."""
         channel = await (await self.up()).open(body)
         found: Many[Listed] = []
         count = size = 0

@@ -17,7 +17,7 @@ class Handle(Protocol):
     """Who holds a desk: nothing of this needs the guest's help."""
 
     async def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         ...
 
     async def pause(self, paused: bool) -> None:
@@ -57,14 +57,14 @@ class Handle(Protocol):
         ...
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Give a socket connected, or about to be, to a server on the desk's loopback.
+        """Return a socket connected, or about to be, to a server on the desk's loopback.
 
         `link` leads to the desk's guest, which connects where nobody outside can.
         """
         ...
 
     async def root(self) -> Link:
-        """Give a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
+        """Return a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
         ...
 
 

@@ -211,7 +211,7 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
 
 
 def is_gone(sock: socket.socket) -> bool:
-    """Say whether the other end is gone altogether, and not only done with speaking."""
+    """Return whether the other end is gone altogether, and not only done with speaking."""
     poll = select.poll()
     poll.register(sock, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

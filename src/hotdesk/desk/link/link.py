@@ -28,7 +28,7 @@ STUCK_SECONDS = 1.0
 
 
 async def _hung_up() -> DeskGone:
-    """Say what is known of a link that ended, when nobody knows more."""
+    """Return what is known of a link that ended, when nobody knows more."""
     return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 
@@ -215,7 +215,7 @@ class Link:
         return channel
 
     def add(self, channel: ChannelOwner) -> int:
-        """Give a channel its number; numbers are never used twice."""
+        """Assign a channel its number; numbers are never used twice."""
         self.last += 1
         self.channels[self.last] = channel
         return self.last
@@ -321,7 +321,7 @@ class Link:
         return self.lost()
 
     def is_over(self) -> bool:
-        """Say whether the link ended, or the other end has hung up and nobody has noticed yet."""
+        """Return whether the link ended, or the other end has hung up and nobody has noticed yet."""
         if self.failure is not None:
             return True
         try:
@@ -365,7 +365,7 @@ class Link:
             self.clock.go_on()
 
     def may_be_silent(self) -> bool:
-        """Say whether the guest was stopped on purpose."""
+        """Return whether the guest was stopped on purpose."""
         return self.paused or self.hushed
 
     async def wait_for_drain(self) -> None:
@@ -388,7 +388,7 @@ class Link:
             channel.wake()
 
     def lost(self) -> LinkError | DeskGone:
-        """Give why the link ended, to one caller: an error raised again and again keeps what every caller had."""
+        """Return why the link ended, to one caller: an error raised again and again keeps what every caller had."""
         why = self.failure or DeskGone("the desk closed the connection")
         return type(why)(*why.args)
 

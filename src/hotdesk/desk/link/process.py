@@ -37,7 +37,7 @@ class LinkedProcess:
             yield chunk
 
     async def next(self) -> tuple[Stream, bytes] | None:
-        """Give the next thing it says; None once it is over."""
+        """Return the next thing it says; None once it is over."""
         while self.done is None:
             item = await self.receive()
             if isinstance(item, Data):

@@ -86,7 +86,7 @@ async def read_hello(sock: socket.socket) -> Body | None:
 
 
 def is_right(hello: Body, token: str) -> bool:
-    """Say whether a caller has the token; how long that takes says nothing."""
+    """Return whether a caller has the token; how long that takes says nothing."""
     shown = hello.get("token")
     return (
         isinstance(shown, str) and bool(token) and hmac.compare_digest(shown.encode(errors="replace"), token.encode())

@@ -23,7 +23,7 @@ class LinkedWatch:
         """Bytes the guest told."""
 
     async def changes(self) -> list[Change]:
-        """Give all that happened up to this moment: the guest looks once more, and marks where that look ends."""
+        """Return all that happened up to this moment: the guest looks once more, and marks where that look ends."""
         self.drains += 1
         await self.channel.order({"drain": self.drains})
         found: list[Change] = []

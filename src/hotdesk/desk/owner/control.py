@@ -93,7 +93,7 @@ class Leases(Protocol):
     """Which holder this is; a caller that looked for another one hangs up."""
 
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
-        """Give the desk that a caller asks for; `BriefError` when it gets none here."""
+        """Return the desk that a caller asks for; `BriefError` when it gets none here."""
         ...
 
     def release_ready(self, image: str) -> None:

@@ -213,7 +213,7 @@ class KeeperHandle:
         return sock
 
     async def root(self) -> Link:
-        """Give the link to root's guest; the first call has the keeper start it.
+        """Return the link to root's guest; the first call has the keeper start it.
 
         A start that was begun is finished when its caller is cancelled: nobody else would take the guest's call, and a
         desk whose root is starting cannot be paused.
@@ -227,7 +227,7 @@ class KeeperHandle:
                         return await self.ensure_root()
 
     async def ensure_root(self) -> Link:
-        """Give the link to a root that is up, or will be in a moment."""
+        """Return the link to a root that is up, or will be in a moment."""
         if self.roots is None or self.roots.is_over():
             body, fds = await self.runtime.keeper.ask(KeeperRequest("root", self.desk), 1)
             self.runtime.keeper.rootless.discard(self.desk)
@@ -242,7 +242,7 @@ class KeeperHandle:
         return self.roots.last if self.roots is not None else 0
 
     def is_busy(self) -> bool:
-        """Say whether a call as root is under way; one channel is always open, to hear of acts."""
+        """Return whether a call as root is under way; one channel is always open, to hear of acts."""
         return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
 
     async def rise(self) -> None:

@@ -106,7 +106,7 @@ async def hear_guest(
 
 
 async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello: Body, env: Body) -> Link:
-    """Give the link to the guest of a copy, which forgets its origin's channels and takes these variables."""
+    """Return the link to the guest of a copy, which forgets its origin's channels and takes these variables."""
     link = Link(sock)
     link.hello = hello
     link.greeted.set()
@@ -199,7 +199,7 @@ async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk
 
 
 def variables(spec: Spec, ca: str) -> Body:
-    """Give the variables of a copy's programs, which must not have those of its origin's way out."""
+    """Return the variables of a copy's programs, which must not have those of its origin's way out."""
     closed = door_files.build_closed_environment()
     found: Body = {**dict.fromkeys(closed), **dict.fromkeys(door_files.environment())}
     return {**found, **(door_files.environment() if ca else closed), **spec.env}

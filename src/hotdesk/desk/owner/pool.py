@@ -82,11 +82,11 @@ class SpareSource(Protocol):
         ...
 
     def has_ended(self, desk: LinkedDesk) -> bool:
-        """Say whether a desk is no more."""
+        """Return whether a desk is no more."""
         ...
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Say whether a frozen desk was killed, and will end once it goes on; dearer to know."""
+        """Return whether a frozen desk was killed, and will end once it goes on; dearer to know."""
         ...
 
     async def discard(self, desk: LinkedDesk) -> None:
@@ -125,11 +125,11 @@ class Pool:
         self.change()
 
     def kind(self, spec: Spec, proven: bool) -> Kind:
-        """Give the kind of desk a spec asks for."""
+        """Return the kind of desk a spec asks for."""
         return kind_of(spec, self.images.find(spec.image).digest, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
-        """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
+        """Return a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
         if not self.shelves or spec.volumes:  # what is mounted is decided when a desk starts
             return None
         self.ordered = anyio.current_time()
@@ -151,7 +151,7 @@ class Pool:
         self.changed = anyio.Event()
 
     def fit(self, shelf: Shelf) -> list[SpareDesk]:
-        """Give what on a shelf can still be given: it lives, and its image is what the name means now."""
+        """Return what on a shelf can still be given: it lives, and its image is what the name means now."""
         try:
             kind = self.kind(shelf.spec, shelf.proven)
         except ImageError:
@@ -159,7 +159,7 @@ class Pool:
         return [spare for spare in shelf.ready if spare.kind == kind and not self.source.has_ended(spare.desk)]
 
     def lacking(self) -> Shelf | None:
-        """Give a shelf with too few desks."""
+        """Return a shelf with too few desks."""
         return next((shelf for shelf in self.shelves.values() if len(self.fit(shelf)) < shelf.count), None)
 
     def sort_out(self) -> list[LinkedDesk]:
@@ -227,7 +227,7 @@ def list_claimable(spec: Spec, scope: Scope) -> tuple[bool, ...]:
 
 
 def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
-    """Give the kind of desk a spec means, with an image."""
+    """Return the kind of desk a spec means, with an image."""
     traits = TRAITS.get(spec.wall)
     size = spec.disk if spec.disk_in == "memory" or (traits is not None and traits.stage) else 0
     memory, cpus = (0, 0.0) if traits is None or traits.can_resize else (spec.memory, spec.cpus)

@@ -144,7 +144,7 @@ class RemoteRuntime:
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.get_handle(desk), self.burn)
 
     def get_handle(self, desk: DeskId) -> RemoteHandle:
-        """Give a desk from outside; nothing of it needs its guest."""
+        """Return a desk from outside; nothing of it needs its guest."""
         return RemoteHandle(self, desk)
 
     async def borrow(self, desk: DeskId) -> Link:
@@ -325,7 +325,7 @@ def failure(body: bytes) -> Exception:
 
 @contextlib.asynccontextmanager
 async def remote_runtime(path: Path) -> AsyncIterator[RemoteRuntime]:
-    """Give the runtime of the owner that listens at a path."""
+    """Yield the runtime of the owner that listens at a path."""
     async with background() as tasks:
         runtime = RemoteRuntime(path, tasks)
         try:

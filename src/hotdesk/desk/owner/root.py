@@ -77,5 +77,5 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
 
 
 def _as_argv(value: object) -> tuple[str, ...]:
-    """Give a command as it is noted."""
+    """Return a command as it is noted."""
     return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -88,7 +88,7 @@ class KeeperRuntime:
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Give a desk: one that is kept ready, or one opened now."""
+        """Return a desk: one that is kept ready, or one opened now."""
         spec = self.route(spec)
         self.opening += 1
         try:
@@ -152,11 +152,11 @@ class KeeperRuntime:
         desk.hang_up()
 
     def has_ended(self, desk: LinkedDesk) -> bool:
-        """Say whether a desk that was kept ready is no more."""
+        """Return whether a desk that was kept ready is no more."""
         return desk.id in self.keeper.ended or desk.link.failure is not None
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Say whether a desk that is kept ready was killed, and would end once it is thawed."""
+        """Return whether a desk that is kept ready was killed, and would end once it is thawed."""
         return is_dying(self.handles[desk.id].pid)
 
     async def begin(
@@ -229,7 +229,7 @@ class KeeperRuntime:
         return replace(spec, env={**env, **spec.env}), ca
 
     def get_supervisor(self) -> Supervisor | None:
-        """Give who supervises these desks, made on first need; None where nobody does."""
+        """Return who supervises these desks, made on first need; None where nobody does."""
         if self.supervisor is None and self.supervise is not None:
             self.supervisor = self.supervise(self.parts, self.tasks)
         return self.supervisor
@@ -311,7 +311,7 @@ class KeeperRuntime:
             self.opening -= 1
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Give an open desk of this owner."""
+        """Return an open desk of this owner."""
         if desk not in self.desks:
             raise DeskGone(f"desk {desk} is not open here")
         return self.desks[desk]
@@ -421,7 +421,7 @@ async def container_runtime(
     note: Note = ignore,
     supervise: Callable[[Parts, Background], Supervisor] | None = None,
 ) -> AsyncIterator[KeeperRuntime]:
-    """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
+    """Yield a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
         runtime = KeeperRuntime(config, keeper, tasks, note, supervise)

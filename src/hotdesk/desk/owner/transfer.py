@@ -134,7 +134,7 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
 
 
 def _is_safe(name: str) -> bool:
-    """Say whether a name from a desk may be used on this machine: one plain component without tricks."""
+    """Return whether a name from a desk may be used on this machine: one plain component without tricks."""
     if name in ("", ".", "..") or "/" in name or len(os.fsencode(name)) > 255:
         return False
     return name.isprintable()

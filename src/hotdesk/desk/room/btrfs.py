@@ -65,7 +65,7 @@ class Btrfs:
             self.tidy()
 
     def attach(self) -> tuple[str, int]:
-        """Give the pool a loop device."""
+        """Attach a loop device to the pool."""
         fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
         try:
             return loopdev.attach(fd, "hotdesk-pool")
@@ -116,7 +116,7 @@ class Btrfs:
         return open_folder(self.mounted / name / "up")
 
     def apply_limit(self, desk: str, size: int) -> Path:
-        """Give a subvolume that was just made, once it is limited."""
+        """Return a subvolume that was just made, once it is limited."""
         try:
             self.resize(desk, size)
         except OSError:
@@ -137,7 +137,7 @@ class Btrfs:
                 fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Say how much counts against a desk's size."""
+        """Return how much counts against a desk's size."""
         return self.read_usage(desk) + self.charges.beside(desk)
 
     def read_usage(self, desk: str) -> int:
@@ -151,7 +151,7 @@ class Btrfs:
 
     @cached_property
     def accounts(self) -> Path:
-        """Give the folder in which the kernel shows its accounts, one a subvolume."""
+        """Return the folder in which the kernel shows its accounts, one a subvolume."""
         info = bytearray(1024)
         with hold_folder(self.mounted) as fd:
             fcntl.ioctl(fd, FS_INFO, info)
@@ -161,7 +161,7 @@ class Btrfs:
 
     @property
     def simple(self) -> bool:
-        """Say whether the kernel charges a subvolume with what it wrote itself, and not with what it was made of."""
+        """Return whether the kernel charges a subvolume with what it wrote itself, and not with what it was made of."""
         try:
             return (self.accounts / "mode").read_text().strip() == "squota"
         except FileNotFoundError:

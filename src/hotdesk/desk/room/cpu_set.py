@@ -17,12 +17,12 @@ _PASSES = 4
 
 
 def count(cpus: float, host: tuple[int, ...] = HOST) -> int:
-    """Give how many CPUs a desk shows: its limit rounded up, and no more than the machine has."""
+    """Return how many CPUs a desk shows: its limit rounded up, and no more than the machine has."""
     return max(1, min(math.ceil(cpus), len(host)))
 
 
 def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[int]:
-    """Give the CPUs of a desk; desks in consecutive slots get consecutive CPUs, so that all are used."""
+    """Return the CPUs of a desk; desks in consecutive slots get consecutive CPUs, so that all are used."""
     width = count(cpus, host)
     return frozenset(host[(slot * width + number) % len(host)] for number in range(width))
 

@@ -47,7 +47,7 @@ def set_cpus(at: str, cpus: int) -> None:
 
 
 def _cpu_files(cpus: int) -> dict[str, bytes]:
-    """Give the files that tell how many CPUs there are."""
+    """Return the files that tell how many CPUs there are."""
     online = b"0-%d\n" % (cpus - 1) if cpus > 1 else b"0\n"
     return dict.fromkeys(("online", "possible", "present"), online)
 

@@ -23,12 +23,12 @@ class Disk(Protocol):
 
     @property
     def plain(self) -> bool:
-        """Say whether owners lie on it as in an image, to be shifted into a desk's ids where they are mounted."""
+        """Return whether owners lie on it as in an image, to be shifted into a desk's ids where they are mounted."""
         ...
 
     @property
     def is_durable(self) -> bool:
-        """Say whether snapshots can outlast the keeper that took them."""
+        """Return whether snapshots can outlast the keeper that took them."""
         ...
 
     def adopt(self, name: str, size: int) -> None:
@@ -36,7 +36,7 @@ class Disk(Protocol):
         ...
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Give an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
+        """Return an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
         ...
 
     def resize(self, desk: str, size: int) -> None:
@@ -60,7 +60,7 @@ class Disk(Protocol):
         ...
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Say how many bytes a desk's layer holds."""
+        """Return how many bytes a desk's layer holds."""
         ...
 
     def leftovers(self) -> list[str]:

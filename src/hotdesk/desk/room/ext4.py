@@ -113,7 +113,7 @@ class Ext4:
 
 
 def list_extents(file: int, size: int) -> list[tuple[int, int]]:
-    """Give the parts of a sparse file that hold something."""
+    """Return the parts of a sparse file that hold something."""
     found = []
     end = 0
     with suppress(OSError):  # behind the last byte that was written there is no more data

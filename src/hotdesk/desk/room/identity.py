@@ -20,7 +20,7 @@ Files = Mapping[str, bytes]
 
 
 def identity(desk: str) -> dict[str, bytes]:
-    """Give what a fresh desk is called, and a machine id nobody else has."""
+    """Return what a fresh desk is called, and a machine id nobody else has."""
     name = desk[:12]
     return {
         "etc/hostname": f"{name}\n".encode(),
@@ -37,14 +37,14 @@ def privileges(root: bool, ca: str, python: str, inside: bool = False) -> dict[s
 
 
 def trusting(ca: str) -> dict[str, bytes]:
-    """Give the files by which a desk believes its door, and whom this machine believes."""
+    """Return the files by which a desk believes its door, and whom this machine believes."""
     believed = _HOST_BUNDLE.read_bytes() if _HOST_BUNDLE.is_file() else b""
     files = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
     return {path.lstrip("/"): data for path, data in files.items()}
 
 
 def is_folder(root: RootDirectory, path: str) -> bool:
-    """Say whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
+    """Return whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
     above, _, name = path.rpartition("/")
     with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
         return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)

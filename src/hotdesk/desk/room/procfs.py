@@ -97,7 +97,7 @@ def cpu_blocks(text: str) -> list[str]:
 
 
 def files(memory: int, cpus: float) -> dict[str, bytes]:
-    """Give what covers the host's files in a desk that has used nothing yet."""
+    """Return what covers the host's files in a desk that has used nothing yet."""
     return {
         "meminfo": meminfo(memory, MemoryUse()),
         "cpuinfo": cpuinfo(cpus),

@@ -251,7 +251,7 @@ class Room:
 
 
 def _way_out(ca: str) -> dict[str, str]:
-    """Give the variables by which programs find the door of a desk, or learn that it has none."""
+    """Return the variables by which programs find the door of a desk, or learn that it has none."""
     return door_files.environment() if ca else door_files.build_closed_environment()
 
 
@@ -269,6 +269,6 @@ def open_gate() -> socket.socket:
 
 
 def _random_uuid() -> bytes:
-    """Give a random uuid as the kernel prints its boot id."""
+    """Return a random uuid as the kernel prints its boot id."""
     text = os.urandom(16).hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

@@ -155,7 +155,7 @@ class Layers:
         return self.disk.measure_usage(self.desk, self.folder / "disk")
 
     def find(self, snapshot: str) -> str:
-        """Give the disk's name of a snapshot."""
+        """Return the disk's name of a snapshot."""
         if snapshot not in self.snapshots:
             raise BriefError(
                 f"desk {self.desk} has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}"
@@ -175,5 +175,5 @@ class Layers:
 
 
 def name_hibernated(desk: str) -> str:
-    """Give the disk's name of what a hibernated desk goes on from."""
+    """Return the disk's name of what a hibernated desk goes on from."""
     return f"{desk}.{HIBERNATED}"

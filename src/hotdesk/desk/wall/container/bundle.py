@@ -54,7 +54,7 @@ class BundleInput:
 
 
 def config(room: BundleInput) -> _Json:
-    """Give the whole configuration. A compiled filter stands in for the profile it was compiled from."""
+    """Return the whole configuration. A compiled filter stands in for the profile it was compiled from."""
     whole: _Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
         "ociVersion": "1.0.2",
@@ -75,12 +75,12 @@ def config(room: BundleInput) -> _Json:
 
 
 def process(room: BundleInput) -> _Json:
-    """Give pid 1: the guest, as an ordinary user without any privilege."""
+    """Return pid 1: the guest, as an ordinary user without any privilege."""
     return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
 
 
 def root_process(room: BundleInput) -> _Json:
-    """Give the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
+    """Return the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
     env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
 
@@ -88,7 +88,7 @@ def root_process(room: BundleInput) -> _Json:
 def guest(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
-    """Give a guest's process."""
+    """Return a guest's process."""
     sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
@@ -108,7 +108,7 @@ def guest(
 
 
 def mounts(room: BundleInput) -> list[_Json]:
-    """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's.
+    """Return the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's.
 
     Volumes come first, so that nothing of the wall is ever below one.
     """
@@ -144,5 +144,5 @@ def mounts(room: BundleInput) -> list[_Json]:
 
 
 def mount(destination: str, kind: str, source: str, *options: str) -> _Json:
-    """Give one mount."""
+    """Return one mount."""
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}

@@ -88,7 +88,7 @@ def begin(
 
 
 def protect_runtime(settings: Config) -> str:
-    """Give the runtime as a desk may meet it: crun through a mount that nobody can write to.
+    """Return the runtime as a desk may meet it: crun through a mount that nobody can write to.
 
     crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.
     """
@@ -109,7 +109,7 @@ def protect_runtime(settings: Config) -> str:
 
 
 def complaint(settings: Config, room: Room, status: int, log: str) -> str:
-    """Give what the runtime said went wrong."""
+    """Return what the runtime said went wrong."""
     file = room.folder / log
     text = file.read_bytes()[-_LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
     return text or f"{settings.runtime} ended with status {status}; if it is not installed, run `hotdesk setup`"

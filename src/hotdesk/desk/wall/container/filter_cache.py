@@ -32,7 +32,7 @@ class Filters:
         self.compiled = self.read()
 
     def read(self) -> str | None:
-        """Give the kept filter as an annotation wants it."""
+        """Return the kept filter as an annotation wants it."""
         if self.file is None or not self.file.exists():
             return None
         with self.file.open("rb") as file:

@@ -81,7 +81,7 @@ def strangers(pid: int, first: int) -> list[str]:
 
 
 def _stat_namespace(kind: str) -> int:
-    """Give the inode of our own namespace of a kind."""
+    """Return the inode of our own namespace of a kind."""
     return os.stat(f"/proc/self/ns/{kind}").st_ino
 
 

@@ -89,7 +89,7 @@ def equal(index: int, value: int) -> Test:
 
 
 def match_none_of(index: int, values: Collection[int]) -> list[Test]:
-    """Give tests of which exactly one holds when an int argument has none of the values.
+    """Return tests of which exactly one holds when an int argument has none of the values.
 
     libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that holds no value.
     """
@@ -181,7 +181,7 @@ def _argument_rules() -> list[Rule]:
 
 
 def profile(machine: str) -> dict[str, object]:
-    """Give the profile of an architecture, as `platform.machine()` names it."""
+    """Return the profile of an architecture, as `platform.machine()` names it."""
     rules = [allow(ALLOWED), *_argument_rules(), *_namespace_rules(), *_socket_rules(), *_option_rules()]
     return {
         "defaultAction": "SCMP_ACT_ERRNO",

@@ -117,7 +117,7 @@ def list_interfaces(pid: int) -> list[str]:
 
 
 def is_gofer(room: Room, pid: int) -> bool:
-    """Say whether a process has the desk's file system as its root directory."""
+    """Return whether a process has the desk's file system as its root directory."""
     ours, root = os.stat(room.folder / "root"), os.stat(f"/proc/{pid}/root")
     return (ours.st_dev, ours.st_ino) == (root.st_dev, root.st_ino)
 

@@ -63,7 +63,7 @@ def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
 
 
 def rename(runsc: Runsc, room: Room, userns: int) -> bool:
-    """Give a copy its name, in the process that started it."""
+    """Assign a copy its name, in the process that started it."""
     if sentry.ask(runsc, room, userns, lambda: sentry.run_once(f"{LINK}/{FILE}", _SYS_ADMIN)):
         return True
     arguments = ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]

@@ -83,7 +83,7 @@ class LocalHandle(NoHandle):
         return link
 
     def environment(self) -> dict[str, str]:
-        """Give the variables every program here has."""
+        """Return the variables every program here has."""
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LANG": "C.UTF-8"}
 
     def end(self) -> None:
@@ -165,7 +165,7 @@ class LocalHandle(NoHandle):
         return name
 
     def find(self, snapshot: str) -> Path:
-        """Give where a snapshot lies."""
+        """Return where a snapshot lies."""
         if snapshot not in self.snapshots:
             raise BriefError(f"the desk has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}")
         return self.folder / snapshot
@@ -214,7 +214,7 @@ def programs_at(home: Path) -> list[int]:
 
 
 def running() -> Iterator[int]:
-    """Give the pid of every program of this machine."""
+    """Return the pid of every program of this machine."""
     return map(int, filter(str.isdigit, os.listdir("/proc")))
 
 

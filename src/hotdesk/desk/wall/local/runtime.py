@@ -55,7 +55,7 @@ class LocalRuntime:
         return opened
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Give an open desk."""
+        """Return an open desk."""
         if desk not in self.open_desks:
             raise DeskGone(f"desk {desk} is not open")
         return self.open_desks[desk][0]
@@ -72,7 +72,7 @@ class LocalRuntime:
 
 @contextlib.asynccontextmanager
 async def local_runtime() -> AsyncIterator[LocalRuntime]:
-    """Give a runtime without walls; its desks burn with it."""
+    """Yield a runtime without walls; its desks burn with it."""
     if os.environ.get(SWITCH) != "1":
         raise HostError(f"the local runtime has no wall; it exists for tests, with {SWITCH}=1")
     async with background() as tasks:

@@ -81,6 +81,6 @@ def read_versions(image: Image) -> dict[str, str]:
 
 
 def is_new_enough(version: str) -> bool:
-    """Say whether a QEMU can save and load desks."""
+    """Return whether a QEMU can save and load desks."""
     numbers = version.split(".")
     return len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) >= OLDEST

@@ -254,7 +254,7 @@ def make_kvm(room: Room) -> None:
 
 
 def runs_on_kvm(room: Room) -> bool:
-    """Say whether a process of the desk holds a machine of KVM's."""
+    """Return whether a process of the desk holds a machine of KVM's."""
     for pid in room.cgroup.pids():
         try:
             if any(os.readlink(entry.path) == KVM_FILE for entry in os.scandir(f"/proc/{pid}/fd")):
