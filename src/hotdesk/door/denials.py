@@ -19,7 +19,7 @@ REASONS = {
 
 
 def sanitize_text(text: str, most: int = 200) -> str:
-    """Give text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
+    """Return text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
     text = text[:most]
     if text.isascii() and text.isprintable():
         return text
@@ -27,7 +27,7 @@ def sanitize_text(text: str, most: int = 200) -> str:
 
 
 def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
-    """Say what was refused, by which rule, what is allowed instead, how to ask."""
+    """Describe what was refused, by which rule, what is allowed instead, how to ask."""
     remedy = (
         HOW_TO_ASK
         if may_ask

@@ -52,7 +52,7 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
 
 
 def status_of(way: Egress) -> dict[str, object]:
-    """Say how things stand, and what else there is."""
+    """Describe how things stand, and what else there is."""
     return {
         "desk": way.desk,
         "step": way.step,

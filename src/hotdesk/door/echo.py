@@ -45,7 +45,7 @@ class Echo(asyncio.Protocol):
 
 
 def answer(request: framing.Request) -> bytes:
-    """Say what a request brought: as it is, in base64, and its digest."""
+    """Return what a request brought: as it is, in base64, and its digest."""
     brought = request.headers.get(b"authorization") or b""
     if (request.method, request.target, request.body) != ("GET", canary.PATH.encode(), None) or SCHEME not in brought:
         return framing.response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))

@@ -66,7 +66,7 @@ class GrantValue:
     """Held while a value is made: one at a time, whoever else waits has it, too."""
 
     def is_over(self) -> bool:
-        """Say whether its time is up."""
+        """Return whether its time is up."""
         return self.until is not None and time.time() >= self.until
 
 
@@ -116,7 +116,7 @@ class Egress:
             self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
 
     def is_proving(self) -> bool:
-        """Say whether this way out is being tried, and its desk not handed over."""
+        """Return whether this way out is being tried, and its desk not handed over."""
         return canary.RULE in self.policy.rules
 
     def hold(self, charter: Mapping[str, Any]) -> None:
@@ -148,13 +148,13 @@ class Egress:
     # -- grants -----------------------------------------------------------------------------------------------
 
     def active_grants(self) -> list[LiveGrant]:
-        """Give the grants that live now, in this step."""
+        """Return the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "it expired")
         return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
     async def value(self, one: LiveGrant) -> bytes:
-        """Give what a grant puts in, and watch for it from now on."""
+        """Return what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
         if one.kind in _STATIC:
             value = base64.b64decode(live.values["value"])
@@ -170,7 +170,7 @@ class Egress:
             self.scrubber.add(secret)
 
     def get_issued(self, host: str, port: int) -> Issued | None:
-        """Give what a host issued, if it has or had a grant: others keep what they say."""
+        """Return what a host issued, if it has or had a grant: others keep what they say."""
         if (host, port) not in self.issued:
             fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
             if not fields:
@@ -246,7 +246,7 @@ class Egress:
     # -- budgets ----------------------------------------------------------------------------------------------
 
     def budget(self, rule: Rule) -> RuleBudget:
-        """Give what is left of a rule."""
+        """Return what is left of a rule."""
         found = self.budgets.get(rule)
         if found is None:
             found = self.budgets[rule] = RuleBudget(rule)
@@ -288,6 +288,6 @@ class Egress:
 
 
 def format_target(target: Target) -> str:
-    """Give what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
+    """Return what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
     text = f"{target.path}?{target.query}" if target.query else target.path
     return text if len(text) <= REASON else f"{text[:REASON]}… ({len(text)} characters)"

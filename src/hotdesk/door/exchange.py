@@ -46,7 +46,7 @@ OURS = frozenset({b"host", b"expect", b"content-length"})
 
 @lru_cache(maxsize=1024)
 def format_rule_cached(rule: Rule) -> str:
-    """Give a rule as it is written down: each is, again and again."""
+    """Return a rule as it is written down: each is, again and again."""
     return rule_text(rule)
 
 
@@ -71,7 +71,7 @@ class UpstreamSlot:
         self.key: tuple[str, str, int] = ("", "", 0)
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
-        """Give the upstream at hand, if it is that one and still there."""
+        """Return the upstream at hand, if it is that one and still there."""
         wire, self.upstream = self.upstream, None
         if wire is None or key != self.key or wire.ended or wire.buffer:
             if wire is not None:
@@ -200,7 +200,7 @@ class Forward:
 
     @property
     def only_reads(self) -> bool:
-        """Say whether nothing but reading is admitted here."""
+        """Return whether nothing but reading is admitted here."""
         rules = (rule for rule in (self.decision.rule, self.decision.ceiling) if rule is not None)
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
@@ -290,7 +290,7 @@ class Forward:
         return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
     def identity(self) -> list[tuple[bytes, bytes]]:
-        """Give the signed word on who asks, for a host that wants it."""
+        """Return the signed word on who asks, for a host that wants it."""
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
@@ -403,7 +403,7 @@ class Forward:
             self.upstream.write(framing.LAST)
 
     def check_upload(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
-        """Give what of a body may go on, if no placeholder is in it."""
+        """Return what of a body may go on, if no placeholder is in it."""
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except UnreadableError as e:
@@ -512,7 +512,7 @@ class Forward:
         await self.wire.drain(BODY_SECONDS)
 
     def frame(self, headers: list[tuple[bytes, bytes]], answer: Response, rewritten: bool) -> bool:
-        """Say how the body will end; True: in chunks."""
+        """Return how the body will end; True: in chunks."""
         length = answer.headers.get(b"content-length")
         chunked = False
         if answer.body is None:

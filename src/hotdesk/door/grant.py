@@ -27,7 +27,7 @@ class LiveGrant:
 
     @property
     def places(self) -> tuple[SecretPlace, ...]:
-        """Say where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
+        """Return where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
         if self.kind == "sigv4":
             return (SecretPlace("bearer", swap=True),)
         if self.grant.places or self.kind == "totp":
@@ -35,7 +35,7 @@ class LiveGrant:
         return (SecretPlace("basic" if self.kind == "basic" else "bearer"),)
 
     def is_written(self, slot: Slot, value: bytes) -> bool:
-        """Say whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
+        """Return whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
         if self.kind == "sigv4":
             key = key_of(value) if self.signer and slot == AUTHORIZATION else None
             return key is not None and key[0] == self.placeholder and value.count(PREFIX) == 1
@@ -46,13 +46,13 @@ class Returning(Protocol):
     """What an upstream issued before and the desk may send back: see `issued`."""
 
     def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
-        """Give the value of a cookie of that name this placeholder stands for."""
+        """Return the value of a cookie of that name this placeholder stands for."""
 
     def bearer(self, placeholder: bytes) -> bytes | None:
-        """Give the token this placeholder stands for."""
+        """Return the token this placeholder stands for."""
 
     def knows(self, name: bytes, value: bytes) -> bool:
-        """Say whether the host set this very cookie itself."""
+        """Return whether the host set this very cookie itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class SecretUse:
 
 
 def alone(grant: LiveGrant, value: bytes) -> bytes:
-    """Give what a placeholder stands for by itself: of user and password the password."""
+    """Return what a placeholder stands for by itself: of user and password the password."""
     return value.partition(b":")[2] if grant.kind == "basic" else value
 
 

@@ -137,7 +137,7 @@ class Door:
         self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
 
     def way(self, desk: str) -> Egress:
-        """Give a desk's way out."""
+        """Return a desk's way out."""
         if desk not in self.ways:
             self.ways[desk] = Egress(desk, self)
             if self.ready.is_set() and self.keys is None:

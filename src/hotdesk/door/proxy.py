@@ -216,5 +216,5 @@ def check_name(host: str, _connection: object, name: str | None, _context: objec
 
 
 def _target_is_address(host: str) -> bool:
-    """Say whether a host is an address: TLS has no name for those."""
+    """Return whether a host is an address: TLS has no name for those."""
     return ":" in host or host.replace(".", "").isdigit()

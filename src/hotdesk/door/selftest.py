@@ -101,7 +101,7 @@ class Bait:
 
     @property
     def port(self) -> int:
-        """Give where it listens on this machine's loopback."""
+        """Return where it listens on this machine's loopback."""
         return int(self.udp.getsockname()[1])
 
     def caught(self) -> frozenset[str]:
@@ -134,7 +134,7 @@ async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary)
 
 
 def was_late(result: CanaryResult) -> bool:
-    """Say whether the door left something unanswered for as long as the canaries wait."""
+    """Return whether the door left something unanswered for as long as the canaries wait."""
     return 0 in result.answers or any(each.startswith(_LATE) for each in (result.sni, result.echo, result.host))
 
 
@@ -163,14 +163,14 @@ def refusable(scope: Scope, port: int, nonce: str) -> _Targets:
 
 
 def covers(pattern: str, host: str) -> bool:
-    """Say whether a rule's host could mean this one. The door's own policy is not asked: it is what is tried."""
+    """Return whether a rule's host could mean this one. The door's own policy is not asked: it is what is tried."""
     if is_address(pattern) and is_address(host):
         return ip_address(host) in ip_network(pattern)
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
 def _find_own_address() -> _Targets:
-    """Give this machine's outward address, if it has one; nothing is sent to learn it."""
+    """Return this machine's outward address, if it has one; nothing is sent to learn it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(("192.0.2.1", 9))
@@ -191,7 +191,7 @@ def bait() -> Iterator[Bait]:
 
 
 def _was_called(sock: socket.socket) -> bool:
-    """Say whether anybody called."""
+    """Return whether anybody called."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
@@ -222,7 +222,7 @@ def _numbers_of(value: object) -> tuple[int, ...]:
 def judge(
     result: CanaryResult | None, far: _Targets, near: _Targets, digest: str, caught: frozenset[str]
 ) -> CanaryReport:
-    """Say which canaries held: those with nothing against them, of those that were tried."""
+    """Return which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
     failed = tried if result is None else {*against(result, far, near, digest), *caught}
     return CanaryReport(

@@ -115,7 +115,7 @@ class Walk:
             self.blame("head", head.chain, head.seq, "the event here differs from the one when the head was saved")
 
     def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
-        """Say whether the key vouches for a chain up to here."""
+        """Return whether the key vouches for a chain up to here."""
         return is_signed(self.key, statement(chain, seq, hashed), signature)
 
 
@@ -168,7 +168,7 @@ def _take_steps(db: sqlite3.Connection, walk: Walk) -> None:
 
 
 def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
-    """Give the rows that can be events at all."""
+    """Yield the rows that can be events at all."""
     for record in db.execute(SELECT + "ORDER BY id"):
         if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
             yield Row(*record)

@@ -34,7 +34,7 @@ class ByteSource(Protocol):
     """Where bytes come from: an open file, or anything that is read like one."""
 
     def read(self, size: int, /) -> bytes:
-        """Give the next bytes; none at the end."""
+        """Return the next bytes; none at the end."""
         ...
 
 
@@ -55,7 +55,7 @@ class Blobs:
         private_files.make_folder(folder)
 
     def path(self, sha256: str) -> Path:
-        """Give where a blob lies."""
+        """Return where a blob lies."""
         return self.folder / sha256
 
     @contextmanager
@@ -95,7 +95,7 @@ class Blobs:
             os.fsync(place)
 
     def read(self, sha256: str, size: int) -> Iterator[bytes]:
-        """Give a blob's bytes; `HostError` at the end when they are no longer what they were.
+        """Yield a blob's bytes; `HostError` at the end when they are no longer what they were.
 
         Whoever passes them on before the end must be able to take them back.
         """
@@ -125,7 +125,7 @@ class Blobs:
             yield file
 
     def size(self, sha256: str, most: int) -> int:
-        """Give how many bytes a blob has, at most so many."""
+        """Return how many bytes a blob has, at most so many."""
         with self.open_blob(sha256) as file:
             return min(os.fstat(file.fileno()).st_size, most)
 
@@ -154,7 +154,7 @@ class Blobs:
         return swept
 
     def is_left(self, place: int, name: str) -> bool:
-        """Say whether a half written file has nobody who writes it."""
+        """Return whether a half written file has nobody who writes it."""
         with suppress(OSError):
             fd = os.open(name, private_files.READ, dir_fd=place)
             try:

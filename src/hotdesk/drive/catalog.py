@@ -126,7 +126,7 @@ class Catalog:
             yield db
 
     def versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
-        """Give the versions somebody may know of."""
+        """Return the versions somebody may know of."""
         found = (self.version(row) for row in db.execute(SELECT + where, values))
         return [each for each in found if may_read(who, each.owner, each.readers)]
 
@@ -152,13 +152,13 @@ class Catalog:
         return found
 
     def newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
-        """Give the newest version of every name that begins so."""
+        """Return the newest version of every name that begins so."""
         where = """WHERE substr(n.name, 1, length(?)) = ?
  AND v.number = (SELECT max(number) FROM versions WHERE name = n.id) ORDER BY n.name, n.owner"""
         return self.versions(db, where, (prefix, prefix), who)
 
     def of_blob(self, db: sqlite3.Connection, sha256: str, who: str) -> list[Version]:
-        """Give the versions that have these bytes, or are certified by them."""
+        """Return the versions that have these bytes, or are certified by them."""
         return self.versions(db, "WHERE v.sha256 = ? OR v.certificate = ?", (sha256, sha256), who)
 
     def add(
@@ -171,7 +171,7 @@ class Catalog:
         readers: tuple[str, ...] | None = None,
         at: int | None = None,
     ) -> Version:
-        """Give a name its next version; its readers stay who they are unless told otherwise."""
+        """Add a name's next version; its readers stay who they are unless told otherwise."""
         db.execute(
             "INSERT INTO names (owner, name, readers, last) VALUES (?, ?, '', 0) ON CONFLICT DO NOTHING", (owner, name)
         )
@@ -194,16 +194,16 @@ class Catalog:
         return int(db.execute(USED, (owner,)).fetchone()[0])
 
     def has(self, db: sqlite3.Connection, owner: str, sha256: str) -> bool:
-        """Say whether an owner has these bytes under any name."""
+        """Return whether an owner has these bytes under any name."""
         query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
         return db.execute(query, (owner, sha256)).fetchone() is not None
 
     def certificates(self, db: sqlite3.Connection) -> set[str]:
-        """Give the hash of every certificate."""
+        """Return the hash of every certificate."""
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
     def is_referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
-        """Say whether anybody has these bytes."""
+        """Return whether anybody has these bytes."""
         return db.execute("SELECT 1 FROM versions WHERE sha256 = ? LIMIT 1", (sha256,)).fetchone() is not None
 
 

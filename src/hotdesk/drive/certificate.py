@@ -100,7 +100,7 @@ _FORMATS: dict[int, dict[str, _Shape]] = {
 
 
 def fits(value: object, shape: _Shape) -> bool:
-    """Say whether JSON has a shape: exactly these keys, exactly these types."""
+    """Return whether JSON has a shape: exactly these keys, exactly these types."""
     if isinstance(shape, dict):
         if not isinstance(value, dict) or value.keys() != shape.keys():
             return False
@@ -181,10 +181,10 @@ def parse(data: bytes) -> Fields:
 
 
 def digest_of(text: str) -> str:
-    """Give the SHA-256 of a text."""
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def beside_digest(beside: Mapping[str, str]) -> str:
-    """Give the digest of what a check had beside the file, as the journal has it; empty: nothing."""
+    """Return the digest of what a check had beside the file, as the journal has it; empty: nothing."""
     return hashlib.sha256(encode_canonical(dict(beside))).hexdigest() if beside else ""

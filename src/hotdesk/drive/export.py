@@ -43,7 +43,7 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
 
 
 def _select_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
-    """Give the heads of these chains."""
+    """Return the heads of these chains."""
     return (head for head in heads_of(db) if chains is None or head.chain in chains)
 
 

@@ -23,12 +23,12 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def me() -> str:
-    """Give who this process acts as."""
+    """Return who this process acts as."""
     return f"uid:{os.geteuid()}"
 
 
 def invoker() -> tuple[int, int] | None:
-    """Give the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
+    """Return the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
     return _read_invoker(os.geteuid(), os.environ)
 
 
@@ -68,10 +68,10 @@ def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
 
 
 def may_write(who: str, owner: str) -> bool:
-    """Say whether somebody may write and remove what is an owner's."""
+    """Return whether somebody may write and remove what is an owner's."""
     return who in (owner, OPERATOR)
 
 
 def may_read(who: str, owner: str, readers: Iterable[str]) -> bool:
-    """Say whether somebody may know of a name, and read it."""
+    """Return whether somebody may know of a name, and read it."""
     return may_write(who, owner) or any(each in (who, EVERYBODY) for each in readers)

@@ -30,7 +30,7 @@ Fields = Mapping[str, Any]
 
 
 def is_signed_image(path: Path) -> bool:
-    """Say whether a file begins like an exported image."""
+    """Return whether a file begins like an exported image."""
     if path.is_dir():
         return False
     with open(open_archive(path), "rb") as file:
@@ -69,7 +69,7 @@ def write_archive(store: Path, name: str, target: Path, version: str, sign: Call
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Give a new file that takes a path's place at the end; after a failure it is gone."""
+    """Yield a new file that takes a path's place at the end; after a failure it is gone."""
     handle, fresh = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with open(handle, "wb") as file:

@@ -95,17 +95,17 @@ class Journal:
         self._buffer.clear()
 
     def head(self, chain: str) -> Head | None:
-        """Give a chain's head, None for a chain that has no event."""
+        """Return a chain's head, None for a chain that has no event."""
         with translate_errors():
             return _head_of(fetch_row(self._db.execute(LAST, (chain,))))
 
     def heads(self) -> list[Head]:
-        """Give the head of every chain."""
+        """Return the head of every chain."""
         with translate_errors():
             return list(heads_of(self._db))
 
     def has(self, chain: str, kind: type[Event] | None = None) -> bool:
-        """Say whether a chain has events, or one of a kind; what is buffered counts."""
+        """Return whether a chain has events, or one of a kind; what is buffered counts."""
         name = None if kind is None else kind.__name__
         if any(row.chain == chain and name in (None, row.name) for row in self._buffer):
             return True
@@ -113,12 +113,12 @@ class Journal:
             return self._db.execute(HAS, (chain, name)).fetchone() is not None
 
     def read_last(self) -> Row | None:
-        """Give the latest event of all chains."""
+        """Return the latest event of all chains."""
         with translate_errors():
             return fetch_row(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
 
     def read_verified(self, chain: str) -> Iterator[Row]:
-        """Give a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
+        """Yield a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
         before = None
         with translate_errors():
             for row in select(self._db, make_filter(chain), 0):
@@ -137,7 +137,7 @@ class Journal:
         self._db.close()
 
     def _look(self) -> tuple[int, int]:
-        """Give what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
+        """Return what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         if version == self._last_commit[0]:
             return self._last_commit
@@ -145,7 +145,7 @@ class Journal:
         return version, count
 
     def _load_chain_end(self, chain: str, version: int) -> Row | None:
-        """Give the end of a chain, if it is one to build on.
+        """Return the end of a chain, if it is one to build on.
 
         Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
         """
@@ -167,7 +167,7 @@ class Journal:
         return last
 
     def _holds(self, row: Row) -> bool:
-        """Say whether an event we wrote is still there."""
+        """Return whether an event we wrote is still there."""
         return fetch_row(self._db.execute(ONE, (row.chain, row.seq))) == row
 
     def _write(self, heads: dict[str, Row], count: int) -> dict[str, Row]:
@@ -187,12 +187,12 @@ class Journal:
 
 
 def place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
-    """Give a row its place, its hash, its signature. `replace` takes five times as long."""
+    """Assign a row its place, its hash, its signature. `replace` takes five times as long."""
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
 
 def _head_of(row: Row | None) -> Head | None:
-    """Give the head a chain's last event is."""
+    """Return the head a chain's last event is."""
     if row is None:
         return None
     if row.signature is None:
@@ -201,7 +201,7 @@ def _head_of(row: Row | None) -> Head | None:
 
 
 def heads_of(db: sqlite3.Connection) -> Iterator[Head]:
-    """Give the head of every chain."""
+    """Yield the head of every chain."""
     for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
         if head := _head_of(fetch_row(db.execute(LAST, (chain,)))):
             yield head
@@ -214,7 +214,7 @@ def heads(path: Path) -> list[Head]:
 
 
 def find_chain(path: Path, text: str) -> str:
-    """Give the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
+    """Return the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
     with reading(path) as db:
         query = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
         found = [str(chain) for (chain,) in db.execute(query, (len(text), text))]
@@ -243,7 +243,7 @@ def read(
     after: int = 0,
     limit: int | None = None,
 ) -> Generator[Row, None, None]:
-    """Give the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
+    """Yield the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
     with reading(path) as db:
         yield from select(db, make_filter(chain, desk, names), after, limit)
 
@@ -256,7 +256,7 @@ def follow(
     limit: int | None = None,
     every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
-    """Give the events there are and then those that come; None each time there is nothing new."""
+    """Yield the events there are and then those that come; None each time there is nothing new."""
     event_filter = make_filter(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()

@@ -93,7 +93,7 @@ class Drive:
             yield staged
 
     def certificate(self, version: Version) -> bytes:
-        """Give a version's certificate; `BriefError` when it has none."""
+        """Return a version's certificate; `BriefError` when it has none."""
         if not version.certificate:
             raise BriefError(
                 f"{format_name(version.name)}@{version.number} has no certificate: its brief required no check"
@@ -101,35 +101,35 @@ class Drive:
         return b"".join(self.blobs.read(version.certificate, self.blobs.size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
-        """Give what is kept under a name; `HostError` when its bytes are no longer what they were."""
+        """Return what is kept under a name; `HostError` when its bytes are no longer what they were."""
         return b"".join(self.open_stream(name, number, who=who, owner=owner))
 
     def open_stream(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Iterator[bytes]:
-        """Give the same in pieces; that they were changed is raised after the last, so use none of them before."""
+        """Return the same in pieces; that they were changed is raised after the last, so use none of them before."""
         version = self.version(name, number, who=who, owner=owner)
         return self.blobs.read(version.sha256, version.size)
 
     def version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
-        """Give what is known of one version, the newest unless told otherwise."""
+        """Return what is known of one version, the newest unless told otherwise."""
         return select_version(self.history(name, who=who, owner=owner), number)
 
     def history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
-        """Give a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
+        """Return a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
         check_name(name)
         with self.catalog.reading() as db:
             return self.catalog.history(db, name, who, owner)
 
     def ls(self, prefix: str = "", *, who: str) -> list[Version]:
-        """Give the newest version of every name that begins so."""
+        """Return the newest version of every name that begins so."""
         with self.catalog.reading() as db:
             return self.catalog.newest(db, prefix, who)
 
     def place(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
-        """Give where the bytes of a version lie."""
+        """Return where the bytes of a version lie."""
         return self.version(name, number, who=who, owner=owner).path
 
     def holds(self, sha256: str, *, who: str) -> bool:
-        """Say whether somebody can have these bytes from the drive."""
+        """Return whether somebody can have these bytes from the drive."""
         with self.catalog.reading() as db:
             return bool(self.catalog.of_blob(db, sha256, who))
 
@@ -166,7 +166,7 @@ class Drive:
             return sum(map(self.blobs.remove, unused))
 
     def room(self, owner: str, data: bytes | ByteSource) -> int:
-        """Give how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
+        """Return how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
         with self.catalog.reading() as db:
             if isinstance(data, bytes):
                 self.require_room(db, owner, hashlib.sha256(data).hexdigest(), len(data))
@@ -186,7 +186,7 @@ class Drive:
 
 
 def select_version(found: list[Version], number: int | None) -> Version:
-    """Give one of a name's versions, the newest unless told otherwise."""
+    """Return one of a name's versions, the newest unless told otherwise."""
     for version in reversed(found):
         if number in (None, version.number):
             return version
@@ -196,7 +196,7 @@ def select_version(found: list[Version], number: int | None) -> Version:
 
 
 def read_input(drive: Drive, text: str, who: str) -> bytes:
-    """Give what an input such as `drive:reports/june.xlsx@3` stands for."""
+    """Return what an input such as `drive:reports/june.xlsx@3` stands for."""
     if not text.startswith(INPUT):
         raise BriefError(f"{format_name(text)!r} is not a valid drive name; write it like 'drive:reports/june.xlsx@3'")
     name, number = parse_reference(text.removeprefix(INPUT))
@@ -208,7 +208,7 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
 
 
 def stat_size(source: ByteSource) -> int:
-    """Give how many bytes a source says it has; 0 when it says nothing, as a pipe."""
+    """Return how many bytes a source says it has; 0 when it says nothing, as a pipe."""
     fileno = getattr(source, "fileno", None)
     try:
         return 0 if fileno is None else os.fstat(fileno()).st_size

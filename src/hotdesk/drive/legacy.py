@@ -46,7 +46,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
 
 
 def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
-    """Give the links that lead to a blob."""
+    """Yield the links that lead to a blob."""
     for folder, _, files in os.walk(names):
         for file in files:
             path = Path(folder, file)
@@ -60,7 +60,7 @@ def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
 
 
 def convert_name(name: str) -> str:
-    """Give a name of today's rules: what they no longer allow is written out, or left away."""
+    """Return a name of today's rules: what they no longer allow is written out, or left away."""
     if not fault(name):
         return name
     plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in printable(name))
@@ -68,5 +68,5 @@ def convert_name(name: str) -> str:
 
 
 def _has_name(db: sqlite3.Connection, catalog: Catalog, link: LegacyName) -> bool:
-    """Say whether the catalog has a link's name with its bytes."""
+    """Return whether the catalog has a link's name with its bytes."""
     return any(each.name == link.name for each in catalog.of_blob(db, link.staged.sha256, OPERATOR))

@@ -53,7 +53,7 @@ class MemoryItem:
 
     @property
     def reference(self) -> str:
-        """Give its name and version in the drive."""
+        """Return its name and version in the drive."""
         return f"{self.version.name}@{self.version.number}"
 
 
@@ -67,7 +67,7 @@ def check_memory_name(name: str) -> str:
 
 
 def find_name_fault(name: str) -> str:
-    """Say why a file in a memory cannot have a name; empty: it can."""
+    """Explain why a file in a memory cannot have a name; empty: it can."""
     if not _FILE_NAME.fullmatch(name):
         return f"use at most {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-`, starting with a letter or digit"
     return f"{FACTS_FILE} is reserved for the list of facts; choose another name" if name == FACTS_FILE else ""
@@ -84,7 +84,7 @@ def name_fact(data: bytes) -> str:
 
 
 def drive_name(memory: str, kind: MemoryKind, name: str) -> str:
-    """Give the name that something in a memory has in the drive."""
+    """Return the name that something in a memory has in the drive."""
     return f"{MEMORY}/{memory}/{FOLDERS[kind]}/{name}"
 
 

@@ -29,12 +29,12 @@ def build_levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
 
 
 def compute_root(leaves: Sequence[bytes]) -> bytes:
-    """Give the root over hashes of records; of none, the hash of nothing."""
+    """Return the root over hashes of records; of none, the hash of nothing."""
     return build_levels(leaves)[-1][0] if leaves else hashlib.sha256(b"").digest()
 
 
 def make_proof(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
-    """Give the siblings by which whoever has one record gets to the root."""
+    """Return the siblings by which whoever has one record gets to the root."""
     proof = []
     for level in levels[:-1]:
         sibling = index ^ 1
@@ -45,7 +45,7 @@ def make_proof(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ..
 
 
 def is_proven(leaf: bytes, index: int, count: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Say whether a hash is the one at a place among so many under a root."""
+    """Return whether a hash is the one at a place among so many under a root."""
     if not 0 <= index < count:
         return False
     at, last, found = index, count - 1, leaf

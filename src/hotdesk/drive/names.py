@@ -25,7 +25,7 @@ def check_name(name: str) -> str:
 
 
 def fault(name: str) -> str:
-    """Say what is wrong with a name; empty: nothing."""
+    """Describe what is wrong with a name; empty: nothing."""
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
         return f"it has more than {_MAX_NAME_LENGTH} characters or more than {DEEPEST} parts"

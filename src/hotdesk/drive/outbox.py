@@ -36,7 +36,7 @@ def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object
 
 
 def is_known(journal: Journal, event: Event) -> bool:
-    """Say whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
+    """Return whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
     return journal.has(chain_of(event), Burnt if isinstance(event, Burnt) else None)
 
 

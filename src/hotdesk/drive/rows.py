@@ -40,7 +40,7 @@ class EventFilter:
 def make_filter(
     chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()
 ) -> EventFilter:
-    """Say which events are asked for."""
+    """Return which events are asked for."""
     chains = None if chain is None else (chain,) if isinstance(chain, str) else tuple(chain)
     return EventFilter(chains, desk, tuple(names))
 
@@ -48,7 +48,7 @@ def make_filter(
 def select(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
 ) -> Iterator[Row]:
-    """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
+    """Yield rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
     if event_filter.chains is not None:
         yield from _select_chains(db, event_filter, after, limit, until)
         return
@@ -67,7 +67,7 @@ def select(
 def _select_chains(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None, until: int
 ) -> Iterator[Row]:
-    """Give rows of some chains: first their places, by the index, and then some at a time."""
+    """Yield rows of some chains: first their places, by the index, and then some at a time."""
     where, names = event_filter.where()
     found = db.execute(IDS + where, {**names, "after": after, "until": until})
     ids = sorted(number for (number,) in found)
@@ -80,7 +80,7 @@ def _select_chains(
 
 
 def newest(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
-    """Give the place after which so many rows are left."""
+    """Return the place after which so many rows are left."""
     where, names = event_filter.where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
     found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()

@@ -37,7 +37,7 @@ class Signer:
 
 
 def load_signer(folder: Path) -> Signer:
-    """Give the folder's signing key; the first who asks makes it."""
+    """Return the folder's signing key; the first who asks makes it."""
     pem = private_files.read(folder, KEY)
     if pem is None:
         private_files.write_first(folder, KEY, new_key())
@@ -74,7 +74,7 @@ def load_public(path: Path) -> Ed25519PublicKey:
 
 
 def load_own_public(folder: Path) -> Ed25519PublicKey:
-    """Give the public half of a folder's own signing key."""
+    """Return the public half of a folder's own signing key."""
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
         raise BriefError(f"{folder / PUBLIC} does not exist; name the public key of the signer")
@@ -98,7 +98,7 @@ def fingerprint(public: Ed25519PublicKey) -> str:
 
 
 def is_signed(public: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
-    """Say whether a signature is the key's."""
+    """Return whether a signature is the key's."""
     try:
         public.verify(signature, message)
     except InvalidSignature:

@@ -70,7 +70,7 @@ class ItemProof:
     siblings: tuple[bytes, ...]
 
     def leads_to(self, root: str) -> bool:
-        """Say whether the record is under a root."""
+        """Return whether the record is under a root."""
         leaf = merkle.hash_leaf(encode_record(self.record))
         return merkle.is_proven(leaf, self.index, self.count, self.siblings, bytes.fromhex(root))
 
@@ -81,12 +81,12 @@ def encode_record(event: ItemEnded) -> bytes:
 
 
 def compute_root(events: Sequence[ItemEnded]) -> str:
-    """Give the root over the records of all items, in their order."""
+    """Return the root over the records of all items, in their order."""
     return merkle.compute_root([merkle.hash_leaf(encode_record(each)) for each in events]).hex()
 
 
 def prove(events: Sequence[ItemEnded], index: int) -> ItemProof:
-    """Give the proof of one item."""
+    """Return the proof of one item."""
     levels = merkle.build_levels([merkle.hash_leaf(encode_record(each)) for each in events])
     return ItemProof(events[index], index, len(events), merkle.make_proof(levels, index))
 
@@ -124,7 +124,7 @@ def sign(fields: Fields, signer: Signer) -> bytes:
 
 
 def is_swarm(data: bytes) -> bool:
-    """Say whether some bytes claim to be a swarm's certificate."""
+    """Return whether some bytes claim to be a swarm's certificate."""
     return b'"items":{"count":' in data[:LARGEST]
 
 
@@ -144,7 +144,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
 
 
 def compute_error_bound(reviewed: int, wrong: int, confidence: float = CONFIDENCE) -> float:
-    """Give the highest share of wrong items that a random sample leaves likely (Clopper and Pearson, one-sided)."""
+    """Return the highest share of wrong items that a random sample leaves likely (Clopper and Pearson, one-sided)."""
     if reviewed == 0 or wrong >= reviewed:
         return 1.0
     low, high = wrong / reviewed, 1.0

@@ -92,7 +92,7 @@ def _make_table(db: sqlite3.Connection) -> None:
 
 
 def schema(db: sqlite3.Connection) -> list[str]:
-    """Give what a file is made of, but for the indexes SQLite makes itself."""
+    """Return what a file is made of, but for the indexes SQLite makes itself."""
     return [str(sql) for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql is not None]
 
 
@@ -122,12 +122,12 @@ def translate_errors() -> Iterator[None]:
 
 
 def values(row: Row) -> tuple[Any, ...]:
-    """Give a row as its table has it."""
+    """Return a row as its table has it."""
     return row.id, row.chain, row.seq, row.at, row.actor, row.name, row.version, row.data, row.hash, row.signature
 
 
 def fetch_row(cursor: sqlite3.Cursor) -> Row | None:
-    """Give the one row of an answer."""
+    """Return the one row of an answer."""
     record = cursor.fetchone()
     return None if record is None else Row(*record)
 

@@ -95,13 +95,13 @@ def __getattr__(name: str) -> object:
 
 
 def kinds() -> tuple[type, ...]:
-    """Give every kind of event."""
+    """Return every kind of event."""
     desk, job, swarm = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job", "swarm"))
     return (*get_args(desk.DeskEvent), *get_args(job.JobEvent), *get_args(swarm.SwarmEvent))
 
 
 def chain_of(event: Event) -> str:
-    """Give the chain an event belongs to: its job's, or its desk's."""
+    """Return the chain an event belongs to: its job's, or its desk's."""
     return str(getattr(event, "job", "") or getattr(event, "desk", ""))
 
 
@@ -111,7 +111,7 @@ def to_json(event: Event) -> str:
 
 
 def as_dict(event: Event) -> dict[str, object]:
-    """Give an event's fields. They are plain values, so that nothing has to be copied."""
+    """Return an event's fields. They are plain values, so that nothing has to be copied."""
     return {name: getattr(event, name) for name in event.__slots__}
 
 
@@ -130,7 +130,7 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
 
 @cache
 def readers() -> dict[str, Callable[[object], Event]]:
-    """Give what reads every event, by name."""
+    """Return what reads every event, by name."""
     return {kind.__name__: reader(kind) for kind in kinds()}
 
 

@@ -37,7 +37,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
 
 
 def kind_of(data: bytes) -> str:
-    """Say what a file is by its first bytes; a picture by its media type; empty: unknown."""
+    """Describe what a file is by its first bytes; a picture by its media type; empty: unknown."""
     return next((kind for magic, place, kind in _MAGICS if data[place : place + len(magic)] == magic), "")
 
 
@@ -80,7 +80,7 @@ def describe(entry: Entry, top: str) -> str:
 
 
 def fitting(lines: list[str]) -> tuple[str, int]:
-    """Give as many lines as fit, and how many do not."""
+    """Return as many lines as fit, and how many do not."""
     size = 0
     for count, line in enumerate(lines):
         size += len(line) + 1
@@ -133,7 +133,7 @@ class FilePage:
         self.note = ""
 
     def is_other(self, data: bytes) -> bool:
-        """Say whether the first bytes of a file are no text's."""
+        """Return whether the first bytes of a file are no text's."""
         return self.read == 0 and (bool(kind_of(data)) or b"\0" in data[:8192])
 
     def feed(self, data: bytes) -> None:
@@ -169,11 +169,11 @@ class FilePage:
         self.full = number == self.end
 
     def has_requested_lines(self) -> bool:
-        """Say whether the file has the lines that were asked for."""
+        """Return whether the file has the lines that were asked for."""
         return bool(self.lines) or self.line == 1 == self.start
 
     def render(self, path: str) -> str:
-        """Give the lines, or why there are none."""
+        """Return the lines, or why there are none."""
         if self.lines:
             return "\n".join(self.lines)
         if self.has_requested_lines():
@@ -182,13 +182,13 @@ class FilePage:
 
 
 def format_line(number: int, data: bytes | bytearray) -> str:
-    """Give a line with its number, cut where it is very long."""
+    """Return a line with its number, cut where it is very long."""
     text = readable(data.decode("utf-8", "replace"))
     return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (line cut)'}"
 
 
 def places(data: bytes, text: bytes) -> list[int]:
-    """Give the line of each place where a text occurs, overlapping ones counted once."""
+    """Return the line of each place where a text occurs, overlapping ones counted once."""
     found, line, place, last = [], 1, data.find(text), 0
     while place >= 0:
         line += data.count(b"\n", last, place)

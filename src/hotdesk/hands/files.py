@@ -177,7 +177,7 @@ class Files:
         return Observation(f"{printable(path)} {what}.")
 
     async def current(self, path: str) -> bytes | None:
-        """Give what a file holds; None when there is none."""
+        """Return what a file holds; None when there is none."""
         try:
             return await self.desk.read(path, limit=EDITED)
         except FileError as e:
@@ -194,7 +194,7 @@ class Files:
 
 
 def digest(data: bytes) -> str:
-    """Give a SHA-256."""
+    """Return a SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -205,19 +205,19 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def _as_in(data: bytes, text: str) -> bytes:
-    """Give a text as it would stand in a file: with the line ends that file has."""
+    """Return a text as it would stand in a file: with the line ends that file has."""
     if b"\r\n" in data:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     return text.encode()
 
 
 def report_failure(text: str) -> Observation:
-    """Say what was not done."""
+    """Return what was not done."""
     return Observation(printable(text), ok=False)
 
 
 def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
-    """Say how often a text occurs where it should once, and where."""
+    """Describe how often a text occurs where it should once, and where."""
     if lines:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
         return f"old occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text."

@@ -20,7 +20,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 
 
 def readable(text: str) -> str:
-    """Give text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
+    """Return text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
     lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in last)
@@ -59,7 +59,7 @@ class Outputs:
         self.count = 0
 
     async def shorten(self, output: BoundedOutput) -> str:
-        """Give an output as text; of a long one the beginning and the end, and where the whole is."""
+        """Return an output as text; of a long one the beginning and the end, and where the whole is."""
         text = (output.data + output.end).decode("utf-8", "replace")
         if len(text) <= 2 * SHOWN and not output.dropped:
             shown = readable(text)

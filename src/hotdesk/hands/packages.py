@@ -122,13 +122,13 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
 
 
 def format_installed(text: str) -> str:
-    """Give what is installed, as much as fits."""
+    """Return what is installed, as much as fits."""
     shown, omitted = fitting(readable(text[:READ]).splitlines())
     return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."
 
 
 def summary(text: str) -> str:
-    """Say what was installed or removed."""
+    """Describe what was installed or removed."""
     output = readable(text[-READ:])
     found = [next(filter(None, match)) for match in INSTALLED.findall(output)]
     lines = found or [line for line in output.splitlines() if line.strip()][-_SHOWN_LINES:]
@@ -136,7 +136,7 @@ def summary(text: str) -> str:
 
 
 def why_not(manager: str, done: Done) -> str:
-    """Say why it failed: what the door refused and how that is allowed, or the last of what was said."""
+    """Explain why it failed: what the door refused and how that is allowed, or the last of what was said."""
     output = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
     lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-_SHOWN_LINES:]
     preset = PRESETS[manager]

@@ -41,7 +41,7 @@ class PageReport:
 
 
 def find_kind(path: str, described: str) -> PageKind | None:
-    """Say how a file can be shown as a picture, by what its first bytes are and its suffix; None: it cannot."""
+    """Return how a file can be shown as a picture, by what its first bytes are and its suffix; None: it cannot."""
     if described.startswith("image/"):
         return "picture"
     if described == "a PDF document":
@@ -83,6 +83,6 @@ def split_output(done: Done) -> tuple[PageReport, bytes]:
 
 
 def describe_alternatives(kind: PageKind, sight: Sight) -> str:
-    """Say what somebody can do with a file who cannot see."""
+    """Describe what somebody can do with a file who cannot see."""
     look = "; or ask a vision model about a picture file with look" if sight.look else ""
     return f"The model in use cannot see images. {_WITHOUT_EYES[kind]}{look}."

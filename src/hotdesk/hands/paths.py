@@ -8,7 +8,7 @@ from hotdesk.desk.seam import Desk
 
 
 def place(desk: Desk, path: str) -> str:
-    """Give a path as an absolute one: relative ones and `~` mean the home folder."""
+    """Return a path as an absolute one: relative ones and `~` mean the home folder."""
     if path == "~" or path.startswith("~/"):
         path = path[2:]
     return posixpath.normpath(posixpath.join(desk.home, path))

@@ -62,7 +62,7 @@ class Exact:
         return Observation(json.dumps(as_data(done)), done.ok)
 
     async def read(self, arguments: Arguments) -> Observation:
-        """Give a file."""
+        """Return a file."""
         data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=MAX_FILE_BYTES)
         return Observation(json.dumps({"data": encode_base64(data)}))
 

@@ -73,14 +73,14 @@ class Search:
 
 
 def _lines_options(arguments: Arguments) -> list[str]:
-    """Give the options for a search by what files hold."""
+    """Return the options for a search by what files hold."""
     context = integer_of(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
     return [*options, f"--context={context}", *(["--ignore-case"] if flag_of(arguments, "ignore_case") else [])]
 
 
 def tell(done: Done, path: str, limit: int) -> Observation:
-    """Say what was found."""
+    """Return what was found."""
     if done.timed_out:
         return Observation(
             f"The search took more than {TIMEOUT_S:.0f} seconds. Search a smaller folder than {path}.", ok=False

@@ -137,7 +137,7 @@ class Shell:
         return Observation(f"Session {name} was killed with all its processes; the next command starts it again.")
 
     def parse_session(self, tool: Tool, arguments: Arguments) -> str:
-        """Give the name of a session, checked."""
+        """Return the name of a session, checked."""
         name = text_of(arguments, "session") or MAIN
         if not _SESSION_SHAPE.fullmatch(name):
             raise tool.refuse("session may only contain letters, digits, `.`, `_` and `-`")
@@ -170,7 +170,7 @@ class Shell:
 
 
 def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
-    """Say how a command of a session ended."""
+    """Describe how a command of a session ended."""
     if ended.lives:
         where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"
         if not ended.timed_out:
@@ -186,7 +186,7 @@ def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
 
 
 def _tell_done(done: Done, timeout: float) -> str:
-    """Say how a program ended."""
+    """Describe how a program ended."""
     how = f"exit code {done.exit_code}"
     if done.timed_out:
         how = f"killed: timed out after {timeout:g} seconds"

@@ -222,7 +222,7 @@ class BashSession:
 
 
 def _clock_of(desk: Desk) -> DeskClock:
-    """Give the desk's own time, which stands still while a person drives."""
+    """Return the desk's own time, which stands still while a person drives."""
     return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
 

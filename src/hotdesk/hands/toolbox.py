@@ -42,7 +42,7 @@ class WheelState(Protocol):
     """Who drives: the worker, or a person who has taken over."""
 
     def refusal(self) -> str | None:
-        """Say why the worker's tools are refused now; None: they are not."""
+        """Explain why the worker's tools are refused now; None: they are not."""
         ...
 
     async def wait_until_free(self) -> None:
@@ -138,7 +138,7 @@ class Toolbox:
         return tuple(tool for _, tool in self.places.values())
 
     def describe(self) -> list[dict[str, object]]:
-        """Give the tools that may be used, as models are told of them."""
+        """Return the tools that may be used, as models are told of them."""
         usable = [self.places[name][1] for name in self.usable()]
         return [{"name": tool.name, "description": tool.what, "input_schema": tool.schema()} for tool in usable]
 

@@ -22,7 +22,7 @@ from hotdesk.tool import Hand, Tool, Vision
 async def hands_at(
     seat: DeskSeat, note: Note, wheel: WheelState, vision: Vision | None = None, *, exact: bool = False
 ) -> Toolbox:
-    """Give the tools of a desk; those of screen and browser where its image has them."""
+    """Return the tools of a desk; those of screen and browser where its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
     sight = Sight(look=vision is not None)
@@ -46,7 +46,7 @@ def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
 
 
 async def has_screen(seat: DeskSeat) -> bool:
-    """Say whether a desk's image has a screen."""
+    """Return whether a desk's image has a screen."""
     try:
         await seat.desk.stat(SESSION)
     except FileError:

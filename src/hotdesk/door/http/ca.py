@@ -88,7 +88,7 @@ class Leaves:
         self._contexts: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
 
     def context(self, host: str) -> ssl.SSLContext:
-        """Give the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
+        """Return the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
         now = self._clock()
         context, created = self._contexts.pop(host, (None, now))
         if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
@@ -171,7 +171,7 @@ def certificate(
 
 
 def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
-    """Say what a key is for: signing certificates, or shaking hands."""
+    """Return what a key is for: signing certificates, or shaking hands."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,

@@ -80,7 +80,7 @@ class Headers:
         """The last value of each name."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give names in lower case, and values."""
+        """Return names in lower case, and values."""
         return ((name.lower(), value) for name, value in self.pairs)
 
     def __len__(self) -> int:
@@ -99,25 +99,25 @@ class Headers:
         return f"Headers({[name for name, _ in self.pairs]})"
 
     def get(self, name: bytes) -> bytes | None:
-        """Give a field's value; of a repeated field all its values, joined as one list."""
+        """Return a field's value; of a repeated field all its values, joined as one list."""
         value = self._values.get(name)
         if value is None or len(self._values) == len(self.pairs):
             return value
         return b", ".join(self.get_all(name))
 
     def get_all(self, name: bytes) -> list[bytes]:
-        """Give every value of a field."""
+        """Return every value of a field."""
         return [value for key, value in self if key == name]
 
     def once(self, name: bytes) -> bytes | None:
-        """Give the value of a field that may stand in a head once."""
+        """Return the value of a field that may stand in a head once."""
         value = self._values.get(name)
         if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:
             raise HttpMessageError(400, f"the header {name.decode()} is repeated")
         return value
 
     def get_list(self, name: bytes) -> list[bytes]:
-        """Give the members of a field that is a list, in lower case."""
+        """Return the members of a field that is a list, in lower case."""
         value = self.get(name)
         return [] if value is None else [member.strip(b" \t") for member in value.lower().split(b",")]
 
@@ -160,7 +160,7 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
 
 
 def diagnose_head(head: bytes) -> str:
-    """Say why a head is none."""
+    """Explain why a head is none."""
     lines = head.split(b"\r\n")
     if STRAY.search(head) or lines[-2:] != [b"", b""]:
         return "a control character, or a line that does not end in CR LF"
@@ -272,7 +272,7 @@ def _diagnose_request(head: bytes) -> HttpMessageError:
 
 
 def parse_framing(headers: Headers, version: str) -> Body:
-    """Give how the body ends that a head announces."""
+    """Return how the body ends that a head announces."""
     if b"transfer-encoding" not in headers._values and b"content-length" not in headers._values:
         return None
     coding, length = headers.once(b"transfer-encoding"), headers.once(b"content-length")
@@ -339,7 +339,7 @@ class BodyReader:
         """Whether the last chunk was seen, and only fields may follow."""
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Give what of the next bytes is body, and what comes after its end."""
+        """Return what of the next bytes is body, and what comes after its end."""
         if self.done:
             return b"", data
         if self._body == "chunked":

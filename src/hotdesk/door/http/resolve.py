@@ -64,7 +64,7 @@ class Resolver:
     async def resolve(
         self, host: str, named: Collection[Network] = (), *, private: bool = False
     ) -> tuple[Address, ...]:
-        """Give the addresses of a host, each fit to be dialled, IPv4 first; one that is not refuses them all."""
+        """Return the addresses of a host, each fit to be dialled, IPv4 first; one that is not refuses them all."""
         literal = as_address(host)
         if literal is None and not NAME.match(host):
             raise UnresolvedError("not a name")
@@ -226,7 +226,7 @@ def look_up(name: str) -> list[str]:
 
 
 def _routes_v6() -> bool:
-    """Say whether this host would know where to send to the IPv6 internet. Sends nothing."""
+    """Return whether this host would know where to send to the IPv6 internet. Sends nothing."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
             probe.connect(("2000::1", DNS))

@@ -37,7 +37,7 @@ class UnreachableError(Exception):
 
 
 def is_metadata(host: str) -> bool:
-    """Say whether a host is an address at which clouds hand out credentials."""
+    """Return whether a host is an address at which clouds hand out credentials."""
     address = as_address(host)
     return address is not None and address in METADATA
 

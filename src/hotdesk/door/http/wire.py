@@ -122,7 +122,7 @@ class Wire(asyncio.Protocol):
             self.set_alarm(self.until)
 
     async def read(self, seconds: float) -> bytes:
-        """Give what has come, at most one piece of it; nothing at the end."""
+        """Return what has come, at most one piece of it; nothing at the end."""
         if not self.buffer and not await self.fill(seconds):
             return b""
         data = bytes(self.buffer[:PIECE])

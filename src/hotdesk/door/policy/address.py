@@ -61,7 +61,7 @@ LOW = 0xFFFFFFFF
 def check(
     address: Address, named: Collection[Network] = (), own: Collection[Address] = (), *, private: bool = False
 ) -> str | None:
-    """Say why an address may not be dialled, or None.
+    """Explain why an address may not be dialled, or None.
 
     `named` are addresses and networks written as such: they may be, but what hands out credentials or is this host
     only if written exactly. `private` admits what only private networks answer at, and nothing else.
@@ -82,7 +82,7 @@ def check(
 
 
 def normalise_address(address: Address) -> Address:
-    """Give an address without a zone, and an IPv4 address that is written as IPv6 as IPv4: what would be dialled."""
+    """Return an address without a zone, and an IPv4 address that is written as IPv6 as IPv4: what would be dialled."""
     if isinstance(address, IPv4Address):
         return address
     return address.ipv4_mapped or IPv6Address(int(address))

@@ -55,7 +55,7 @@ class Lookups:
         self.lock = threading.Lock()
 
     def leads_inside(self, host: str) -> bool:
-        """Say whether a name leads to a private network; False where nobody knew in time."""
+        """Return whether a name leads to a private network; False where nobody knew in time."""
         entry = self.begin(host)
         entry.answered.wait(max(0.0, entry.begun + self.seconds - time.monotonic()))
         return entry.inside
@@ -94,7 +94,7 @@ class Lookups:
 
 
 def _is_inside(addresses: Iterable[str]) -> bool:
-    """Say whether any address is one of a private network."""
+    """Return whether any address is one of a private network."""
     found = {ip_address(each) for each in addresses}
     return any(check(each) is not None and check(each, private=True) is None for each in found)
 

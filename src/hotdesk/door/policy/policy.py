@@ -74,7 +74,7 @@ class PolicyDecision:
 
     @property
     def private(self) -> bool:
-        """Say whether addresses of private networks may be dialled."""
+        """Return whether addresses of private networks may be dialled."""
         return all(rule.private or is_address(rule.host) for rule in (self.rule, self.ceiling) if rule is not None)
 
 
@@ -91,7 +91,7 @@ class RequestView:
 
     @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...] | None:
-        """Give the query's names and values."""
+        """Return the query's names and values."""
         return parameters(self.target.query)
 
 
@@ -115,7 +115,7 @@ class Compiled:
         self.rank = rank(rule, self.whole)
 
     def mismatch(self, view: RequestView) -> str:
-        """Say why it does not hold for a request whose host it names; empty: it holds."""
+        """Explain why it does not hold for a request whose host it names; empty: it holds."""
         if view.end not in self.ends:
             return "another scheme or port"
         if self.catches:
@@ -129,7 +129,7 @@ class Compiled:
         return "" if self.query is None else strange(self.query, view)
 
     def evades(self, view: RequestView) -> str:
-        """Say why a deny or ask does not catch a request."""
+        """Explain why a deny or ask does not catch a request."""
         if not (self.every or view.overridden or view.target.method in self.methods):
             return "another method"
         if not (self.path(view.path) or self.path(view.split)):
@@ -141,7 +141,7 @@ class Compiled:
 
 
 def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
-    """Say why a request's parameters are not those an allow lists."""
+    """Explain why a request's parameters are not those an allow lists."""
     if view.parameters is None:
         return "the query is ambiguous"
     if len({name for name, _ in view.parameters}) != len(view.parameters):
@@ -153,13 +153,13 @@ def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
 
 
 def ends(rule: Rule) -> frozenset[End]:
-    """Give the schemes and ports a rule is for."""
+    """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
 
 
 def rank(rule: Rule, whole: bool) -> tuple[object, ...]:
-    """Give what rules for the same host are sorted by: higher decides first."""
+    """Return what rules for the same host are sorted by: higher decides first."""
     prefix, star, _ = rule.path.partition("*")
     path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
     methods = {READ: 1, ANY: 0}.get(rule.methods, 2)
@@ -176,7 +176,7 @@ def compile_rule(rule: Rule) -> Compiled:
 
 
 def host_rank(host: str) -> tuple[int, int]:
-    """Say how specific a host is: more is higher."""
+    """Return how specific a host is: more is higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
     return (1, len(host)) if host.startswith("*.") else (2, 0)
@@ -201,7 +201,7 @@ class Index:
         self.networks = tuple(networks.items())
 
     def match_host(self, host: str) -> Iterator[Compiled]:
-        """Give the rules that name a host, in the order they decide."""
+        """Yield the rules that name a host, in the order they decide."""
         yield from self.exact.get(host, ())
         if self.below:
             dot = host.find(".")
@@ -215,14 +215,14 @@ class Index:
                     yield from rules
 
     def find_rule(self, view: RequestView) -> Rule | None:
-        """Give the rule that decides."""
+        """Return the rule that decides."""
         for each in self.match_host(view.target.host):
             if not each.mismatch(view):
                 return each.rule
         return None
 
     def open(self, end: End, host: str) -> bool:
-        """Say whether any request there could be admitted or asked."""
+        """Return whether any request there could be admitted or asked."""
         for each in self.match_host(host):
             if end in each.ends:
                 if each.whole:
@@ -232,13 +232,13 @@ class Index:
         return False
 
     def is_closed(self, end: End, host: str) -> bool:
-        """Say whether everything there is denied by a rule."""
+        """Return whether everything there is denied by a rule."""
         whole = next((each for each in self.match_host(host) if end in each.ends and each.whole), None)
         return whole is not None and not self.open(end, host)
 
 
 def order(each: Compiled) -> tuple[object, ...]:
-    """Give what all rules are sorted by."""
+    """Return what all rules are sorted by."""
     return (*host_rank(each.rule.host), each.rule.host, each.rank)
 
 
@@ -287,13 +287,13 @@ class Policy:
         return PolicyDecision("ask", rule, f"approval required by {who}", top, askable=True)
 
     def missing(self, target: Target) -> str:
-        """Say what no rule admits."""
+        """Describe what no rule admits."""
         if next(self.index.match_host(target.host), None) is None:
             return f"no rule names the host {target.host}"
         return f"no rule admits {target.method} {target.url}"
 
     def reachable(self, scheme: Scheme, host: str, port: int) -> bool:
-        """Say whether any request there could be admitted or asked; nothing is resolved before this is true."""
+        """Return whether any request there could be admitted or asked; nothing is resolved before this is true."""
         if scheme == "https" and self.tunnel(host, port):
             return True
         end = (scheme, port)
@@ -302,18 +302,18 @@ class Policy:
         return here and (self.top is None or self.top.index.open(end, host))
 
     def opens(self, host: str) -> bool:
-        """Say whether a host is open because the whole internet is."""
+        """Return whether a host is open because the whole internet is."""
         return self.anywhere and is_public(host) and not self.bars(host)
 
     def bars(self, host: str) -> bool:
-        """Say whether everything of a host or at an address is denied, by whatever name it is reached."""
+        """Return whether everything of a host or at an address is denied, by whatever name it is reached."""
         for name in expand_host(host):
             if next((each.whole for each in self.index.match_host(name) if each.whole or not each.catches), False):
                 return True
         return self.top is not None and self.top.bars(host)
 
     def tunnel(self, host: str, port: int) -> Rule | None:
-        """Give the rule by which TLS there is passed on unread.
+        """Return the rule by which TLS there is passed on unread.
 
         It yields to every deny or ask for a host as specific, whatever its path: nobody could look.
         """
@@ -326,12 +326,12 @@ class Policy:
         return None if stopped else found
 
     def tunnel_rules(self, host: str, port: int) -> tuple[Rule, ...]:
-        """Give the rule of a tunnel and, where there is a ceiling, the operator's above it; nothing: no tunnel."""
+        """Return the rule of a tunnel and, where there is a ceiling, the operator's above it; nothing: no tunnel."""
         found = (self.tunnel(host, port), self.top.tunnel(host, port) if self.top is not None else None)
         return tuple(rule for rule in found if rule is not None) if found[0] is not None else ()
 
     def explain(self, target: Target) -> tuple[str, ...]:
-        """Say which rule decided and why, and of every other why it did not."""
+        """Describe which rule decided and why, and of every other why it did not."""
         view, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
         lines += _explain_rules("", self.index, view, decision.rule)
@@ -354,15 +354,15 @@ class Policy:
         return (*texts[:SHOWN], *more)
 
     def is_outside_ceiling(self, rule: Rule) -> bool:
-        """Say whether the ceiling can never admit what a rule names."""
+        """Return whether the ceiling can never admit what a rule names."""
         return self.top is not None and not overlapping(rule, self.top)
 
     def for_step(self, step: str) -> Policy:
-        """Give the policy of another step."""
+        """Return the policy of another step."""
         return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
 
     def widen(self, rule: Rule) -> Policy:
-        """Give the policy with one more rule that was approved."""
+        """Return the policy with one more rule that was approved."""
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(
                 f"{rule_text(rule)!r} cannot be approved: only allow rules without a tunnel can; put it into the brief"
@@ -371,7 +371,7 @@ class Policy:
 
 
 def expand_host(host: str) -> Iterator[str]:
-    """Give a host, and the IPv4 addresses that an IPv6 address carries."""
+    """Yield a host, and the IPv4 addresses that an IPv6 address carries."""
     yield host
     if ":" in host:
         yield from map(str, extract_ipv4(ip_address(host)))
@@ -402,7 +402,7 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
 
 
 def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
-    """Say which rules and grants of a scope the ceiling can never admit."""
+    """Describe which rules and grants of a scope the ceiling can never admit."""
     top = Policy(ceiling)
     if not top.rules:
         return ()
@@ -412,7 +412,7 @@ def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...
 
 
 def overlapping(rule: Rule, top: Policy) -> bool:
-    """Say whether a ceiling could admit anything a rule does."""
+    """Return whether a ceiling could admit anything a rule does."""
     rule = replace(check_rule(rule), step="")
     if not (rule.host.startswith("*.") or "/" in rule.host):
         return any(meets(rule, end, top) for end in ends(rule))
@@ -424,7 +424,7 @@ def overlapping(rule: Rule, top: Policy) -> bool:
 
 
 def meets(rule: Rule, end: End, top: Policy) -> bool:
-    """Say whether a ceiling could admit anything of one host there."""
+    """Return whether a ceiling could admit anything of one host there."""
     scheme, port = end
     if rule.tunnel:
         return top.tunnel(rule.host, port) is not None
@@ -437,7 +437,7 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
 
 
 def _has_shared_host(one: str, other: str) -> bool:
-    """Say whether two patterns have a host in common."""
+    """Return whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
         return is_address(one) and is_address(other) and overlap(ip_network(one), ip_network(other))
     if one.startswith("*.") and other.startswith("*."):
@@ -447,5 +447,5 @@ def _has_shared_host(one: str, other: str) -> bool:
 
 
 def overlap(one: Network, other: Network) -> bool:
-    """Say whether two networks have an address in common."""
+    """Return whether two networks have an address in common."""
     return one.version == other.version and one.overlaps(other)

@@ -65,7 +65,7 @@ def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | Non
 
 
 def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
-    """Give the rules of a preset."""
+    """Return the rules of a preset."""
     if name not in PRESETS:
         shown = printable(name[:80])
         raise BriefError(f"unknown preset {shown!r}; the presets are {', '.join(PRESETS)}, as in --allow pypi")
@@ -73,7 +73,7 @@ def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
 
 
 def preset_environment(names: Iterable[str], machine: PackageSources | None = None) -> dict[str, str]:
-    """Give the variables by which a desk's own pip and npm ask where this machine's do; never a password.
+    """Return the variables by which a desk's own pip and npm ask where this machine's do; never a password.
 
     apt needs none: its sources were written into the image.
     """
@@ -113,7 +113,7 @@ def _npm_variables(machine: PackageSources) -> dict[str, str]:
 
 
 def _strip_credentials(url: str) -> str:
-    """Give a URL without user and password."""
+    """Return a URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -178,12 +178,12 @@ PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
 
 
 def parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Give rules for hosts everybody knows."""
+    """Return rules for hosts everybody knows."""
     return tuple(parse_rule(text) for text in texts)
 
 
 def build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
-    """Give the rule for a source the machine is configured for; none for what is no web address.
+    """Return the rule for a source the machine is configured for; none for what is no web address.
 
     Such a host may be on a private network: whoever configured this machine named it.
     """
@@ -227,7 +227,7 @@ def remember() -> None:
 
 
 def _home_of(env: Mapping[str, str], root: Path) -> Path:
-    """Give the home folder whose configuration holds."""
+    """Return the home folder whose configuration holds."""
     return root / env.get("HOME", "/root").lstrip("/")
 
 
@@ -302,5 +302,5 @@ def _read_apt() -> tuple[str, ...]:
 
 
 def web(urls: Iterable[str]) -> list[str]:
-    """Give those that are on the web."""
+    """Return those that are on the web."""
     return [url for url in urls if build_source_rules(url)]

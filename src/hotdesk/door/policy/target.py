@@ -60,17 +60,17 @@ class Target:
     """Without its question mark; one with nothing behind it is none."""
 
     def encode_target(self) -> bytes:
-        """Give the target of the request line as it goes to the server."""
+        """Return the target of the request line as it goes to the server."""
         return (f"{self.path}?{self.query}" if self.query else self.path).encode("ascii")
 
     @property
     def authority(self) -> str:
-        """Give the Host header as it goes to the server."""
+        """Return the Host header as it goes to the server."""
         return bracket_ipv6(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
     @property
     def url(self) -> str:
-        """Give where it leads, as a URL without its query."""
+        """Return where it leads, as a URL without its query."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
@@ -114,13 +114,13 @@ def connect(line: str | bytes) -> Authority:
 
 @lru_cache(maxsize=1024)
 def is_override(header: str) -> bool:
-    """Say whether a header would change what a request means, and must not be sent."""
+    """Return whether a header would change what a request means, and must not be sent."""
     folded = header.lower().replace("_", "-")
     return folded in OVERRIDES or folded.startswith("x-forwarded-")
 
 
 def _check_method(method: str | bytes) -> str:
-    """Give a method that may be judged."""
+    """Return a method that may be judged."""
     name = check_ascii("method", method)
     if not METHOD_SHAPE.fullmatch(name):
         raise UnclearTargetError("the method must be a word in capital letters")
@@ -130,7 +130,7 @@ def _check_method(method: str | bytes) -> str:
 
 
 def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
-    """Give the one host that is named."""
+    """Return the one host that is named."""
     if len(hosts) != 1:
         raise UnclearTargetError(f"the request has {len(hosts)} Host headers; one is needed")
     return _authority_of(check_ascii("Host header", hosts[0]))
@@ -156,12 +156,12 @@ def _authority_of(text: str) -> tuple[str, int | None]:
 
 
 def default(authority: Authority, scheme: Scheme) -> int | None:
-    """Say which port need not be written: None stands for it, and for no other."""
+    """Return which port need not be written: None stands for it, and for no other."""
     return None if authority.port == PORTS[scheme] else authority.port
 
 
 def clear(what: str, text: str) -> str:
-    """Give a path or a query in canonical form."""
+    """Return a path or a query in canonical form."""
     try:
         return canonicalize_path(text) if what == "path" else check_query(text)
     except ValueError as e:
@@ -169,7 +169,7 @@ def clear(what: str, text: str) -> str:
 
 
 def check_ascii(what: str, text: str | bytes) -> str:
-    """Give text that is ASCII and not too long."""
+    """Return text that is ASCII and not too long."""
     try:
         decoded = text.decode("ascii") if isinstance(text, bytes) else text
         if decoded.isascii() and len(decoded) <= LONGEST:

@@ -29,7 +29,7 @@ _JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s
 
 
 def find_body_uses(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
-    """Give what may be put into the body of this request."""
+    """Yield what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
     patterns = {"form": _FORM_TYPE, "json": _JSON_TYPE}
     for one in here:
@@ -67,7 +67,7 @@ def swap_body(
 
 
 def explain_excess(kind: str, body: bytes) -> str | None:
-    """Say why a body has too much in it to be taken apart; counted without doing so."""
+    """Explain why a body has too much in it to be taken apart; counted without doing so."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
             return f"the form is too large for a secret: the limit is {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
@@ -89,7 +89,7 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
 
 
 def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
-    """Give the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
+    """Return the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
     match kind:
         case "form":
             found = _form_fields(body)
@@ -101,7 +101,7 @@ def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
 
 
 def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Give the fields of a form, and under no name their names."""
+    """Yield the fields of a form, and under no name their names."""
     if re.search(rb"[^\x21-\x7e]", body):
         raise ValueError("the form has unprintable characters")
     pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
@@ -114,14 +114,14 @@ def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Give the strings of a JSON document by path, and under no path its keys."""
+    """Yield the strings of a JSON document by path, and under no path its keys."""
     tree = loads(body, overflow=True)
     for path, text in strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
 
 
 def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
-    """Give every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
+    """Yield every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
     if depth > DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(node, str) and BEGINNING in node:
@@ -134,7 +134,7 @@ def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[s
 
 
 def members(node: object) -> Iterator[tuple[str, object]]:
-    """Give what is inside an object or a list, by name or number."""
+    """Yield what is inside an object or a list, by name or number."""
     if isinstance(node, dict):
         yield from node.items()
     elif isinstance(node, list):

@@ -79,7 +79,7 @@ class FieldWatch:
             self.found = next(self.credentials(data), None)
 
     def credentials(self, data: bytes) -> Iterator[tuple[str, str]]:
-        """Give the fields that are credentials by their names."""
+        """Yield the fields that are credentials by their names."""
         for kind in self.kinds:
             for found in PATTERNS[kind].finditer(data):
                 name = decode_name(kind, found[found.lastindex or 1])
@@ -88,7 +88,7 @@ class FieldWatch:
 
 
 def decode_name(kind: str, name: bytes) -> str:
-    """Give a name as a server would read it."""
+    """Return a name as a server would read it."""
     if kind == "JSON field" and b"\\" in name:
         try:
             return str(json.loads(b'"' + name + b'"'))

@@ -34,7 +34,7 @@ class Decoder(Protocol):
     """Undoes one encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Give what these bytes stand for, in pieces, some empty; `UnreadableError` when they stand for nothing."""
+        """Return what these bytes stand for, in pieces, some empty; `UnreadableError` when they stand for nothing."""
 
     def finish(self) -> None:
         """Raise `UnreadableError` unless the body ended where it may. One without a byte may end."""
@@ -44,7 +44,7 @@ class Plain:
     """No encoding at all."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Give the bytes as they are."""
+        """Yield the bytes as they are."""
         for start in range(0, len(data), PIECE):
             yield data[start : start + PIECE]
 

@@ -85,7 +85,7 @@ _NOTHING_MORE = AllowedCredentials()
 
 
 def collect_allowed(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
-    """Give what the live grants for a host allow."""
+    """Return what the live grants for a host allow."""
     here = [one for one in grants if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
         return _NOTHING_MORE
@@ -132,18 +132,18 @@ def brought(kind: str, name: str) -> Refusal:
 
 @lru_cache(maxsize=1024)
 def is_ordinary(name: str) -> bool:
-    """Say whether any desk may send a header anywhere."""
+    """Return whether any desk may send a header anywhere."""
     return name in ORDINARY or name.encode("latin-1") == IDENTITY or _ORDINARY_SHAPE.fullmatch(name) is not None
 
 
 def _is_amazon(name: str) -> bool:
-    """Say whether a header is of a request that is signed, and no credential itself."""
+    """Return whether a header is of a request that is signed, and no credential itself."""
     return _AMAZON_SHAPE.fullmatch(name) is not None and name not in _CREDENTIAL_HEADERS
 
 
 @lru_cache(maxsize=4096)
 def is_credential(kind: str, name: str) -> bool:
-    """Say whether a header, parameter or field is a credential by its name."""
+    """Return whether a header, parameter or field is a credential by its name."""
     if kind == "header" and name in _CREDENTIAL_HEADERS:
         return True
     text = squeeze(name)
@@ -155,5 +155,5 @@ def is_credential(kind: str, name: str) -> bool:
 
 
 def squeeze(name: str) -> str:
-    """Give a name in lower case, of letters and digits alone."""
+    """Return a name in lower case, of letters and digits alone."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())

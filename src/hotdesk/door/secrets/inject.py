@@ -87,7 +87,7 @@ class InjectionPlan:
 
     @property
     def whole(self) -> bool:
-        """Say whether the whole body is needed, up to `BODY_LIMIT`."""
+        """Return whether the whole body is needed, up to `BODY_LIMIT`."""
         return bool(self.body) or (self.signing is not None and not self.digest)
 
 
@@ -162,14 +162,14 @@ def plan(
 
 
 def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
-    """Say whether a part of a head is of an address that is signed with a grant's placeholder."""
+    """Return whether a part of a head is of an address that is signed with a grant's placeholder."""
     if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
         return False
     return unquote_to_bytes(value).startswith(one.placeholder)
 
 
 def explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
-    """Say why a request is not signed anew."""
+    """Explain why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
     return unsignable(out.headers, out.query) or explain_misdirection(
@@ -231,7 +231,7 @@ def stray(
 
 
 def _may_hold(out: Outgoing) -> bool:
-    """Say whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
+    """Return whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
     texts = [text for pair in out.headers for text in pair]
     whole = b"\n".join([*texts, out.query, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")])
     return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
@@ -299,7 +299,7 @@ def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
 def sign_request(
     plan: InjectionPlan, out: Outgoing, sent: OutgoingRequest, headers: Headers, values: Mapping[str, bytes], at: str
 ) -> list[tuple[bytes, bytes]]:
-    """Give the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
+    """Return the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
     assert plan.signing is not None
     assert plan.signing.signer is not None
     digest, secret = plan.digest or digest_of(sent.body), values[plan.signing.id]

@@ -84,17 +84,17 @@ class Issued:
         return placeholder
 
     def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
-        """Give the value of a cookie of that name this placeholder stands for."""
+        """Return the value of a cookie of that name this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie == name else None
 
     def bearer(self, placeholder: bytes) -> bytes | None:
-        """Give the token this placeholder stands for."""
+        """Return the token this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie is None else None
 
     def knows(self, name: bytes, value: bytes) -> bool:
-        """Say whether the host set this very cookie itself."""
+        """Return whether the host set this very cookie itself."""
         return digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
@@ -187,7 +187,7 @@ class JsonAnswer:
         return self.issued.keep(text) if text else b""
 
     def find_cut(self, data: bytes, at: int) -> int:
-        """Say where a field to be kept may begin that the end cuts, or where the data ends."""
+        """Return where a field to be kept may begin that the end cuts, or where the data ends."""
         start = max(at, len(data) - self.issued.reach)
         while m := self.issued.quote.search(data, start):
             start = m.start()
@@ -199,7 +199,7 @@ class JsonAnswer:
         return len(data) - 1 if data.endswith(b"\\") and len(data) > at else len(data)
 
     def may_go_on(self, text: bytes, rest: re.Pattern[bytes]) -> bool:
-        """Say whether a text that stands after a quote may become a field to be kept."""
+        """Return whether a text that stands after a quote may become a field to be kept."""
         return any(
             name.startswith(text) or (text.startswith(name) and rest.fullmatch(text, len(name)))
             for name in self.issued.names
@@ -214,7 +214,7 @@ _NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
 
 
 def _value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
-    """Say where a string ends; None: not yet. What ends it wrongly ends it."""
+    """Return where a string ends; None: not yet. What ends it wrongly ends it."""
     m = (_NESTED_VALUE if nested else _DIRECT_VALUE).match(data, at)
     assert m is not None  # both match nothing at all
     unread = len(data) - m.end()

@@ -53,7 +53,7 @@ def fold(name: bytes) -> bytes:
 
 
 def slot_of(place: SecretPlace) -> Slot:
-    """Say where in a head a place is."""
+    """Return where in a head a place is."""
     match place.kind:
         case "bearer" | "basic":
             return AUTHORIZATION
@@ -63,7 +63,7 @@ def slot_of(place: SecretPlace) -> Slot:
 
 
 def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
-    """Say whether this is the method and path a place is for. What is not a header must name both."""
+    """Return whether this is the method and path a place is for. What is not a header must name both."""
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False
     return place.method in ("", out.method) and place.path in ("", out.path)
@@ -116,7 +116,7 @@ def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
 
 
 def basic(value: bytes) -> tuple[bytes, ...]:
-    """Give user and password of `Basic`; nothing for anything else."""
+    """Return user and password of `Basic`; nothing for anything else."""
     if not (m := BASIC.fullmatch(value)):
         return ()
     try:
@@ -133,7 +133,7 @@ def placeholders(value: bytes) -> list[bytes]:
 
 
 def is_withheld(folded: bytes) -> bool:
-    """Say whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
+    """Return whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
     return folded in _WITHHELD or (b"range" in folded and folded not in UPLOADED)
 
 

@@ -30,7 +30,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 def end_to_end(answer: Response) -> Pairs:
-    """Give the headers that are the desk's to see; the length is set anew."""
+    """Return the headers that are the desk's to see; the length is set anew."""
     return framing.end_to_end(answer.headers, _DROPPED)
 
 
@@ -51,7 +51,7 @@ class Cleaner:
         return self.stream.hits
 
     def unpacker(self, answer: Response, granted: bool) -> Decoder | None:
-        """Give what unpacks the answer; where a secret went, one must be found."""
+        """Return what unpacks the answer; where a secret went, one must be found."""
         coding = answer.headers.get(b"content-encoding")
         if coding is None or answer.body is None or coding.lower() == b"identity":
             return None
@@ -61,7 +61,7 @@ class Cleaner:
         return found
 
     def headers(self, pairs: Pairs) -> Pairs:
-        """Give the headers without what must stay outside."""
+        """Return the headers without what must stay outside."""
         if not self.active:
             return pairs
         fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]

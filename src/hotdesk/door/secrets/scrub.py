@@ -153,7 +153,7 @@ def middles(value: bytes, before: int) -> set[bytes]:
 
 @functools.lru_cache(4096)
 def decode_escape(escape: bytes) -> bytes:
-    """Say what one escape stands for."""
+    """Return what one escape stands for."""
     if escape[:1] == b"%":
         return bytes.fromhex(escape[1:].decode())
     if escape[:1] == b"&":
@@ -198,17 +198,17 @@ class DecodedBlock:
         return found
 
     def raw_start(self, at: int) -> int:
-        """Say where in the block the byte stands that was read at this place."""
+        """Return where in the block the byte stands that was read at this place."""
         start, raw_start, end, raw_end = self.mark_at(at)
         return raw_start if start <= at < end else raw_end + at - end
 
     def raw_end(self, at: int) -> int:
-        """Say where in the block that ends what was read up to this place."""
+        """Return where in the block that ends what was read up to this place."""
         _, _, end, raw_end = self.mark_at(at - 1)
         return raw_end + max(0, at - end)
 
     def raw_start_of_last(self, remaining: int) -> int:
-        """Say where in the block the last so many bytes of the text begin, without reading all of it again."""
+        """Return where in the block the last so many bytes of the text begin, without reading all of it again."""
         at = self.size
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
@@ -224,7 +224,7 @@ class DecodedBlock:
 
 
 def find_cut_escape(data: bytes, way: Escapes) -> int:
-    """Say where the escape begins that the end of a block cuts, or where the block ends."""
+    """Return where the escape begins that the end of a block cuts, or where the block ends."""
     at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
         if way.cut.match(data, at):
@@ -234,7 +234,7 @@ def find_cut_escape(data: bytes, way: Escapes) -> int:
 
 
 def words_of(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Give the first words of a spelling, each with where it begins."""
+    """Return the first words of a spelling, each with where it begins."""
     return ((at, int.from_bytes(spelling[at : at + WORD], sys.byteorder)) for at in range(count))
 
 
@@ -336,7 +336,7 @@ class Scrubber:
         return Stream(self)
 
     def candidates(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Give the places where a spelling may stand, by the words that stand there: start and end."""
+        """Yield the places where a spelling may stand, by the words that stand there: start and end."""
         words = memoryview(text)[: len(text) & -WORD].cast("Q")[:: self.stride]
         if self.words.keys().isdisjoint(words):
             return
@@ -369,7 +369,7 @@ class Scrubber:
         return len(text)
 
     def begins(self, text: bytes) -> bool:
-        """Say whether some spelling goes on after this text."""
+        """Return whether some spelling goes on after this text."""
         if len(text) < WORD:
             return text in self.beginnings
         return any(len(one) > len(text) and one.startswith(text) for one in self.heads.get(text[:WORD], ()))
@@ -435,7 +435,7 @@ class Stream:
         return self.replace(data, sorted(found), len(data) if final else cut)
 
     def replace(self, data: bytes, found: list[tuple[int, int]], cut: int) -> bytes:
-        """Give what stands before `cut`, each run of overlapping finds replaced once, and hold the rest."""
+        """Return what stands before `cut`, each run of overlapping finds replaced once, and hold the rest."""
         out: list[bytes] = []
         done = self.covered
         for start, end in found:

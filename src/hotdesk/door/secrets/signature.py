@@ -52,7 +52,7 @@ class SigV4Signer:
 
 
 def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
-    """Say why a request cannot be signed anew."""
+    """Explain why a request cannot be signed anew."""
     names = {unquote_to_bytes(pair.partition(b"=")[0]).lower() for pair in query.split(b"&")}
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
         return PRESIGNED
@@ -75,7 +75,7 @@ def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
 def explain_misdirection(
     signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
-    """Say why a signer does not sign a request that is signed so already."""
+    """Explain why a signer does not sign a request that is signed so already."""
     key = key_of(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
@@ -95,7 +95,7 @@ def elsewhere(signers: Sequence[SigV4Signer], host: str, path: str) -> str | Non
 
 
 def _bucket_of(host: str, path: str) -> str:
-    """Say which bucket a request is for."""
+    """Describe which bucket a request is for."""
     m = _AMAZON.fullmatch(host)
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
 
@@ -106,13 +106,13 @@ def fold_name(name: bytes) -> bytes:
 
 
 def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Give what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
+    """Return what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
     digests = [value.strip() for name, value in headers if fold_name(name) == b"x-amz-content-sha256"]
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
 
 def digest_of(body: bytes) -> bytes:
-    """Give what is signed for a body."""
+    """Return what is signed for a body."""
     return hashlib.sha256(body).hexdigest().encode()
 
 
@@ -126,7 +126,7 @@ def sign(
     digest: bytes,
     at: str,
 ) -> list[tuple[bytes, bytes]]:
-    """Give headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
+    """Return headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
     fields = [(name, value) for name, value in headers if fold_name(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":

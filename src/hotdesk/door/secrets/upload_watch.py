@@ -30,7 +30,7 @@ class UploadWatcher:
 
     @property
     def credential(self) -> tuple[str, str] | None:
-        """Give the credential of the desk's own that was there: the request is to be broken off."""
+        """Return the credential of the desk's own that was there: the request is to be broken off."""
         fields = self.inside.fields if self.inside else self.fields
         return fields.found if fields else None
 
@@ -64,7 +64,7 @@ class UploadWatcher:
 
 
 def find_cut(data: bytes) -> int:
-    """Say where a placeholder may begin that the end cuts, or where the data ends."""
+    """Return where a placeholder may begin that the end cuts, or where the data ends."""
     tail = max(0, len(data) - MAX_PLACEHOLDER_BYTES + 1)
     if m := BEGUN.search(data, tail):
         return m.start()

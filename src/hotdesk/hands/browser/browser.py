@@ -105,7 +105,7 @@ class Browser:
         return await self.ask("select", ref=ref, values=list(values))
 
     async def upload(self, ref: str, paths: Sequence[str]) -> BrowserResult:
-        """Give files of the desk to a page; `FileError` when there is none."""
+        """Upload files of the desk to a page; `FileError` when there is none."""
         placed = [place(self.seat.desk, path) for path in paths]
         for path in placed:
             if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):

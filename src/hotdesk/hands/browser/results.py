@@ -23,12 +23,12 @@ MAX_NUMBER = 10**15 - 1
 
 
 def line(text: str, longest: int = 4000) -> str:
-    """Give a text that stands in a line."""
+    """Return a text that stands in a line."""
     return printable(clip(text, longest))
 
 
 def sanitize_text(text: str) -> str:
-    """Give a text of several lines as it may be shown."""
+    """Return a text of several lines as it may be shown."""
     return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n"))
 
 
@@ -135,7 +135,7 @@ def went(result: BrowserResult) -> Observation:
 
 
 def format_page(result: BrowserResult, tool: str) -> Observation:
-    """Give a part of a page."""
+    """Return a part of a page."""
     note = ""
     if result.next < result.length:
         note = f"Cut off, {result.length - result.next} more characters; continue with {tool} start={result.next}."
@@ -149,7 +149,7 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
 
 
 def format_value(result: BrowserResult) -> Observation:
-    """Give the value of an expression."""
+    """Return the value of an expression."""
     if result.interrupted:
         return did("A dialog interrupted it", result)
     more = result.length - len(result.text)
@@ -177,18 +177,18 @@ def format_tabs(result: BrowserResult) -> Observation:
 
 
 def summary(what: str, result: BrowserResult) -> str:
-    """Say what was done, where the browser is, and what is new."""
+    """Describe what was done, where the browser is, and what is new."""
     what = "A dialog interrupted it" if result.interrupted else what
     return "\n".join([f"{what}.", where(result), *beside(result)])
 
 
 def where(result: BrowserResult) -> str:
-    """Say where the browser is."""
+    """Describe where the browser is."""
     return f"Tab {result.tab.id}: {result.tab.title or 'untitled'} {result.tab.url[:500]}"
 
 
 def beside(result: BrowserResult) -> list[str]:
-    """Say what is new."""
+    """Describe what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '
         "tool dismisses it."

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
-    """Give what is said of a picture, and the picture."""
+    """Return what is said of a picture, and the picture."""
     path, kind, page = request["path"], request["kind"], request["page"]
     if kind == "picture":
         return {}, draw_picture(path, request["side"], request["bytes"])
@@ -79,7 +79,7 @@ def draw_picture(path: str, side: int, most: int) -> bytes:
 
 
 def pass_on(path: str, side: int, most: int) -> bytes:
-    """Give a picture as it is, where nothing here can decode it; the host looks whether it is small enough."""
+    """Return a picture as it is, where nothing here can decode it; the host looks whether it is small enough."""
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most or not data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
@@ -106,7 +106,7 @@ def draw_page(document: str, page: int, side: int, most: int) -> bytes:
 
 
 def convert(path: str) -> str:
-    """Give an office document as a PDF, converted once for each version of the file."""
+    """Return an office document as a PDF, converted once for each version of the file."""
     folder = os.path.join(tempfile.gettempdir(), f"{CACHE}-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     status = os.stat(path)

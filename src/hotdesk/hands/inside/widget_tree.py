@@ -55,7 +55,7 @@ class Reading:
         self.cut = False
 
     def is_over(self) -> bool:
-        """Say whether enough was read."""
+        """Return whether enough was read."""
         over = len(self.nodes) >= MAX_NODES or self.visits >= MAX_VISITS or time.monotonic() > self.until
         self.cut = self.cut or over
         return over
@@ -111,7 +111,7 @@ class Reading:
                     self.add(cell, "table cell", shorten(cell.get_name()), text, [], window, depth, box, offset)
 
     def place(self, node: Any, outer: Any) -> tuple[Any, Any]:
-        """Give a widget's box on the screen, and how far that is from where it says it is.
+        """Return a widget's box on the screen, and how far that is from where it says it is.
 
         LibreOffice leaves its menu bar out of account. A widget as large as the one it is in lies where that one does.
         """
@@ -150,14 +150,14 @@ class Reading:
         self.nodes.append([window, min(depth, MAX_DEPTH), role[:60], name, value[:VALUE_CHARS], states, *where])
 
     def find_label(self, node: Any) -> str:
-        """Give the text of the label beside a widget."""
+        """Return the text of the label beside a widget."""
         for relation in node.get_relation_set() or ():
             if relation.get_relation_type() == self.atspi.RelationType.LABELLED_BY and relation.get_n_targets():
                 return shorten(relation.get_target(0).get_name())
         return ""
 
     def read_value(self, node: Any, role: str) -> str:
-        """Give what a widget holds; of a password nothing."""
+        """Return what a widget holds; of a password nothing."""
         if role == "password text":
             return ""
         interfaces = node.get_interfaces()
@@ -173,7 +173,7 @@ class Reading:
 
 
 def is_inside(box: Any, outer: Any) -> bool:
-    """Say whether a widget has a place where it can be pointed at."""
+    """Return whether a widget has a place where it can be pointed at."""
     if not box or box[2] <= 0 or box[3] <= 0 or box[0] + box[2] <= 0 or box[1] + box[3] <= 0:
         return False
     if not outer or not outer[1] or outer[0] in MENUS:
@@ -235,12 +235,12 @@ def list_applications(atspi: Any) -> list[Any]:
 
 
 def shorten(name: str | None) -> str:
-    """Give a name as it is recorded."""
+    """Return a name as it is recorded."""
     return (name or "").strip()[:NAME_CHARS]
 
 
 def find_front() -> list[Any]:
-    """Give title and process of the window that has the focus; Tk's say no process."""
+    """Return title and process of the window that has the focus; Tk's say no process."""
     pid = run(["xdotool", "getactivewindow", "getwindowpid"])
     return [shorten(run(["xdotool", "getactivewindow", "getwindowname"])), int(pid) if pid.isdigit() else 0]
 
@@ -252,7 +252,7 @@ def run(argv: list[str]) -> str:
 
 
 def find(bus: str, path: str) -> dict[str, object]:
-    """Say where a widget is now, scrolled into sight where its program can do that."""
+    """Describe where a widget is now, scrolled into sight where its program can do that."""
     from gi.repository import Gio, GLib  # type: ignore[import-not-found]
 
     session = Gio.bus_get_sync(Gio.BusType.SESSION)

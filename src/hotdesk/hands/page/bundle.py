@@ -144,7 +144,7 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
 
 
 def _is_changing(module: Module, what: str) -> bool:
-    """Say whether an export is given another value than its first."""
+    """Return whether an export is given another value than its first."""
     inside = re.escape(module.exports[what])
     return len(re.findall(rf"(?<![\w$.]){inside}\s*(?:[^\s\w$=!<>]?=(?!=)|\+\+|--)", module.text, re.ASCII)) > 1
 

@@ -59,7 +59,7 @@ class PageLogin:
         return session
 
     def find(self, place: str, key: str) -> PageSession | None:
-        """Give the session whose place and cookie these are."""
+        """Return the session whose place and cookie these are."""
         session = self.sessions.get(place)
         expected = session.key if session is not None else ""
         return session if expected and secrets.compare_digest(expected.encode(), key.encode()) else None
@@ -73,10 +73,10 @@ class PageLogin:
         return handle
 
     def redeem(self, handle: str, session: PageSession) -> bool:
-        """Say whether a handle begins a stream of this session's; whatever the answer, it begins no other."""
+        """Return whether a handle begins a stream of this session's; whatever the answer, it begins no other."""
         place, until = self.handles.pop(handle, ("", 0.0))
         return place == session.place and self.clock() <= until
 
     def is_over(self) -> bool:
-        """Say whether nobody entered, and nobody can any more."""
+        """Return whether nobody entered, and nobody can any more."""
         return not self.sessions and all(until < self.clock() for until in self.codes.values())

@@ -19,12 +19,12 @@ PARTS = {
 
 
 def folder(lib: Path) -> Path:
-    """Give where it lies."""
+    """Return where it lies."""
     return lib / "viewer" / "novnc"
 
 
 def version(lib: Path) -> str | None:
-    """Say which version is there, if any."""
+    """Describe which version is there, if any."""
     try:
         return (folder(lib) / "version").read_text().strip()
     except OSError:

@@ -47,11 +47,11 @@ class Owner(Protocol):
     """The owner of the desk that is shown."""
 
     async def screen(self, viewer: str, control: bool) -> socket.socket:
-        """Give a stream of the desk's screen, for a viewer of this name."""
+        """Return a stream of the desk's screen, for a viewer of this name."""
         ...
 
     async def wheel(self) -> Mapping[str, object]:
-        """Say who looks and who drives."""
+        """Return who looks and who drives."""
         ...
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
@@ -88,7 +88,7 @@ class PageRequest:
 
     @property
     def key(self) -> str:
-        """Give what its cookie says."""
+        """Return what its cookie says."""
         with suppress(CookieError):
             if (found := SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)) is not None:
                 return found.value
@@ -96,7 +96,7 @@ class PageRequest:
 
     @property
     def handle(self) -> str:
-        """Give the handle among its subprotocols."""
+        """Return the handle among its subprotocols."""
         offered = self.headers.get("sec-websocket-protocol", "").split(",")
         return next((each.strip().removeprefix(_HANDLE) for each in offered if each.strip().startswith(_HANDLE)), "")
 
@@ -204,7 +204,7 @@ class PageServer:
         return self.show(name, session) if request.method == "GET" else NOTHING
 
     def show(self, name: str, session: PageSession) -> PageResponse:
-        """Give a file of the page; the page itself brings the handle of its first stream, which saves a request."""
+        """Return a file of the page; the page itself brings the handle of its first stream, which saves a request."""
         file = self.files.get(name)
         if file is None:
             return NOTHING

@@ -131,7 +131,7 @@ def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
 
 
 def _normalize_text(text: str, editable: bool) -> str:
-    """Give a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
+    """Return a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
     text = text.replace("\r\n", "\n").replace("\u00a0", " ")
     return "\n".join(line for line in text.split("\n") if line) if editable else text
 
@@ -161,7 +161,7 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
 
 
 async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
-    """Give files of the desk to a field, or to the field that a click on the element asks for."""
+    """Upload files of the desk to a field, or to the field that a click on the element asks for."""
     field = await page.apply(ref, scripts.FIELD)
     number = page.tab.references.find(ref)
     if field.text("kind") != "file":

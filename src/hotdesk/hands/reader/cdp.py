@@ -107,7 +107,7 @@ def parse(message: bytes) -> object:
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:
-    """Give what an answer says."""
+    """Return what an answer says."""
     if "error" in message:
         raise CdpError(printable(message.facts("error").text("message", 300)))
     return message.facts("result")

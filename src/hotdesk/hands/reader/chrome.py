@@ -80,7 +80,7 @@ class Connection:
         return VerbResult({**about, **done.value}, done.blob)
 
     async def ensure_connected(self) -> Cdp:
-        """Give the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
+        """Return the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
         if self.cdp is not None and self.cdp.web.is_open:
             with suppress(ProtocolError):
                 await self.look_around(self.cdp)
@@ -134,7 +134,7 @@ class Connection:
                 tab.session = ""
 
     async def current(self, cdp: Cdp) -> TabState:
-        """Give the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
+        """Return the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
         if tab := self.all_tabs.by_target.get(self.all_tabs.current):
             return tab
         if not self.all_tabs.by_target:
@@ -245,11 +245,11 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def read(self, start: int = 0, most: int = SHOW) -> VerbResult:
-        """Give the page as markdown, a part of it."""
+        """Return the page as markdown, a part of it."""
         return await self.use(lambda page: observe.read(page, start, most))
 
     async def snapshot(self, start: int = 0, most: int = SHOW) -> VerbResult:
-        """Give the page as a tree with references, a part of it."""
+        """Return the page as a tree with references, a part of it."""
         return await self.use(lambda page: observe.snapshot(page, start, most))
 
     async def click(self, ref: str, button: str = "left", count: int = 1) -> VerbResult:
@@ -265,7 +265,7 @@ class Chrome(Connection):
         return await self.use(lambda page: actions.select(page, ref, values))
 
     async def upload(self, ref: str, paths: list[str]) -> VerbResult:
-        """Give files of the desk to a page."""
+        """Upload files of the desk to a page."""
         return await self.use(lambda page: actions.upload(page, ref, paths))
 
     async def press(self, keys: list[str]) -> VerbResult:
@@ -289,7 +289,7 @@ class Chrome(Connection):
         return await self.use(lambda page: observe.screenshot(page, full, ref, form, quality))
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> VerbResult:
-        """Give what an expression is in the page."""
+        """Return what an expression is in the page."""
         return await self.use(lambda page: observe.evaluate(page, expression, most, timeout), timeout)
 
     async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> VerbResult:

@@ -32,7 +32,7 @@ class ScreenConnection:
 
     @property
     def frame(self) -> bytearray:
-        """Give the pixels as they were told last."""
+        """Return the pixels as they were told last."""
         return self.conversation.frame
 
     async def shake_hands(self) -> None:

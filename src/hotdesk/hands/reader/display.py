@@ -67,7 +67,7 @@ class Display:
         format: Literal["png", "jpeg"] = "png",
         quality: int = 80,
     ) -> VerbResult:
-        """Give a fresh picture of the screen or a region of it: left, top, right, bottom."""
+        """Return a fresh picture of the screen or a region of it: left, top, right, bottom."""
         box = self.box(region)
         scaled = scale(box, width, height)
         if format not in ("png", "jpeg") or not 1 <= quality <= 95:
@@ -224,7 +224,7 @@ class Display:
 
 
 def seconds(event: Event) -> float:
-    """Give how long an event pauses."""
+    """Return how long an event pauses."""
     match event:
         case ["pause", int() | float() as pause]:
             return float(pause)

@@ -27,11 +27,11 @@ class Stroke:
     """What it types."""
 
     def down(self) -> dict[str, object]:
-        """Give the event of pressing it."""
+        """Return the event of pressing it."""
         return {**self.up(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}
 
     def up(self) -> dict[str, object]:
-        """Give the event of letting it go."""
+        """Return the event of letting it go."""
         event: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
         return {**event, "code": self.code, "windowsVirtualKeyCode": self.number}
 

@@ -81,7 +81,7 @@ def to_press(character: str) -> list[int]:
 
 
 def of_character(character: str) -> int:
-    """Give the key that types a character."""
+    """Return the key that types a character."""
     code = ord(character)
     if character in _TYPED:
         return _TYPED[character]
@@ -91,7 +91,7 @@ def of_character(character: str) -> int:
 
 
 def _of_name(name: str) -> int:
-    """Give a key by its name: X's, a common one, or the character itself."""
+    """Return a key by its name: X's, a common one, or the character itself."""
     if len(name) == 1:
         return of_character(name)
     lowered = name.lower()
@@ -109,7 +109,7 @@ def _of_name(name: str) -> int:
 
 
 def of_chord(chord: str) -> list[int]:
-    """Give the keys of a chord, `ctrl+shift+t`, in the order in which they go down."""
+    """Return the keys of a chord, `ctrl+shift+t`, in the order in which they go down."""
     names = chord.removesuffix("+").removesuffix("+").split("+") if chord.endswith("++") else chord.split("+")
     if len(chord) == 1:
         return to_press(chord)
@@ -124,5 +124,5 @@ def of_chord(chord: str) -> list[int]:
 
 
 def of_chords(text: str) -> list[list[int]]:
-    """Give the chords of a text, one after the other: `ctrl+a Delete`."""
+    """Return the chords of a text, one after the other: `ctrl+a Delete`."""
     return [of_chord(" ")] if text == " " else [of_chord(chord) for chord in text.split()]

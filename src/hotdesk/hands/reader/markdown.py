@@ -47,7 +47,7 @@ class Tidy:
 
 
 def blocks(node: object, depth: int) -> list[str]:
-    """Give the blocks a node makes up."""
+    """Return the blocks a node makes up."""
     if depth > MAX_DEPTH:
         return []
     if not isinstance(node, dict):
@@ -71,7 +71,7 @@ def blocks(node: object, depth: int) -> list[str]:
 
 
 def _blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
-    """Give the blocks some nodes make up: what stands in a line together becomes one."""
+    """Return the blocks some nodes make up: what stands in a line together becomes one."""
     found: list[str] = []
     line: list[object] = []
     for node in nodes:
@@ -84,7 +84,7 @@ def _blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
 
 
 def _block_of(text: str, before: str = "") -> list[str]:
-    """Give a text as a block, nothing when it is empty."""
+    """Return a text as a block, nothing when it is empty."""
     text = text.strip()
     return [before + text] if text else []
 
@@ -155,7 +155,7 @@ def table(node: dict[str, Any], depth: int) -> str:
 
 
 def rows_of(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the rows of a table."""
+    """Return the rows of a table."""
     found: list[dict[str, Any]] = []
     for child in children(node):
         if isinstance(child, dict):
@@ -165,13 +165,13 @@ def rows_of(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _cells_of(row: dict[str, Any], depth: int) -> list[str]:
-    """Give what the cells of a row say, each in one line."""
+    """Return what the cells of a row say, each in one line."""
     cells = [cell for cell in children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
     return [_inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
 
 
 def extract_text(node: object, depth: int) -> str:
-    """Give a node's text as it stands."""
+    """Return a node's text as it stands."""
     if isinstance(node, str):
         return node
     if not isinstance(node, dict) or depth > MAX_DEPTH:
@@ -180,12 +180,12 @@ def extract_text(node: object, depth: int) -> str:
 
 
 def children(node: dict[str, Any]) -> list[Any]:
-    """Give what a node holds."""
+    """Return what a node holds."""
     found = node.get("c")
     return found if isinstance(found, list) else []
 
 
 def word(node: dict[str, Any], name: str) -> str:
-    """Give a text that says something of a node, in one line."""
+    """Return a text that says something of a node, in one line."""
     value = node.get(name)
     return _SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

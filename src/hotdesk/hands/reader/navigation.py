@@ -56,7 +56,7 @@ async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> di
 
 
 async def status(page: BrowserPage) -> int:
-    """Give the HTTP status of the page; 0: it came otherwise."""
+    """Return the HTTP status of the page; 0: it came otherwise."""
     return (await page.look(scripts.READY)).read_integer("status")
 
 
@@ -82,13 +82,13 @@ async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, obje
 
 
 async def _is_at(page: BrowserPage, index: int) -> bool:
-    """Say whether the tab stands at this place of its history, and its page has loaded."""
+    """Return whether the tab stands at this place of its history, and its page has loaded."""
     history = await page.ask("Page.getNavigationHistory")
     return history.read_integer("currentIndex") == index and await _is_complete(page)
 
 
 async def _is_complete(page: BrowserPage) -> bool:
-    """Say whether the page has loaded."""
+    """Return whether the page has loaded."""
     try:
         result: UntrustedObject = await page.look(scripts.READY)
     except CdpError:

@@ -24,14 +24,14 @@ MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 
 async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
-    """Give the page as markdown, a part of it."""
+    """Return the page as markdown, a part of it."""
     outline = await page.look(scripts.OUTLINE, MAX_OUTLINE_CHARS // 2)
     text = to_markdown(outline.data.get("tree")).encode("utf-8", "replace").decode()
     return {**cut(text, start, most), "whole": not outline.flag("cut")}
 
 
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
-    """Give the page as a tree with references, a part of it."""
+    """Return the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).read_integer("elements")
     if elements > _MAX_ELEMENTS:
         raise DeskError(
@@ -92,7 +92,7 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
 
 
 async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
-    """Say where on the page an element is."""
+    """Return where on the page an element is."""
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
         raise DeskError(f"{ref} is inside a frame: take a screenshot of the page instead")
@@ -100,12 +100,12 @@ async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
 
 
 async def _measure_page(page: BrowserPage) -> dict[str, float]:
-    """Say how large a page is."""
+    """Return how large a page is."""
     return clip_area((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
 
 def clip_area(area: UntrustedObject) -> dict[str, float]:
-    """Give a part of a page that is not larger than a picture may be."""
+    """Return a part of a page that is not larger than a picture may be."""
     width, height = area.number("width"), area.number("height")
     if width < 1 or height < 1:
         raise DeskError("the element has no size, so it cannot be captured")
@@ -114,7 +114,7 @@ def clip_area(area: UntrustedObject) -> dict[str, float]:
 
 
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
-    """Give what an expression is in the page, as JSON, cut to a length inside the page."""
+    """Return what an expression is in the page, as JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:
@@ -152,7 +152,7 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
 
 
 def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
-    """Give what came of an expression."""
+    """Return what came of an expression."""
     if "thrown" in value:
         raise DeskError(f"the expression threw an error: {printable(value.text('thrown', 2000))}")
     return {"text": value.text("text", most), "length": value.read_integer("length")}
@@ -170,7 +170,7 @@ async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> 
 
 
 async def _is_so(page: BrowserPage, what: str, value: str) -> bool:
-    """Say whether what is waited for is so now."""
+    """Return whether what is waited for is so now."""
     match what:
         case "url":
             return fnmatch.fnmatchcase(page.tab.url, value)

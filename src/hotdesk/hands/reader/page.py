@@ -75,7 +75,7 @@ class BrowserPage:
         raise AssertionError
 
     async def world(self) -> int:
-        """Give our own world in the page."""
+        """Return our own world in the page."""
         if not self.tab.world:
             reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=OBJECT_GROUP)
             self.tab.world = reply.read_integer("executionContextId")
@@ -98,7 +98,7 @@ class BrowserPage:
 
 
 def describe_exception(reply: UntrustedObject) -> str:
-    """Say what a script threw."""
+    """Describe what a script threw."""
     details = reply.facts("exceptionDetails")
     description = details.facts("exception").data.get("description")
     return printable(description[:500] if isinstance(description, str) else details.text("text", 500))
@@ -112,10 +112,10 @@ class Countdown:
 
     @property
     def remaining(self) -> float:
-        """Give the seconds left, never none at all: whoever waits looks once."""
+        """Return the seconds left, never none at all: whoever waits looks once."""
         return max(self.end - time.monotonic(), 0.001)
 
     @property
     def over(self) -> bool:
-        """Say whether it is up."""
+        """Return whether it is up."""
         return time.monotonic() >= self.end

@@ -20,7 +20,7 @@ _NO_FILTER = b"\0"
 
 
 def picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) -> Image.Image:
-    """Give a part of a frame, scaled."""
+    """Return a part of a frame, scaled."""
     width = size[0]
     left, top, right, bottom = box
     lines = frame if bottom - top == size[1] else frame[top * width * 4 : bottom * width * 4]
@@ -55,7 +55,7 @@ def jpeg(image: Image.Image, quality: int) -> bytes:
 
 
 def compare(before: bytearray, after: bytearray, size: Size, box: Box) -> tuple[float, Box | None]:
-    """Give the share of pixels that differ between two frames, and the box that holds them all."""
+    """Return the share of pixels that differ between two frames, and the box that holds them all."""
     if before == after:
         return 0.0, None
     difference = ImageChops.difference(picture(before, size, box), picture(after, size, box))

@@ -200,7 +200,7 @@ async def rehearse() -> None:
 
 
 def load(path: str) -> Any:
-    """Give a part by its name; all it will need is imported now, as there are no files later."""
+    """Return a part by its name; all it will need is imported now, as there are no files later."""
     module, _, kind = path.partition(":")
     found = getattr(import_module(module), kind)
     if warm := getattr(found, "warm", None):

@@ -89,7 +89,7 @@ class Side:
         self.need = next(self.steps)
 
     def read(self) -> Steps:
-        """Give how many bytes are needed next; take them."""
+        """Return how many bytes are needed next; take them."""
         raise NotImplementedError
 
     def feed(self, data: bytes) -> None:
@@ -113,13 +113,13 @@ class Side:
         return not self.dropping and not self.passing
 
     def take(self) -> bytes:
-        """Give what is for the other side."""
+        """Return what is for the other side."""
         data = bytes(self.out)
         self.out.clear()
         return data
 
     def take_back(self) -> bytes:
-        """Give what is for this side."""
+        """Return what is for this side."""
         data = bytes(self.back)
         self.back.clear()
         return data
@@ -372,7 +372,7 @@ class ViewerSide(Side):
 
 
 def check_length(length: int, size: int) -> int:
-    """Give the length of what is packed, which packing makes a little longer at most."""
+    """Return the length of what is packed, which packing makes a little longer at most."""
     if length > size + size // 10 + (1 << 16):
         raise ProtocolError(f"{length} bytes for {size}")
     return length

@@ -46,7 +46,7 @@ class Rectangle:
         return self.width * self.height
 
     def holds(self, x: int, y: int) -> bool:
-        """Say whether a pixel lies in it."""
+        """Return whether a pixel lies in it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
@@ -71,7 +71,7 @@ class Conversation:
         self.space = next(self.course)
 
     def room(self) -> memoryview:
-        """Give where the next bytes belong; never empty."""
+        """Return where the next bytes belong; never empty."""
         return self.space
 
     def took(self, count: int) -> None:
@@ -184,7 +184,7 @@ def request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes
 
 
 def pointer(buttons: int, x: int, y: int) -> bytes:
-    """Say where the pointer is, and which of its buttons are down."""
+    """Return where the pointer is, and which of its buttons are down."""
     return struct.pack(">BBHH", 5, buttons, x, y)
 
 

@@ -44,7 +44,7 @@ class PageDownload:
     """Whether somebody waited for its end."""
 
     def tell(self) -> dict[str, object]:
-        """Say how far it is."""
+        """Describe how far it is."""
         return {"name": self.name, "state": self.state, "bytes": self.received, "total": self.total, "path": self.path}
 
 
@@ -57,7 +57,7 @@ class References:
         self.by_element: dict[int, str] = {}
 
     def refer(self, element: int) -> str:
-        """Give an element's reference."""
+        """Return an element's reference."""
         if element not in self.by_element:
             if len(self.by_element) >= _MAX_REFERENCES:
                 self.forget()
@@ -67,7 +67,7 @@ class References:
         return self.by_element[element]
 
     def find(self, name: str) -> int:
-        """Give the element of a reference."""
+        """Return the element of a reference."""
         if name in self.by_name:
             return self.by_name[name]
         if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
@@ -116,7 +116,7 @@ class TabState:
             self.references.forget()
 
     def tell(self) -> dict[str, object]:
-        """Say what it shows."""
+        """Describe what it shows."""
         return {"id": self.id, "url": self.url, "title": self.title}
 
 
@@ -147,13 +147,13 @@ class Tabs:
             self.untold += 1
 
     def take_news(self) -> list[str]:
-        """Give what is to be told, once."""
+        """Return what is to be told, once."""
         news = [*self.news, f"and {self.untold} more such events"] if self.untold else self.news
         self.news, self.untold = [], 0
         return news
 
     def find(self, name: str) -> TabState:
-        """Give a tab by its short id."""
+        """Return a tab by its short id."""
         for tab in self.by_target.values():
             if tab.id == name:
                 return tab
@@ -219,7 +219,7 @@ class Tabs:
         return [tab for tab in self.by_target.values() if tab.dialog]
 
     def has_more(self) -> bool:
-        """Say whether a download ended that nobody has waited for yet, and none is under way."""
+        """Return whether a download ended that nobody has waited for yet, and none is under way."""
         new = [each for each in self.downloads.values() if not each.awaited]
         return bool(new) and all(each.state != "inProgress" for each in new)
 
@@ -294,12 +294,12 @@ class Tabs:
 
 
 def file_name(name: str) -> str:
-    """Give the last part of a name a page chose, as it may stand in a line."""
+    """Return the last part of a name a page chose, as it may stand in a line."""
     last = printable(name.replace("\\", "/").rpartition("/")[2][:255])
     return last if last not in ("", ".", "..") else "download"
 
 
 def place(path: str) -> str:
-    """Give a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
+    """Return a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
     folder, name = posixpath.split(path)
     return path if folder == DOWNLOADS and name == file_name(name) else DOWNLOADS

@@ -81,7 +81,7 @@ def _read_node(data: UntrustedObject) -> Node:
 
 
 def read_text(value: UntrustedObject) -> str:
-    """Give a value as text, in one line."""
+    """Return a value as text, in one line."""
     text = value.data.get("value", "")
     if isinstance(text, bool | int | float):
         return str(text).lower()
@@ -89,7 +89,7 @@ def read_text(value: UntrustedObject) -> str:
 
 
 def _read_states(properties: list[UntrustedObject]) -> list[str]:
-    """Give what is worth telling of a node's states."""
+    """Return what is worth telling of a node's states."""
     found = []
     for one in properties:
         name, value = one.text("name", 40), read_text(one.facts("value"))
@@ -158,7 +158,7 @@ class TreeWriter:
 
 
 def _has_line(node: Node, spoken: str) -> bool:
-    """Say whether a node gets a line."""
+    """Return whether a node gets a line."""
     if node.ignored or node.role in _MUTE:
         return False
     if node.role == "StaticText":
@@ -172,7 +172,7 @@ def quote(text: str) -> str:
 
 
 def cut(text: str, start: int, most: int) -> dict[str, Any]:
-    """Give a part of a text, ending at a line's end where there is one, and say how much more there is."""
+    """Return a part of a text, ending at a line's end where there is one, and say how much more there is."""
     part = text[start : start + most]
     if start + most < len(text) and (end := part.rfind("\n")) > most // 2:
         part = part[: end + 1]

@@ -17,36 +17,36 @@ class UntrustedObject:
         self.data: dict[str, Any] = data
 
     def text(self, name: str, longest: int = 4000) -> str:
-        """Give a text, cut to a length; absent is empty."""
+        """Return a text, cut to a length; absent is empty."""
         return clip(self.data.get(name, ""), longest)
 
     def number(self, name: str) -> float:
-        """Give a number; absent is 0."""
+        """Return a number; absent is 0."""
         value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
             raise ProtocolError(f"{name} is not a number")
         return value
 
     def read_integer(self, name: str) -> int:
-        """Give a whole number; absent is 0."""
+        """Return a whole number; absent is 0."""
         return math.floor(self.number(name))
 
     def flag(self, name: str, otherwise: bool = False) -> bool:
-        """Give a truth; absent is false unless told."""
+        """Return a truth; absent is false unless told."""
         if not isinstance(value := self.data.get(name, otherwise), bool):
             raise ProtocolError(f"{name} is neither true nor false")
         return value
 
     def facts(self, name: str) -> UntrustedObject:
-        """Give an object; absent is empty."""
+        """Return an object; absent is empty."""
         return UntrustedObject(self.data.get(name, {}))
 
     def each(self, name: str) -> list[UntrustedObject]:
-        """Give a list of objects; absent is empty."""
+        """Return a list of objects; absent is empty."""
         return [UntrustedObject(one) for one in self.items(name)]
 
     def items(self, name: str) -> list[Any]:
-        """Give a list; absent is empty."""
+        """Return a list; absent is empty."""
         if not isinstance(value := self.data.get(name, []), list):
             raise ProtocolError(f"{name} is not a list")
         return value

@@ -81,7 +81,7 @@ class ScreenRelay:
             self.holder, self.acts = 0, one.viewer.acts
 
     async def lease(self, number: int) -> VerbResult:
-        """Give the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
+        """Hand the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
         if number and number not in self.looking:
             raise DeskError(GONE)
         if number == self.holder:
@@ -99,7 +99,7 @@ class ScreenRelay:
         return VerbResult()
 
     async def acted(self) -> VerbResult:
-        """Say what whoever holds the wheel, or held it last, did with it: how often and where, never which keys."""
+        """Return what whoever holds the wheel, or held it last, did with it: how often and where, never which keys."""
         one = self.looking.get(self.holder)
         acts = one.viewer.acts if one is not None else self.acts
         return VerbResult({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})

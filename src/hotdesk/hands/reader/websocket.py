@@ -98,7 +98,7 @@ class WebSocket:
 
     @property
     def is_open(self) -> bool:
-        """Say whether it can be used."""
+        """Return whether it can be used."""
         return self.sock.fileno() >= 0
 
     def close(self) -> None:

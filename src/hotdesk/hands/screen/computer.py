@@ -56,7 +56,7 @@ class Scale:
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
     def point(self, x: object, y: object) -> tuple[int, int]:
-        """Give a point of the model's picture in pixels of the screen."""
+        """Return a point of the model's picture in pixels of the screen."""
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
             raise ToolArgumentError(
                 f"({x!r:.20}, {y!r:.20}) is not a point on the screen: "
@@ -65,7 +65,7 @@ class Scale:
         return x * self.real[0] // self.width, y * self.real[1] // self.height
 
     def region(self, sides: object) -> list[int]:
-        """Give a region of the model's picture in pixels of the screen."""
+        """Return a region of the model's picture in pixels of the screen."""
         match sides:
             case [int(left), int(top), int(right), int(bottom)] if (
                 0 <= left < right <= self.width and 0 <= top < bottom <= self.height
@@ -200,13 +200,13 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
 
 
 def parse_point(action: Action, scale: Scale) -> dict[str, object]:
-    """Give where an action with x and y happens."""
+    """Return where an action with x and y happens."""
     x, y = scale.point(action.get("x"), action.get("y"))
     return {"x": x, "y": y}
 
 
 def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str, object]:
-    """Give where an action happens; nothing where it says nothing, which is where the pointer is."""
+    """Return where an action happens; nothing where it says nothing, which is where the pointer is."""
     if action.get("coordinate") is None and not required:
         return {}
     x, y = pair(action.get("coordinate"), scale)
@@ -214,12 +214,12 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
 
 
 def _parse_held_keys(action: Action) -> dict[str, object]:
-    """Give the keys held down meanwhile, which Anthropic calls text."""
+    """Return the keys held down meanwhile, which Anthropic calls text."""
     return {"keys": text(action)} if action.get("text") else {}
 
 
 def text(action: Action) -> str:
-    """Give an action's text."""
+    """Return an action's text."""
     if not isinstance(value := action.get("text"), str):
         raise ToolArgumentError("text is missing")
     return value

@@ -46,7 +46,7 @@ class Seat(Protocol):
 
     @property
     def desk(self) -> Desk:
-        """Give the desk."""
+        """Return the desk."""
         ...
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
@@ -125,7 +125,7 @@ class DeskSeat:
         return number
 
     async def ready(self) -> ReaderClient:
-        """Give a reader that runs."""
+        """Return a reader that runs."""
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
                 self.reader = ReaderClient(self.desk, await self.start())

@@ -26,13 +26,13 @@ class Seats:
         """Readers to have ready: starting one takes longer than a picture of a screen."""
 
     def of(self, desk: Desk) -> DeskSeat:
-        """Give a desk's seat."""
+        """Return a desk's seat."""
         if desk.id not in self.seats:
             self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks, self.dismiss)
         return self.seats[desk.id]
 
     async def lines(self) -> Lines:
-        """Give the lines to a reader: one that is ready, or one started now."""
+        """Return the lines to a reader: one that is ready, or one started now."""
         if not self.spare:
             return await self.begin()
         lines = self.spare.pop()

@@ -20,12 +20,12 @@ class Far:
         """On whose behalf it is called."""
 
     async def screen(self, viewer: str, control: bool) -> socket.socket:
-        """Give a stream of the desk's screen."""
+        """Return a stream of the desk's screen."""
         target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
         return await self.runtime.upgrade(target, PROTOCOL)
 
     async def wheel(self) -> Mapping[str, object]:
-        """Say who looks and who drives."""
+        """Return who looks and who drives."""
         return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:

@@ -222,7 +222,7 @@ class Screen:
         return await windows.launch(self.seat, argv)
 
     async def clipboard_get(self) -> str:
-        """Give the text on the clipboard."""
+        """Return the text on the clipboard."""
         return await windows.read_clipboard(self.seat)
 
     async def clipboard_set(self, text: str) -> None:
@@ -312,7 +312,7 @@ class Screen:
         raise BriefError(f"the screen has no tool {tool}")
 
     async def target_of(self, arguments: Arguments) -> tuple[int | None, int | None]:
-        """Give the point that was given, or where the widget is that was referred to."""
+        """Return the point that was given, or where the widget is that was referred to."""
         point = point_of(arguments)
         if not (ref := text_of(arguments, "ref")):
             return point
@@ -352,7 +352,7 @@ class Screen:
         return ["move", x, y]
 
     def button(self, name: Button) -> int:
-        """Give a button's number."""
+        """Return a button's number."""
         if name not in BUTTONS:
             raise DeskError(f"the button {name} can only be clicked, not held")
         return BUTTONS[name]

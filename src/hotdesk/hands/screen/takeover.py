@@ -68,7 +68,7 @@ class PastTakeovers:
     """What was open before the first of them."""
 
     def after(self, before: PastTakeovers | None) -> PastTakeovers:
-        """Give this one together with those before it."""
+        """Return this one together with those before it."""
         if before is None:
             return self
         return PastTakeovers(
@@ -125,7 +125,7 @@ class Wheel:
     # -- the worker's side ------------------------------------------------------------------------------------
 
     def refusal(self) -> str | None:
-        """Say why the worker's tools are refused now."""
+        """Explain why the worker's tools are refused now."""
         if self.holder is None:
             return None
         seconds = time.monotonic() - self.holder.since
@@ -171,7 +171,7 @@ class Wheel:
             raise
 
     async def tell(self, drive: PastTakeovers) -> Observation:
-        """Say what a person did, and what is different now."""
+        """Return what a person did, and what is different now."""
         changed, picture = 0.0, b""
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             changed = share(await self.ask("screen.difference", name=MARK))
@@ -374,7 +374,7 @@ def share(value: object) -> float:
 
 
 def differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
-    """Say what came and what went."""
+    """Describe what came and what went."""
     came, went = sorted(now - before), sorted(before - now)
     lines = [f"{what} that appeared: {'; '.join(came)}."] if came else []
     return [*lines, f"{what} that disappeared: {'; '.join(went)}."] if went else lines

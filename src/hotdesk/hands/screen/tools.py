@@ -153,31 +153,31 @@ TOOLS = (
 
 
 def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
-    """Give a whole number, if one was given."""
+    """Return a whole number, if one was given."""
     return integer_of(arguments, name) if name in arguments else None
 
 
 def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
-    """Give a point, or none."""
+    """Return a point, or none."""
     if ("x" in arguments) != ("y" in arguments):
         raise BriefError("give both x and y, or neither to use the pointer position")
     return parse_optional_integer(arguments, "x"), parse_optional_integer(arguments, "y")
 
 
 def button_of(arguments: Arguments) -> Button:
-    """Give the button."""
+    """Return the button."""
     return cast(Button, text_of(arguments, "button"))
 
 
 def numbers(arguments: Arguments, name: str) -> list[int]:
-    """Give a list of whole numbers."""
+    """Return a list of whole numbers."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [int(each) for each in value]
 
 
 def region_of(arguments: Arguments, size: Point) -> Region | None:
-    """Give the region, if one was given."""
+    """Return the region, if one was given."""
     if not (sides := numbers(arguments, "region")):
         return None
     if len(sides) != 4:
@@ -189,7 +189,7 @@ def region_of(arguments: Arguments, size: Point) -> Region | None:
 
 
 def path_of(arguments: Arguments) -> list[Point]:
-    """Give the points of a path."""
+    """Return the points of a path."""
     flat = numbers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("path must be x, y, x, y, …: at least two points")

@@ -67,7 +67,7 @@ class Watching:
         self.viewers: dict[DeskId, dict[str, Viewer]] = {}
 
     def wheel(self, desk: LinkedDesk) -> Wheel:
-        """Give a desk's wheel."""
+        """Return a desk's wheel."""
         if desk.id not in self.wheels:
             secrets, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
             stop = functools.partial(hush, desk)
@@ -142,7 +142,7 @@ class Watching:
                 raise BriefError("the act must be take, keep, hand back or type")
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
-        """Say who looks and who drives; names are nobody's business."""
+        """Describe who looks and who drives; names are nobody's business."""
         wheel = self.wheel(desk)
         holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
         viewers = self.viewers.get(desk.id, {})
@@ -161,14 +161,14 @@ class Watching:
 
 
 def secrets_of(desk: LinkedDesk) -> dict[str, str]:
-    """Give what stands for secrets in a desk, by their names: what it was given, not what it says."""
+    """Return what stands for secrets in a desk, by their names: what it was given, not what it says."""
     if not isinstance(desk.outside, KeeperHandle):
         return {}
     return {grant.secret: desk.outside.env[grant.env] for grant in desk.outside.scope.grants if grant.env}
 
 
 def mark(name: str) -> str:
-    """Give what a viewer recognises itself by; not all of its name, by which it drives."""
+    """Return what a viewer recognises itself by; not all of its name, by which it drives."""
     return name[:6]
 
 

@@ -53,7 +53,7 @@ class Widget:
 
     @property
     def middle(self) -> Point:
-        """Give where it is pointed at, on the screen."""
+        """Return where it is pointed at, on the screen."""
         return clip(self.x + self.width // 2, WIDTH), clip(self.y + self.height // 2, HEIGHT)
 
 
@@ -105,7 +105,7 @@ class Widgets:
         self.count = 0
 
     async def read(self, window: str) -> Observation:
-        """Give the tree of some windows as text; where there is none, say what to do instead."""
+        """Return the tree of some windows as text; where there is none, say what to do instead."""
         done = await self.run({"window": window})
         try:
             report = read(WidgetReport, loads(done.stdout))
@@ -120,7 +120,7 @@ class Widgets:
         return Observation(text, note=f"{more}; name one window" if more else "")
 
     async def locate(self, ref: str) -> Point:
-        """Say where on the screen a reference is now."""
+        """Return where on the screen a reference is now."""
         widget = self.references.get(ref)
         if widget is None:
             raise DeskError(f"unknown reference {printable(ref[:20])}: use one from the last screen_read")
@@ -156,7 +156,7 @@ class Widgets:
         return "\n".join(lines), 0
 
     def refer(self, widget: Widget) -> str:
-        """Give a widget a reference, if it can be pointed at."""
+        """Assign a widget a reference, if it can be pointed at."""
         if not (widget.bus and widget.path and widget.width and widget.height):
             return ""
         self.count += 1
@@ -205,7 +205,7 @@ def describe_silence(report: WidgetReport, window: str) -> str:
 
 
 def describe_end(done: Done, error: StrictError) -> str:
-    """Say why there is no report."""
+    """Explain why there is no report."""
     if done.timed_out:
         return "a program on the screen does not respond"
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
@@ -213,5 +213,5 @@ def describe_end(done: Done, error: StrictError) -> str:
 
 
 def clip(at: int, size: int) -> int:
-    """Give a coordinate on the screen."""
+    """Return a coordinate on the screen."""
     return min(max(at, 0), size - 1)

@@ -69,7 +69,7 @@ def window(match: re.Match[str]) -> Window:
 
 
 def sanitize_title(text: str) -> str:
-    """Give what a program calls itself, in one harmless line."""
+    """Return what a program calls itself, in one harmless line."""
     return printable(text)[:MAX_TITLE_CHARS]
 
 
@@ -108,7 +108,7 @@ async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> Non
 
 
 async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str:
-    """Give the text that is on the clipboard; empty when there is none."""
+    """Return the text that is on the clipboard; empty when there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
     if done.timed_out or done.truncated:
         raise DeskError("the clipboard is too large, or its program does not respond")
@@ -124,6 +124,6 @@ async def pointer(seat: Seat) -> tuple[int, int]:
 
 
 def _describe_failure(done: Done) -> str:
-    """Say how a program failed."""
+    """Describe how a program failed."""
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words or ("it took too long" if done.timed_out else f"exit code {done.exit_code}")
