@@ -150,7 +150,7 @@ class Desk:
         return self._call(self._desk.processes)
 
     def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Give a file's bytes."""
+        """Return a file's bytes."""
         return self._call(self._desk.read, path, limit=limit)
 
     def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> None:
@@ -216,7 +216,7 @@ class Desk:
         self._call(self._desk.forget, snapshot)
 
     def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         return self._call(self._desk.usage)
 
 
@@ -228,7 +228,7 @@ class Watch:
         self._watch = watch
 
     def changes(self) -> list[Change]:
-        """Give what happened since the last call."""
+        """Return what happened since the last call."""
         return self._portal.call(self._watch.changes)
 
     def wait(self) -> list[Change]:
@@ -264,7 +264,7 @@ class BlockingHost(LoopOwner):
         self._portal.call(functools.partial(self._host.keep_ready, spec, count, proven=proven))
 
     def find(self, desk: DeskId) -> Desk:
-        """Give an open desk by id."""
+        """Return an open desk by id."""
         return Desk(self._portal, self._portal.call(self._host.find, desk))
 
     def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
@@ -324,7 +324,7 @@ class ServerDesk:
         return self._portal.call(functools.partial(self._desk.run, argv, stdin=stdin, timeout=timeout, user=user))
 
     def read(self, path: str) -> bytes:
-        """Give a file's bytes."""
+        """Return a file's bytes."""
         return self._portal.call(self._desk.read, path)
 
     def write(self, path: str, data: str | bytes) -> None:
@@ -340,7 +340,7 @@ class ServerDesk:
         self._portal.call(self._desk.remove, path)
 
     def usage(self) -> Usage:
-        """Say what the desk uses."""
+        """Return what the desk uses."""
         return self._portal.call(self._desk.usage)
 
 
@@ -405,7 +405,7 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.jobs)
 
     def job(self, job: str) -> Job:
-        """Say how a job stands."""
+        """Return how a job stands."""
         return self._portal.call(self._client.job, job)
 
     def wait(self, job: str) -> Job:
@@ -421,7 +421,7 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.allow, job, rule)
 
     def events(self, job: str) -> list[Happened]:
-        """Give what happened in a job so far."""
+        """Return what happened in a job so far."""
 
         async def collect() -> list[Happened]:
             return [each async for each in self._client.events(job, follow=False)]
@@ -449,7 +449,7 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.ls, prefix)
 
     def get(self, name: str) -> bytes:
-        """Give what is kept under a name."""
+        """Return what is kept under a name."""
         return self._portal.call(self._client.get, name)
 
     def put(self, name: str, data: bytes) -> Kept:
@@ -458,5 +458,5 @@ class BlockingClient(LoopOwner):
 
 
 def Client(url: str, key: str) -> BlockingClient:  # noqa: N802 - called as its async namesake
-    """Give a server for the length of a `with` block, or until `close()`."""
+    """Return a server for the length of a `with` block, or until `close()`."""
     return BlockingClient(url, key)

@@ -67,7 +67,7 @@ def _read_arguments(value: object) -> dict[str, object]:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Say whether a value can be written as JSON by everybody in the same way."""
+    """Return whether a value can be written as JSON by everybody in the same way."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() == value
@@ -144,7 +144,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Give what is approved: SHA-256 of everything in it."""
+        """Return what is approved: SHA-256 of everything in it."""
         return hashlib.sha256(to_json(self).encode()).hexdigest()
 
 
@@ -184,7 +184,7 @@ def read_part(kind: type[T], data: object, where: str = "") -> T:
 
 
 def make_error(where: str, why: str, remedy: str) -> BriefError:
-    """Say what of a plan cannot be read."""
+    """Return what of a plan cannot be read."""
     return BriefError(f"{where} cannot be read: {why}; {remedy}")
 
 

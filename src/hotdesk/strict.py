@@ -142,7 +142,7 @@ def _shorten(key: str) -> str:
 
 
 def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
-    """Give what reads a type, and in words what it expects."""
+    """Return what reads a type, and in words what it expects."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in (object, Any):
         return (lambda value: value), "anything"
@@ -176,7 +176,7 @@ def _compile_class(kind: Any, lax: bool) -> tuple[Read, str]:
 
 
 def _fields_of(kind: Any, lax: bool) -> tuple[dict[str, tuple[str, Read]], frozenset[str]]:
-    """Give what reads each field, with its name, by its key; and the keys that must be there."""
+    """Return what reads each field, with its name, by its key; and the keys that must be there."""
     hints = get_type_hints(kind, include_extras=True)
     keys = {field.name: _key_of(hints[field.name], field.name) for field in fields(kind)}
     readers = {key: (name, _compile_hint(hints[name], lax)[0]) for name, key in keys.items()}

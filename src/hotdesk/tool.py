@@ -61,7 +61,7 @@ class Parameter:
     """Items of a list."""
 
     def schema(self) -> dict[str, object]:
-        """Give it as JSON Schema."""
+        """Return it as JSON Schema."""
         keywords: dict[str, object] = dict(JSON_TYPES[self.kind])
         if self.what:
             keywords["description"] = self.what
@@ -79,7 +79,7 @@ class Parameter:
         return keywords
 
     def find_fault(self, value: object) -> str:
-        """Say what is wrong with a value; empty: nothing."""
+        """Describe what is wrong with a value; empty: nothing."""
         shown = printable(repr(value))[:80]
         if not fits(value, self.kind):
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
@@ -91,7 +91,7 @@ class Parameter:
         return next((why for one in each if (why := self.find_part_fault(one))), "")
 
     def find_part_fault(self, value: object) -> str:
-        """Say what is wrong with a text or number, alone or in a list."""
+        """Describe what is wrong with a text or number, alone or in a list."""
         shown = printable(repr(value))[:80]
         if isinstance(value, str) and len(value) > self.longest:
             return f"{self.name} has {len(value):,} characters; at most {self.longest:,} are allowed"
@@ -116,7 +116,7 @@ class Tool:
     """Whether several uses may go on at once: it changes nothing that another use would see."""
 
     def schema(self) -> dict[str, object]:
-        """Give its parameters as JSON Schema."""
+        """Return its parameters as JSON Schema."""
         return {
             "type": "object",
             "properties": {each.name: each.schema() for each in self.parameters},
@@ -146,7 +146,7 @@ class Tool:
         return checked
 
     def refuse(self, why: str) -> ToolArgumentError:
-        """Say what was wrong with an ask, what is expected, and how it looks when it is right."""
+        """Return what was wrong with an ask, what is expected, and how it looks when it is right."""
         takes = "; ".join(
             f"{each.name}: {WORDS[each.kind]}{', required' if each.required else ''} ({each.what})"
             for each in self.parameters
@@ -204,7 +204,7 @@ class Stage(Protocol):
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Give width and height of the screen; None: there is none, or it may not be used."""
+        """Return width and height of the screen; None: there is none, or it may not be used."""
         ...
 
     async def use(self, call: Call) -> Observation:
@@ -212,7 +212,7 @@ class Stage(Protocol):
         ...
 
     async def lacking(self) -> str:
-        """Say what of the step's promise is not so at this moment, for a model; empty: it is kept."""
+        """Describe what of the step's promise is not so at this moment, for a model; empty: it is kept."""
         ...
 
 
@@ -230,7 +230,7 @@ class Hand(Protocol):
 
 
 def is_whole(text: str) -> bool:
-    """Say whether a text can be written down as UTF-8 and given to a program."""
+    """Return whether a text can be written down as UTF-8 and given to a program."""
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 
@@ -242,38 +242,38 @@ def bounds(least: float, most: float) -> str:
 
 
 def text_of(arguments: Arguments, name: str) -> str:
-    """Give a text that was checked; empty where none was given."""
+    """Return a text that was checked; empty where none was given."""
     value = arguments.get(name, "")
     assert isinstance(value, str)
     return value
 
 
 def texts_of(arguments: Arguments, name: str) -> list[str]:
-    """Give a list of texts that was checked; empty where none was given."""
+    """Return a list of texts that was checked; empty where none was given."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [str(each) for each in value]
 
 
 def number_of(arguments: Arguments, name: str, otherwise: float = 0) -> float:
-    """Give a number that was checked."""
+    """Return a number that was checked."""
     value = arguments.get(name, otherwise)
     assert isinstance(value, int | float)
     return value
 
 
 def integer_of(arguments: Arguments, name: str, otherwise: int = 0) -> int:
-    """Give a whole number that was checked."""
+    """Return a whole number that was checked."""
     return int(number_of(arguments, name, otherwise))
 
 
 def flag_of(arguments: Arguments, name: str) -> bool:
-    """Say whether a flag was given, and true."""
+    """Return whether a flag was given, and true."""
     return arguments.get(name) is True
 
 
 def fits(value: object, kind: Kind) -> bool:
-    """Say whether a value is of a kind."""
+    """Return whether a value is of a kind."""
     match kind:
         case "text":
             return isinstance(value, str)

@@ -98,7 +98,7 @@ def read_proof(record: Mapping[str, object]) -> WallProof:
 
 
 def describe_kernel(kernel: str, *, is_boundary: bool) -> str:
-    """Say what stands between programs and the host's kernel."""
+    """Describe what stands between programs and the host's kernel."""
     words = {"host": "the host's kernel", "sentry": "its own kernel in user space", "own": "its own kernel"}
     found = words.get(kernel, "")
     return found if is_boundary or not found else f"{found}, but not an isolation boundary"
@@ -127,7 +127,7 @@ class WallStatus:
 
     @property
     def is_available(self) -> bool:
-        """Say whether desks can be opened behind it."""
+        """Return whether desks can be opened behind it."""
         return not self.missing
 
     def prove(self) -> WallProof:
@@ -165,7 +165,7 @@ class WallCatalog:
         return self.find(name).traits.strength
 
     def is_weaker(self, name: str, other: str) -> bool:
-        """Say whether a wall is weaker than another."""
+        """Return whether a wall is weaker than another."""
         return self.strength(name) < self.strength(other)
 
     def choose(self, *required: str) -> str:
@@ -189,7 +189,7 @@ class WallCatalog:
 
 
 def explain_missing(status: WallStatus) -> str:
-    """Say why a wall cannot be had here, and what helps."""
+    """Explain why a wall cannot be had here, and what helps."""
     remedy = f"; {status.remedy}" if status.remedy else ""
     return f"the wall {status.name} is not available here: {status.missing}{remedy}"
 

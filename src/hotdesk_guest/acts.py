@@ -226,12 +226,12 @@ class SudoCalls:
 
 
 def mark(number: int) -> str:
-    """Give the mark an act's descendants inherit."""
+    """Return the mark an act's descendants inherit."""
     return "%s-root-%d" % (MARKS, number)
 
 
 def is_request(ask: object) -> bool:
-    """Say whether a value has the shape of what `sudo` sends."""
+    """Return whether a value has the shape of what `sudo` sends."""
     if not isinstance(ask, dict) or set(ask) != {"argv", "cwd", "env"}:
         return False
     argv, cwd, env = ask["argv"], ask["cwd"], ask["env"]

@@ -69,7 +69,7 @@ def ask(where: bytes) -> Socket:
 
 
 def status(sock: Socket) -> int:
-    """Give the status the door answered; 0: none."""
+    """Return the status the door answered; 0: none."""
     data = b""
     try:
         while b"\r\n\r\n" not in data and (more := sock.recv(MAX_ANSWER_BYTES)):
@@ -80,7 +80,7 @@ def status(sock: Socket) -> int:
 
 
 def make_tls_context(file: str) -> "Any":
-    """Give the client's side of TLS, which believes the last certificate of the desk's own list: its door's."""
+    """Return the client's side of TLS, which believes the last certificate of the desk's own list: its door's."""
     import _ssl  # after the first requests are on their way: it takes longer than they do
 
     with open(file, "rb") as bundle:
@@ -111,13 +111,13 @@ def request(tls: "Any", host: str, placeholder: str) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Say whether an answer is all there; every body here ends a line."""
+    """Return whether an answer is all there; every body here ends a line."""
     head, _, body = data.partition(b"\r\n\r\n")
     return body.endswith(b"\r\n0\r\n\r\n" if b"chunked" in head else b"\n")
 
 
 def outcome(work: "Callable[..., object]", *arguments: object) -> str:
-    """Give what came of a piece of work, in hexadecimal: what it gave, or what went wrong."""
+    """Return what came of a piece of work, in hexadecimal: what it gave, or what went wrong."""
     try:
         result = work(*arguments)
         return (result if isinstance(result, bytes) else b"nothing went wrong")[:MAX_ANSWER_BYTES].hex()

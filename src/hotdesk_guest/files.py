@@ -43,12 +43,12 @@ REASONS = {
 
 
 def reason(error: OSError) -> str:
-    """Give the word for an error."""
+    """Return the word for an error."""
     return REASONS.get(error.errno or 0, "other")
 
 
 def resolve(path: str) -> str:
-    """Give a path from the root; relative ones and `~` mean the home folder."""
+    """Return a path from the root; relative ones and `~` mean the home folder."""
     if path == "~" or path.startswith("~/"):
         path = HOME + path[1:]
     if "\0" in path:
@@ -63,7 +63,7 @@ def resolve(path: str) -> str:
 
 
 def above(path: str) -> str:
-    """Give the folder a path from the root lies in."""
+    """Return the folder a path from the root lies in."""
     return path.rpartition("/")[0] or "/"
 
 

@@ -46,11 +46,11 @@ class GuestLink:
         self.retained = bytearray()
 
     def number(self) -> int:
-        """Give the socket's descriptor; none is -1."""
+        """Return the socket's descriptor; none is -1."""
         return self.sock.fileno() if self.sock is not None else -1
 
     def full(self) -> bool:
-        """Say whether enough waits to be written."""
+        """Return whether enough waits to be written."""
         return self.parked or len(self.out) >= HIGH
 
     def dial(self) -> bool:
@@ -116,7 +116,7 @@ class GuestLink:
             self.hang_up()
 
     def receive(self) -> list[tuple[int, int, bytes]] | None:
-        """Give the frames that have come; None when the host hung up."""
+        """Return the frames that have come; None when the host hung up."""
         if self.sock is None:
             return []
         try:

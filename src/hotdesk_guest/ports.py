@@ -186,7 +186,7 @@ class DialledPort:
         self.turn(self.end.fd, select.EPOLLOUT)
 
     def can_read(self) -> bool:
-        """Say whether the host has room."""
+        """Return whether the host has room."""
         return self.channel.credit >= STEP and not self.ports.guest.line.full()
 
     def read(self) -> None:

@@ -163,7 +163,7 @@ class GuestProcess:
         return [fd for fd in (self.stdout, self.stderr) if fd >= 0]
 
     def room(self) -> int:
-        """Say how many bytes every follower can take."""
+        """Return how many bytes every follower can take."""
         return min((channel.credit for channel in self.followers.values()), default=STEP) - OVERHEAD - 1
 
     def read(self, fd: int) -> bytes | None:
@@ -243,7 +243,7 @@ class GuestProcess:
             self.starved = has_killed()
 
     def outcome(self) -> dict[str, object]:
-        """Say how it ended; what is usual goes without saying."""
+        """Describe how it ended; what is usual goes without saying."""
         if self.error is not None:
             code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
             return {"code": code, "text": self.error.strerror}
@@ -301,7 +301,7 @@ def find_program(name: str, path: str) -> str:
 
 
 def is_file(path: str) -> bool:
-    """Say whether a path leads to a file."""
+    """Return whether a path leads to a file."""
     try:
         return S_ISREG(posix.stat(path).st_mode)
     except (OSError, ValueError):
@@ -337,7 +337,7 @@ def offer(pid: int) -> None:
 
 
 def has_killed() -> bool:
-    """Say whether the kernel has killed programs for want of memory since this was last asked."""
+    """Return whether the kernel has killed programs for want of memory since this was last asked."""
     global kills
     before = kills
     with open("/proc/vmstat", "rb") as file:

@@ -147,7 +147,7 @@ class GuestWatch:
         self.waiting.append({"drained": mark})
 
     def take(self) -> bytes:
-        """Give the next changes for the host, as one event; nothing when there are none."""
+        """Return the next changes for the host, as one event; nothing when there are none."""
         batch: list[dict[str, object]] = []
         size = 0
         while len(batch) < len(self.waiting) and size < BATCH:
@@ -157,7 +157,7 @@ class GuestWatch:
         return encode(batch) if batch else b""
 
     def wants_more(self) -> bool:
-        """Say whether more may be read from the kernel before the host has taken some."""
+        """Return whether more may be read from the kernel before the host has taken some."""
         return len(self.waiting) < HIGH
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ def frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
 
 
 def cost(payload: bytes) -> int:
-    """Say how much of a window a frame from the guest takes."""
+    """Return how much of a window a frame from the guest takes."""
     return len(payload) + OVERHEAD
 
 
@@ -72,7 +72,7 @@ class FrameReader:
             frames.append(frame)
 
     def next(self) -> tuple[int, int, bytes] | None:
-        """Give the next frame; None until more bytes come."""
+        """Return the next frame; None until more bytes come."""
         buffer, start = self.buffer, self.start
         if len(buffer) - start >= HEADER:
             length = int.from_bytes(buffer[start : start + 4], "big")

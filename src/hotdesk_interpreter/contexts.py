@@ -38,7 +38,7 @@ class Context:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def describe(self) -> dict[str, str]:
-        """Say which it is."""
+        """Describe which it is."""
         return {"id": self.id, "language": self.language.name, "cwd": self.cwd}
 
 
@@ -53,12 +53,12 @@ class Contexts:
             self.default(name)
 
     def default(self, name: object) -> Context:
-        """Give the default context of a language, made when it is first asked for."""
+        """Return the default context of a language, made when it is first asked for."""
         language = language_of(name)
         return self.by_id.setdefault(language.name, Context(language.name, language, self.home))
 
     def get(self, name: object) -> Context:
-        """Give a context by its id."""
+        """Return a context by its id."""
         if not isinstance(name, str) or name not in self.by_id:
             raise HttpError(404, f"Context {str(name)[:64]} not found")
         return self.by_id[name]
@@ -106,7 +106,7 @@ class Contexts:
             await self.spare.wait_until_ready()
 
     def kernel_for(self, context: Context) -> InterpreterKernel:
-        """Give a context's kernel, begun if there is none."""
+        """Return a context's kernel, begun if there is none."""
         if context.kernel is None or not context.kernel.lives:
             context.count = 0
             if context.language is PYTHON and self.spare is not None and self.spare.lives:

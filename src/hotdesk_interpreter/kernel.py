@@ -67,7 +67,7 @@ class InterpreterKernel:
 
     @property
     def lives(self) -> bool:
-        """Say whether its process runs."""
+        """Return whether its process runs."""
         return self.process.poll() is None
 
     async def wait_until_ready(self) -> None:

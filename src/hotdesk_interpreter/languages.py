@@ -76,7 +76,7 @@ def list_offered() -> list[str]:
 
 
 def language_of(name: object) -> Language:
-    """Give a language by one of its names."""
+    """Return a language by one of its names."""
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
     offered = list_offered()

@@ -91,7 +91,7 @@ class OutputStream(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Give the descriptor that programs started from here write to."""
+        """Return the descriptor that programs started from here write to."""
         return self.fd
 
     def write(self, data: Any) -> int:
@@ -105,7 +105,7 @@ class OutputStream(io.RawIOBase):
 
 
 def find_partial_character(data: bytes) -> int:
-    """Give where a character begins that is not whole."""
+    """Return where a character begins that is not whole."""
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]
         if lead >= 0xC0:
@@ -163,7 +163,7 @@ class InterpreterShell(InteractiveShell):  # type: ignore[misc]
 
 
 def as_text(value: object) -> str:
-    """Give an error's text, also of one that cannot be written."""
+    """Return an error's text, also of one that cannot be written."""
     try:
         return str(value)
     except Exception as e:  # noqa: BLE001 - whatever a program's own error does

@@ -52,7 +52,7 @@ def strip_quotes(text: str) -> str:
 
 
 def make_jsonable(value: Any) -> Any:
-    """Give a value as JSON can hold it: no NaN, no numbers of numpy, times as text."""
+    """Return a value as JSON can hold it: no NaN, no numbers of numpy, times as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, bool, int)):
@@ -72,7 +72,7 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
     format_type = Unicode("e2b/data")
 
     def __call__(self, value: Any) -> dict[str, object] | None:
-        """Give a table so."""
+        """Return a table so."""
         return data_of(value) if is_a(value, "pandas", "DataFrame") else None
 
 
@@ -82,23 +82,23 @@ class ChartFormatter(BaseFormatter):  # type: ignore[misc]
     format_type = Unicode("e2b/chart")
 
     def __call__(self, value: Any) -> dict[str, object] | None:
-        """Give a figure so."""
+        """Return a figure so."""
         return chart_of(value) if is_a(value, "matplotlib.figure", "Figure") else None
 
 
 def is_a(value: object, module: str, name: str) -> bool:
-    """Say whether a value is of a class of a module that need not be there."""
+    """Return whether a value is of a class of a module that need not be there."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
 
 def data_of(table: Any) -> dict[str, object]:
-    """Give a table as lists by column."""
+    """Return a table as lists by column."""
     return {str(name): make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
 
 
 def chart_of(figure: Any) -> dict[str, object] | None:
-    """Give what a figure shows, or nothing when that cannot be told."""
+    """Return what a figure shows, or nothing when that cannot be told."""
     import e2b_charts  # takes time that only figures shall cost
 
     try:
@@ -123,13 +123,13 @@ def fill_boxes(figure: Any) -> Iterator[None]:
 
 
 def has_boxes(axes: Any) -> bool:
-    """Say whether axes show boxes, each with its whiskers and median."""
+    """Return whether axes show boxes, each with its whiskers and median."""
     boxes = sum(map(is_box, axes.lines))
     return 0 < 3 * boxes <= sum(len(line.get_xdata()) == 2 for line in axes.lines)
 
 
 def is_box(artist: Any) -> bool:
-    """Say whether an artist is a line around a rectangle."""
+    """Return whether an artist is a line around a rectangle."""
     if not is_a(artist, "matplotlib.lines", "Line2D") or len(artist.get_xdata()) != 5:
         return False
     corners = [tuple(point) for point in artist.get_xydata()]
@@ -137,7 +137,7 @@ def is_box(artist: Any) -> bool:
 
 
 def as_patch(line: Any) -> Any:
-    """Give the area inside a line."""
+    """Return the area inside a line."""
     return import_module("matplotlib.patches").PathPatch(line.get_path())
 
 

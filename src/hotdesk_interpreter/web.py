@@ -34,7 +34,7 @@ class InterpreterRequest:
     """Whether the connection stays for the next one."""
 
     def parse_body(self) -> dict[str, object]:
-        """Give the body as a JSON object; no body is an empty one."""
+        """Return the body as a JSON object; no body is an empty one."""
         try:
             found = json.loads(self.body or b"{}")
         except (ValueError, RecursionError):
@@ -53,7 +53,7 @@ class InterpreterResponse:
     lines: AsyncIterator[bytes] | None = None
 
     def encode_body(self) -> tuple[str, bytes]:
-        """Give the kind and the bytes of what is answered at once."""
+        """Return the kind and the bytes of what is answered at once."""
         if isinstance(self.value, str):
             return "text/plain; charset=utf-8", self.value.encode("utf-8", "replace")
         return "application/json", b"" if self.value is None else json.dumps(self.value).encode()

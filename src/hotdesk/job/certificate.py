@@ -17,7 +17,7 @@ _NO_WALL = "local"
 
 
 def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
-    """Say what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
+    """Describe what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
         "checks": [_check_of(verdict, wall, images) for verdict in candidate.verdicts],
@@ -33,7 +33,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
 
 
 def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
-    """Say what one check was, and what it saw."""
+    """Describe what one check was, and what it saw."""
     return {
         "beside": dict(verdict.beside),
         "check": verdict.check,
@@ -59,7 +59,7 @@ def desk_of(wall: str) -> Mapping[str, object]:
 
 
 def digest_of(images: Path, name: str) -> str:
-    """Give an image's digest; nothing where there is no image, as without walls."""
+    """Return an image's digest; nothing where there is no image, as without walls."""
     try:
         return image.find(images, name).digest
     except ImageError:

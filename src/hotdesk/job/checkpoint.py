@@ -131,7 +131,7 @@ class Checkpoints:
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
     def unseal_stream(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
-        """Give a sealed stream's pieces; `HostError` when it is not whole."""
+        """Yield a sealed stream's pieces; `HostError` when it is not whole."""
         prefix, number, last = read(7), 0, False
         while not last:
             head = read(5)
@@ -151,12 +151,12 @@ def _private_file(path: Path) -> int:
 
 
 def nonce(prefix: bytes, number: int, last: bool) -> bytes:
-    """Give the nonce of a piece."""
+    """Return the nonce of a piece."""
     return prefix + number.to_bytes(4, "big") + bytes([last])
 
 
 async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
-    """Give a desk's home folder as its own tar writes it: bytes nobody here looks into."""
+    """Yield a desk's home folder as its own tar writes it: bytes nobody here looks into."""
     left_out = [f"--exclude=./{path}" for path in _LEFT_OUT]
     process = await desk.start([_TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=_TAR_TIMEOUT_S)
     size = 0

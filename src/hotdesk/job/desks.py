@@ -132,7 +132,7 @@ class Desks:
             await self.burn(desk)
 
     def is_driven(self) -> bool:
-        """Say whether a person drives one of them."""
+        """Return whether a person drives one of them."""
         return any(self.machine.wheel(desk).refusal() for desk in (self.main, self.side) if desk is not None)
 
     @asynccontextmanager
@@ -207,7 +207,7 @@ async def remove_tree(desk: Desk, path: str) -> None:
 
 
 def below(name: str, source: Desk, entry: Entry) -> str | None:
-    """Give the path of something listed, if it lies in the folder that was listed."""
+    """Return the path of something listed, if it lies in the folder that was listed."""
     home, path = PurePosixPath(source.home), PurePosixPath(entry.path)
     inside = path.relative_to(home) if path.is_relative_to(home) else path
     folder = PurePosixPath(name)
@@ -215,7 +215,7 @@ def below(name: str, source: Desk, entry: Entry) -> str | None:
 
 
 def digest_of(path: Path) -> str:
-    """Give the SHA-256 of a file; of a folder, that of its files' digests and names as `sha256sum` lists them."""
+    """Return the SHA-256 of a file; of a folder, that of its files' digests and names as `sha256sum` lists them."""
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

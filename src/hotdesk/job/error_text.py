@@ -11,7 +11,7 @@ MAX_NOTE_CHARS = 500
 
 
 def brief_words(text: str) -> str:
-    """Give somebody's words as one line of an event."""
+    """Return somebody's words as one line of an event."""
     return printable(text[:MAX_NOTE_CHARS])
 
 

@@ -32,7 +32,7 @@ from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 
 def free(desk: Desk) -> WheelState:
-    """Give a wheel that nobody ever takes."""
+    """Return a wheel that nobody ever takes."""
     return Free()
 
 
@@ -86,7 +86,7 @@ class LocalMachine:
         await self.runtime.burn(desk)
 
     def has(self, desk: DeskId) -> bool:
-        """Say whether anything of a desk is left."""
+        """Return whether anything of a desk is left."""
         return desk in self.runtime.open_desks
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
@@ -100,7 +100,7 @@ class LocalMachine:
         return tuple("a desk without a wall has no vault" for _ in scope.grants)
 
     def wheel(self, desk: Desk) -> WheelState:
-        """Give the wheel of a desk, which nobody takes unless a test does."""
+        """Return the wheel of a desk, which nobody takes unless a test does."""
         if desk.id not in self.wheels:
             self.wheels[desk.id] = self.make_wheel(desk)
         return self.wheels[desk.id]
@@ -115,7 +115,7 @@ class LocalMachine:
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Give what works without a door or a screen."""
+        """Return what works without a door or a screen."""
         sight = Sight(look=vision is not None)
         hands: list[Hand] = [Shell(desk), Files(desk, sight), Search(desk), *([Exact(desk)] if exact else [])]
         if vision is not None:
@@ -127,7 +127,7 @@ class LocalMachine:
 async def local_machine(
     settings: Config, make_wheel: Callable[[Desk], WheelState] = free
 ) -> AsyncIterator[LocalMachine]:
-    """Give a machine without walls; its desks burn with it."""
+    """Yield a machine without walls; its desks burn with it."""
     folder = settings.lib / "keys"
     private_files.make_folder(folder)
     async with local_runtime() as runtime:

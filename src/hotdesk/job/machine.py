@@ -19,12 +19,12 @@ class Machine(Protocol):
 
     @property
     def config(self) -> Config:
-        """Give the settings."""
+        """Return the settings."""
         ...
 
     @property
     def walls(self) -> WallCatalog:
-        """Give the walls this machine has, and those it lacks."""
+        """Return the walls this machine has, and those it lacks."""
         ...
 
     async def ready(self) -> None:
@@ -56,7 +56,7 @@ class Machine(Protocol):
         ...
 
     def has(self, desk: DeskId) -> bool:
-        """Say whether anything of a desk is left."""
+        """Return whether anything of a desk is left."""
         ...
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
@@ -72,7 +72,7 @@ class Machine(Protocol):
         ...
 
     def wheel(self, desk: Desk) -> WheelState:
-        """Give the wheel of a desk: its worker's, unless a person has taken over."""
+        """Return the wheel of a desk: its worker's, unless a person has taken over."""
         ...
 
     def leave(self, desk: DeskId) -> None:
@@ -86,5 +86,5 @@ class Machine(Protocol):
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Give everything a worker can do at a desk; each use is told to `note`, or written down."""
+        """Return everything a worker can do at a desk; each use is told to `note`, or written down."""
         ...

@@ -107,7 +107,7 @@ class JobMemory:
         return (*lines, *map(_describe_file, files))
 
     def quote_facts(self) -> tuple[tuple[str, str], ...]:
-        """Give each fact with where it comes from."""
+        """Return each fact with where it comes from."""
         facts = [item for item in self.items if item.kind == "fact"]
         texts = [clean_fact(self.contents[item.reference].decode("utf-8", "replace")) for item in facts]
         origins = [f"Job {item.version.job}, {_format_day(item)}:" for item in facts]
@@ -164,7 +164,7 @@ class JobMemory:
             return name, b"", f"{path} cannot be read ({e.reason}); a file has at most {MAX_FILE_BYTES:,} bytes"
 
     def find_excess(self, kind: MemoryKind, name: str, size: int) -> str:
-        """Say why a job may leave nothing more; empty: it may."""
+        """Explain why a job may leave nothing more; empty: it may."""
         if self.past.staged_bytes + size > MAX_STAGED_BYTES:
             return f"a job stores at most {MAX_STAGED_BYTES >> 20} MiB, including replaced versions"
         count = sum(1 for staged, other in self.past.staged if staged == kind and other != name)
@@ -172,13 +172,13 @@ class JobMemory:
         return f"a job stores at most {most} {kind}s" if count >= most else ""
 
     def refuse_secret(self, name: str, data: bytes) -> str:
-        """Say which secret is in some bytes, and write down that somebody wanted to leave it; empty: none."""
+        """Describe which secret is in some bytes, and write down that somebody wanted to leave it; empty: none."""
         if why := self.find_secret(data):
             self.drop(name, why)
         return why
 
     def find_secret(self, data: bytes) -> str:
-        """Say which secret is in some bytes, or why that is not known; empty: none."""
+        """Describe which secret is in some bytes, or why that is not known; empty: none."""
         try:
             names = self.log.machine.find_secrets(data, self.job.scope)
         except HotdeskError as e:

@@ -76,7 +76,7 @@ class Plans:
 
     @property
     def task(self) -> PlanningTask:
-        """Give what a planner is told: names, never contents."""
+        """Return what a planner is told: names, never contents."""
         job = self.job
         limits = {"seconds": job.seconds, "tokens": job.budget.tokens, "dollars": job.budget.dollars,
                   "acts": job.budget.acts}  # fmt: skip
@@ -96,7 +96,7 @@ class Plans:
 
     @property
     def bounded(self) -> Brief:
-        """Give the job with all that people approved."""
+        """Return the job with all that people approved."""
         return replace(self.job, scope=self.allowed)
 
     async def make(self) -> None:
@@ -118,7 +118,7 @@ class Plans:
             raise JobStoppedError(str(e)) from e
 
     def find_paper(self) -> str:
-        """Give the paper of the plan this job had, if it had one."""
+        """Return the paper of the plan this job had, if it had one."""
         past = self.past
         if past.amended is not None:
             return past.amended.paper
@@ -129,20 +129,20 @@ class Plans:
         self.scope = compile_scope(self.plan, self.allowed) if self.allowed != CLOSED else CLOSED
 
     def is_apart(self, index: int) -> bool:
-        """Say whether a step is taken at a desk of its own: it must not meet what others left."""
+        """Return whether a step is taken at a desk of its own: it must not meet what others left."""
         return needs_fresh(self.plan, first_of_desk(self.plan, index), self.bounded)
 
     def has_memory(self, step: Step) -> bool:
-        """Say whether a step sees what earlier jobs left."""
+        """Return whether a step sees what earlier jobs left."""
         names = [each.name for each in self.plan.steps]
         return has_memory(self.plan, names.index(step.name), self.bounded)
 
     def wall_for(self, index: int | None = None) -> str:
-        """Give the wall of a step's desk; None: of the job's own. It holds for every step that is taken there."""
+        """Return the wall of a step's desk; None: of the job's own. It holds for every step that is taken there."""
         return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
 
     def walls_for(self, index: int) -> tuple[str, str]:
-        """Give the walls of the job's desk, and of the one that a step is taken at."""
+        """Return the walls of the job's desk, and of the one that a step is taken at."""
         return self.wall_for(), self.wall_for(index)
 
     def require_walls(self) -> None:
@@ -152,7 +152,7 @@ class Plans:
                 raise BriefError(f"step {step.name}: {finding}")
 
     def scope_for(self, index: int | None = None) -> Scope:
-        """Give what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
+        """Return what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
         steps = self.plan.steps
         if index is None:
             names = [step.name for place, step in enumerate(steps) if not self.is_apart(place)]
@@ -189,7 +189,7 @@ class Plans:
             self.adopt(self.load_edited_plan(decided))
 
     def is_waved_through(self) -> bool:
-        """Say whether no person is needed for the plan."""
+        """Return whether no person is needed for the plan."""
         return self.job.approve == "auto" or (self.job.approve == "risky" and not is_risky(self.plan, self.allowed))
 
     async def approve_step(self, step: Step) -> None:
@@ -239,13 +239,13 @@ class Plans:
         return Observation("The plan is amended: " + "; ".join(changes))
 
     def gains_secret(self, step: Step, new: Plan) -> bool:
-        """Say whether a plan gives secrets to a step that has seen what earlier jobs left."""
+        """Return whether a plan gives secrets to a step that has seen what earlier jobs left."""
         if not self.has_memory(step):
             return False
         return any(select_grants(each, self.allowed) for each in new.steps if each.name == step.name)
 
     def describe_refusal(self, decided: Decided) -> str:
-        """Say who said no, and their reason."""
+        """Describe who said no, and their reason."""
         if decided.answer == "expired":
             return "no answer in time"
         reason = self.log.papers.text(decided.paper) if decided.paper else ""
@@ -253,7 +253,7 @@ class Plans:
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
-        """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""
+        """Return the plan a person wrote in place of ours, if it is one, and the one that was approved."""
         text = self.log.papers.text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
             raise JobStoppedError("the edited plan is not the one that was approved")
@@ -263,7 +263,7 @@ class Plans:
         return plan
 
     def load_edited_amendment(self, decided: Decided, amendment: Amendment) -> tuple[Plan, Amendment]:
-        """Give the plan a person made of an amendment, and what of it they left."""
+        """Return the plan a person made of an amendment, and what of it they left."""
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         new = self.load_edited_plan(decided, wider)
         listed = {each for step in new.steps if step.name == amendment.step for each in step.hosts or ()}
@@ -281,7 +281,7 @@ class Plans:
         self.compile()
 
     def may_write(self, step: Step) -> bool:
-        """Say whether a step may change something outside."""
+        """Return whether a step may change something outside."""
         rules = (rule for rule in self.scope.rules if rule.step in ("", step.name) and rule.verdict != "deny")
         return any(rule.tunnel or not set(rule.methods) <= set(READ) for rule in rules)
 

@@ -126,7 +126,7 @@ async def _try_names(
 
 
 def check_address(find: _LookUp, host: str) -> str:
-    """Say why a name has no address; empty: it has."""
+    """Explain why a name has no address; empty: it has."""
     try:
         find(host)
     except (OSError, UnicodeError) as e:

@@ -91,7 +91,7 @@ class Out:
         return path
 
     def there(self, name: str, most: int) -> bytes | None:
-        """Give what is under one of the names; None when that is nothing, no plain file, or larger than `most`."""
+        """Return what is under one of the names; None when that is nothing, no plain file, or larger than `most`."""
         spare = self.spares[name]
         try:
             fd = os.open(spare.name, LOOK, dir_fd=spare.place)
@@ -170,7 +170,7 @@ KEPT = "; the file is in the drive, get it with `hotdesk drive get`"
 
 
 def _digest_at(place: int, name: str) -> str | None:
-    """Give the SHA-256 of a file, None when there is nothing, nothing when it is no plain file."""
+    """Return the SHA-256 of a file, None when there is nothing, nothing when it is no plain file."""
     try:
         fd = os.open(name, LOOK, dir_fd=place)
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def acting_as_owner(place: int) -> Iterator[None]:
 
 @contextmanager
 def explain_errors(path: Path, more: str = "") -> Iterator[None]:
-    """Say what could not be written, and why."""
+    """Return what could not be written, and why."""
     try:
         yield
     except OSError as e:

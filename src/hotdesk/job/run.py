@@ -76,7 +76,7 @@ class JobRun:
         self.log.note(self.ashes(ended))
 
     def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
-        """Say what was destroyed, what is kept on purpose, and what was found that should be gone."""
+        """Return what was destroyed, what is kept on purpose, and what was found that should be gone."""
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
         leftovers = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
         destroyed = [f"desk {desk}" for desk in desks if desk not in leftovers]
@@ -107,7 +107,7 @@ class JobRun:
         return self.desks.closing()
 
     def steps_left(self) -> Iterator[Step]:
-        """Give the steps that are to be taken."""
+        """Return the steps that are to be taken."""
         return self.steps.remaining()
 
     async def act(self, step: Step) -> None:

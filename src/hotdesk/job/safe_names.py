@@ -23,12 +23,12 @@ HIDDEN = ".git"
 
 
 def describe_inputs(job: Brief) -> tuple[str, ...]:
-    """Give the names of a brief's inputs; of a folder a few, and how many there are."""
+    """Return the names of a brief's inputs; of a folder a few, and how many there are."""
     return tuple(describe_input(job.folder / name, locate_input(name)) for name in job.inputs)
 
 
 def describe_input(path: Path, name: str) -> str:
-    """Give one input's name; of a folder the paths in it, those nearest to its top first, and its folders' counts."""
+    """Return one input's name; of a folder the paths in it, those nearest to its top first, and its folders' counts."""
     if not path.is_dir():
         return sanitize_name(name)
     files = sorted(islice(_list_files(path), MAX_FILES), key=lambda each: (len(each.parts), str(each)))
@@ -41,7 +41,7 @@ def describe_input(path: Path, name: str) -> str:
 
 
 def _list_files(top: Path) -> Iterator[PurePosixPath]:
-    """Give the files below a folder, relative to it; no linked folder is entered."""
+    """Yield the files below a folder, relative to it; no linked folder is entered."""
     for folder, folders, names in os.walk(top):
         folders[:] = [each for each in folders if each != HIDDEN]
         place = PurePosixPath(os.path.relpath(folder, top))
@@ -49,7 +49,7 @@ def _list_files(top: Path) -> Iterator[PurePosixPath]:
 
 
 def _count_folders(files: list[PurePosixPath]) -> str:
-    """Say how many files the folders at the top have, the largest first."""
+    """Describe how many files the folders at the top have, the largest first."""
     counts = Counter(each.parts[0] for each in files if len(each.parts) > 1).most_common()
     shown = [f"{sanitize_name(folder)}/ {count:,}" for folder, count in counts[:SHOWN_FOLDERS]]
     more = [f"and {len(counts) - SHOWN_FOLDERS:,} more folders"] if len(counts) > SHOWN_FOLDERS else []
@@ -57,6 +57,6 @@ def _count_folders(files: list[PurePosixPath]) -> str:
 
 
 def sanitize_name(name: str) -> str:
-    """Give a name as one short line in which nothing hides, and no sentence fits."""
+    """Return a name as one short line in which nothing hides, and no sentence fits."""
     safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
     return safe[:MAX_NAME_CHARS]

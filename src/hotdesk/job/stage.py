@@ -50,11 +50,11 @@ class StepStage:
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Give the screen's size, where its pictures may be looked at."""
+        """Return the screen's size, where its pictures may be looked at."""
         return (WIDTH, HEIGHT) if self.has_tool("screen_screenshot") else None
 
     def has_tool(self, name: str) -> bool:
-        """Say whether a tool may be used in this step."""
+        """Return whether a tool may be used in this step."""
         return any(tool.name == name for tool in self.tools)
 
     async def use(self, call: Call) -> Observation:
@@ -123,7 +123,7 @@ class StepStage:
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 
     async def lacking(self) -> str:
-        """Say what the step promised and did not keep, once nobody drives: a person may be changing it."""
+        """Describe what the step promised and did not keep, once nobody drives: a person may be changing it."""
         return await self.run_undriven(self.missing)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
@@ -148,15 +148,15 @@ class StepStage:
         return await run_check(self.desk, self.step.check, user_site=self.may_install())
 
     async def try_check(self) -> str:
-        """Say why the step's check cannot run at this desk, before anybody works towards it; empty: it may run."""
+        """Explain why the step's check cannot run at this desk, before anybody works towards it; empty: it may run."""
         return await probe_check(self.desk, self.step.check, user_site=self.may_install()) if self.step.check else ""
 
     def may_install(self) -> bool:
-        """Say whether the step may install packages: its check then uses them, too."""
+        """Return whether the step may install packages: its check then uses them, too."""
         return self.has_tool("packages")
 
     async def has(self, path: str) -> bool:
-        """Say whether something is there, and not empty."""
+        """Return whether something is there, and not empty."""
         try:
             found = await self.desk.stat(path)
         except FileError:
@@ -165,7 +165,7 @@ class StepStage:
 
 
 def _describe_doubts(arguments: object) -> str:
-    """Give the safety checks that a vendor raised for some actions, in a line; they are its words."""
+    """Return the safety checks that a vendor raised for some actions, in a line; they are its words."""
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)

@@ -71,7 +71,7 @@ class JobContext:
 
     @property
     def journal(self) -> Path:
-        """Give the journal's path."""
+        """Return the journal's path."""
         return self.machine.config.lib / "keys" / JOURNAL
 
 
@@ -94,7 +94,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
 
 
 def papers_of(order: JobContext) -> Papers:
-    """Give where a job keeps what is its own: made for a new one, once everything it names is there."""
+    """Return where a job keeps what is its own: made for a new one, once everything it names is there."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
         if item.path.endswith(SUFFIX):
@@ -140,7 +140,7 @@ def _refuse_ended(line: JobRun, *, reopens: bool) -> None:
 
 
 def _make_first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
-    """Give the event with which a process takes a job up."""
+    """Return the event with which a process takes a job up."""
     if past.summary.begun:
         return Resumed(order.id, order.by, past.current, past.surfaced)
     return JobBegun(order.id, order.job.goal, order.job.digest, brain.name, order.by)

@@ -56,7 +56,7 @@ async def run_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
 
 
 def describe_failure(check: str, done: Done) -> str:
-    """Say why a check failed, or that it cannot run; all its output is the desk's word."""
+    """Explain why a check failed, or that it cannot run; all its output is the desk's word."""
     errors, output = (_tidy(each) for each in (done.stderr, done.stdout))
     text = "\n".join(filter(None, (output, errors)))[-_MAX_OUTPUT_CHARS:]
     shown = f"\n{text}" if text else " It printed nothing."
@@ -68,7 +68,7 @@ def describe_failure(check: str, done: Done) -> str:
 
 
 def find_obstacle(exit_code: int, errors: str) -> str:
-    """Say why a check cannot run at all; empty: it ran, and failed."""
+    """Explain why a check cannot run at all; empty: it ran, and failed."""
     last = errors.strip().rpartition("\n")[2][:300]
     if exit_code == _NOT_FOUND:
         return last or "a program in it does not exist"

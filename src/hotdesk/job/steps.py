@@ -74,7 +74,7 @@ class Steps:
     # -- which --------------------------------------------------------------------------------------------------
 
     def remaining(self) -> Iterator[Step]:
-        """Give the steps that are to be taken, as the plan has them at that moment."""
+        """Yield the steps that are to be taken, as the plan has them at that moment."""
         for name, paper in self.past.finished.items():
             self.summaries.setdefault(name, self.log.papers.text(paper))
         self.before = self.before or self.past.kept_before
@@ -84,7 +84,7 @@ class Steps:
             yield step
 
     def next(self) -> Step | None:
-        """Give the first step that is not finished."""
+        """Return the first step that is not finished."""
         return next((step for step in self.plans.plan.steps if step.name not in self.summaries), None)
 
     def again(self) -> list[str]:
@@ -97,7 +97,7 @@ class Steps:
         return [step.name for step in steps[first:place] if step.live]
 
     def step(self, name: str) -> Step:
-        """Give a step of the plan as it is now."""
+        """Return a step of the plan as it is now."""
         return next(step for step in self.plans.plan.steps if step.name == name)
 
     def makers_of(self, path: str) -> tuple[Step, ...]:
@@ -132,7 +132,7 @@ class Steps:
     def describe_attempt(
         self, step: Step, number: int, last: int, failure: str, history: tuple[Item, ...]
     ) -> Situation:
-        """Give what a worker knows when it takes a step."""
+        """Return what a worker knows when it takes a step."""
         task, texts, paths = self.plans.task, self.log.papers.text, self.list_deliverables(step)
         sent_back = self.past.findings.get(step.name, ()) if step.name not in self.summaries else ()
         summary = self.past.last_summaries.get(step.name, "") if sent_back else ""
@@ -160,12 +160,12 @@ class Steps:
         )
 
     def list_deliverables(self, step: Step) -> dict[int, str]:
-        """Give the path of each deliverable that a step makes, by its place in the brief."""
+        """Return the path of each deliverable that a step makes, by its place in the brief."""
         items = enumerate(self.plans.job.deliverables)
         return {place: item.path for place, item in items if step in self.makers_of(item.path)}
 
     def describe_workspace(self, step: Step, failure: str, *, is_first: bool) -> str:
-        """Say what of earlier steps and attempts is at the desk of the next, unless its failure says so."""
+        """Describe what of earlier steps and attempts is at the desk of the next, unless its failure says so."""
         if failure.startswith(_BROKEN_OFF):
             return ""
         if self.plans.is_apart(self.index(step)):
@@ -270,14 +270,14 @@ class Steps:
         return [name for each in steps[first : last + 1] for name in each.makes]
 
     def is_kept_by_next(self, step: Step) -> bool:
-        """Say whether the next step goes on where this one ends."""
+        """Return whether the next step goes on where this one ends."""
         after = self.plans.plan.steps[self.index(step) + 1 :]
         return bool(after) and after[0].keeps
 
     # -- desks --------------------------------------------------------------------------------------------------
 
     async def enter(self, step: Step) -> StepStage:
-        """Give a step its desk, with nothing there that it shall not meet, and its permissions."""
+        """Open a step's desk, with nothing there that it shall not meet, and its permissions."""
         index = self.index(step)
         stays = step.keeps and self.stage is not None
         if not stays:
@@ -293,11 +293,11 @@ class Steps:
         return await self.prepare_stage(step, desk)
 
     def index(self, step: Step) -> int:
-        """Give a step's place in the plan."""
+        """Return a step's place in the plan."""
         return [each.name for each in self.plans.plan.steps].index(step.name)
 
     async def prepare_stage(self, step: Step, desk: Desk) -> StepStage:
-        """Give a step its permissions: what the door holds for it, and its tools."""
+        """Grant a step its permissions: what the door holds for it, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
             await self.allow(desk)
@@ -453,7 +453,7 @@ class Steps:
     # -- what was before ----------------------------------------------------------------------------------------
 
     async def recover_interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
-        """Say what is known of a step that was being taken when the job ended: its conversation, or how it failed.
+        """Return what is known of a step that was being taken when the job ended: its conversation, or how it failed.
 
         What may have changed something outside is not done again unless a person says so.
         """
@@ -479,7 +479,7 @@ class Steps:
         return "\n".join([*objections, *more]).strip()
 
     def conversation(self) -> Iterator[Item]:
-        """Give what was said and seen in the current attempt, as far as the workspace has it."""
+        """Yield what was said and seen in the current attempt, as far as the workspace has it."""
         text = self.log.papers.text
         for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
@@ -493,12 +493,12 @@ class Steps:
 
 
 def is_at_stake(step: Step, scope: Scope) -> bool:
-    """Say whether a failed attempt at a step is rolled back."""
+    """Return whether a failed attempt at a step is rolled back."""
     return step.risk == "high" or bool(is_risky(step, scope))
 
 
 def describe_lost(past: ResumeState) -> str:
-    """Say what was done that the workspace does not have, and what nobody knows."""
+    """Describe what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
     sentences = [f"These calls were made, but what they did to files is lost: {lost}." if lost else ""]

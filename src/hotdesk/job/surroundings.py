@@ -26,14 +26,14 @@ PROXY = (
 
 
 def describe_desk(images: Path, job: Brief) -> str:
-    """Say what the desks of a job are like: the image's programs and libraries, and the size."""
+    """Describe what the desks of a job are like: the image's programs and libraries, and the size."""
     size = job.size
     limits = f"{size.cpus:g} CPUs, {size.memory / GIB:g} GiB of memory, {size.disk / GIB:g} GiB of disk"
     return f"{describe_image(images, job.image)} Size: {limits}. Home folder: /home/user.".strip()
 
 
 def describe_network(step: str, scope: Scope) -> str:
-    """Say what a step can reach: `scope` is what the plan permits."""
+    """Describe what a step can reach: `scope` is what the plan permits."""
     if scope == CLOSED:
         return NO_NETWORK
     rules = [rule for rule in scope.rules if rule.step in ("", step)]
@@ -59,7 +59,7 @@ def describe_secrets(grants: Sequence[Grant]) -> tuple[str, ...]:
 
 
 def _describe_secret(grant: Grant) -> str:
-    """Say how one secret is used."""
+    """Describe how one secret is used."""
     host = grant.host if grant.port == 443 else f"{grant.host}:{grant.port}"
     if not grant.env:
         return f"{grant.secret} is added to your requests to {host} outside the desk. You need not send it."

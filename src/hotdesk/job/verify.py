@@ -59,12 +59,12 @@ class Candidate:
 
     @property
     def sha256(self) -> str:
-        """Give the hash of what was taken."""
+        """Return the hash of what was taken."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def passed(self) -> bool:
-        """Say whether it is what was asked for."""
+        """Return whether it is what was asked for."""
         return not self.lacks and all(each.passed for each in self.verdicts)
 
     @property
@@ -84,12 +84,12 @@ class Candidate:
 
     @property
     def faults(self) -> list[str]:
-        """Say what its checks found wrong, a line for each kind and range."""
+        """Describe what its checks found wrong, a line for each kind and range."""
         return [line for each in self.verdicts if not each.passed for line in each.findings]
 
 
 def most_at_once(items: Sequence[Deliverable]) -> int:
-    """Say how many clean desks may be open at once while deliverables are looked at."""
+    """Return how many clean desks may be open at once while deliverables are looked at."""
     checks = [[find(name, expect) for name, expect in checks_of(item, office=True)] for item in items]
     shared = {check.image for each in checks for check in each if not check.alone}
     return len(shared) + min(_ABREAST, sum(any(check.alone for check in each) for each in checks))
@@ -162,7 +162,7 @@ class DeliverableVerifier:
             self.late[at.last] = (late, at.desk.id)
 
     def fail_late_sender(self, place: int, candidate: Candidate) -> Candidate:
-        """Give a file as failed that went on to reach out after it was looked at."""
+        """Return a file as failed that went on to reach out after it was looked at."""
         if place not in self.late or _may_reach(candidate.item):
             return candidate
         attempts, desk = self.late[place]
@@ -172,7 +172,7 @@ class DeliverableVerifier:
         return replace(candidate, verdicts=(*candidate.verdicts, stored))
 
     async def has_office(self) -> bool:
-        """Say whether documents can be opened: not without walls, nor where no image with an office was built."""
+        """Return whether documents can be opened: not without walls, nor where no image with an office was built."""
         if self.desks.job.wall == "local":
             return False
         try:
@@ -212,7 +212,7 @@ class DeliverableVerifier:
         return stored
 
     async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
-        """Give a clean desk: one of its own to what is run, one for all to what is only opened."""
+        """Return a clean desk: one of its own to what is run, one for all to what is only opened."""
         if check.alone:
             return await self.open_desk(check.image, own)
         return await self.open_shared_desk(
@@ -220,7 +220,7 @@ class DeliverableVerifier:
         )
 
     async def open_shared_desk(self, image: str) -> CleanDesk:
-        """Give the desk in which files are only opened; open it if there is none."""
+        """Return the desk in which files are only opened; open it if there is none."""
         if image not in self.shared:
             self.shared[image] = await self.open_desk(image, await self.stack.enter_async_context(AsyncExitStack()))
         return self.shared[image]
@@ -291,7 +291,7 @@ def judge_evidence(
 
 
 def add_trouble(verdict: Verdict, trouble: str) -> Verdict:
-    """Give the verdict on a file that did something to whoever looked at it."""
+    """Return the verdict on a file that did something to whoever looked at it."""
     expected = "a file that can be checked without leaving processes running"
     fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
@@ -305,5 +305,5 @@ def make_outgoing_fault(attempts: int) -> Fault:
 
 
 def _may_reach(item: Deliverable) -> bool:
-    """Say whether the brief allows what may reach for something when it is opened."""
+    """Return whether the brief allows what may reach for something when it is opened."""
     return bool(REACHING & set(item.active))

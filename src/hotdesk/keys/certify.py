@@ -145,7 +145,7 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
 
 
 def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
-    """Say why something is not signed; empty: it is."""
+    """Explain why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
         return "its job never started, or has ended"
     if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:

@@ -95,7 +95,7 @@ def certify_swarm(
 
 
 def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
-    """Say why a swarm is not certified; empty: it is."""
+    """Explain why a swarm is not certified; empty: it is."""
     if story.begun is None or story.job.begun is None or story.job.ended:
         return "it never started, or has ended"
     if sorted(story.items) != list(range(story.begun.items)):
@@ -121,7 +121,7 @@ def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
 
 
 def _refuse_report(journal: Journal, reduced: Reduced) -> str:
-    """Say why the report is not one that was certified."""
+    """Explain why the report is not one that was certified."""
     certified = {
         (event.path, event.sha256)
         for row in journal.read_verified(reduced.reduce)
@@ -134,7 +134,7 @@ def _refuse_report(journal: Journal, reduced: Reduced) -> str:
 
 
 def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallProof | None]) -> list[str]:
-    """Give the walls around the desks in which items were looked at; `BriefError` where one was not proven."""
+    """Return the walls around the desks in which items were looked at; `BriefError` where one was not proven."""
     walls = set()
     for desk in {each.clean for each in story.done}:
         proof = read_wall(journal, desk) or proofs.get(desk)

@@ -73,11 +73,11 @@ class Charter:
     """Rules that somebody allowed beside the scope, unasked; as an approval, none undoes a deny or the ceiling."""
 
     def is_ready(self) -> bool:
-        """Say whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
+        """Return whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
         return self.scope == CLOSED and not self.granted
 
     def was_sent(self) -> bool:
-        """Say whether a door had this charter before, and may have used it; from now on one has."""
+        """Return whether a door had this charter before, and may have used it; from now on one has."""
         before, self.sent = self.sent, True
         return before
 
@@ -86,7 +86,7 @@ class Charter:
         self.granted = [one for one in self.granted if secret not in ("", one.grant.secret)]
 
     def identities(self) -> dict[str, str]:
-        """Give, for the grants whose host asks for it, a signed word on which desk and step this is."""
+        """Return, for the grants whose host asks for it, a signed word on which desk and step this is."""
         return {one.id: self.identity(one.grant) for one in self.granted if one.grant.identity}
 
     def identity(self, one: Grant) -> str:
@@ -125,7 +125,7 @@ class Charter:
         }
 
     def environment(self) -> dict[str, str]:
-        """Give the placeholders the desk finds in its environment."""
+        """Return the placeholders the desk finds in its environment."""
         variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
         signs = any(one.kind == "sigv4" and one.grant.env == _KEY_VARIABLE for one in self.granted)
         return {**_SIGNING, **variables} if signs else variables
@@ -189,7 +189,7 @@ def grant_canary() -> tuple[Granted, Canary]:
 
 
 def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
-    """Say what of a secret the door needs."""
+    """Describe what of a secret the door needs."""
     if entry.kind in _PRINTED:
         return {}
     fields: dict[str, str] = {"value": encode(secret.bytes())}

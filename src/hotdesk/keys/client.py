@@ -88,7 +88,7 @@ class KeysClient(Calls[dict[str, Any]]):
             raise HostError(GONE) from e
 
     async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:
-        """Give a desk a way out; answer with what its owner may know of it."""
+        """Open a desk's way out; answer with what its owner may know of it."""
         reply = await self.ask(
             "open",
             desk,

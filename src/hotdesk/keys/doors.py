@@ -52,7 +52,7 @@ class Doors:
         await (await self.meet()).ask("ready", "")
 
     async def meet(self) -> KeysClient:
-        """Give the line to keys; the first call has the keeper start them."""
+        """Return the line to keys; the first call has the keeper start them."""
         async with self.meeting:
             if self.keys is None or self.keys.failure is not None:
                 talk, wait = await self.parts.start_keys()

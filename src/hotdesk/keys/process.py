@@ -206,7 +206,7 @@ class KeysProcess:
         self.answers.clear()
 
     def to(self, actor: str) -> list[Peer]:
-        """Give the lines of one kind."""
+        """Return the lines of one kind."""
         return [line for line in self.lines if line.actor == actor]
 
     # -- what is said -----------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ class KeysProcess:
         self.changes = [change for change in self.changes if change[0] > done]
 
     def is_proving(self, desk: str, *, ended: bool) -> bool:
-        """Say whether a desk's door is being tried, and the desk not handed over.
+        """Return whether a desk's door is being tried, and the desk not handed over.
 
         A door tells of an exchange when it has `ended`; one that began before may be told of shortly after.
         """

@@ -25,19 +25,19 @@ class Brains(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Say whether scripts act, which get the tools that are for scripts."""
+        """Return whether scripts act, which get the tools that are for scripts."""
         ...
 
     def plan(self, brief: Brief) -> Brain:
-        """Give who plans for the kind of item."""
+        """Return who plans for the kind of item."""
         ...
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Give who takes one item. Closing it lets go of what is that item's alone."""
+        """Return who takes one item. Closing it lets go of what is that item's alone."""
         ...
 
     def reduce(self, brief: Brief) -> Brain:
-        """Give who builds the report."""
+        """Return who builds the report."""
         ...
 
     async def close(self) -> None:
@@ -72,15 +72,15 @@ class ScriptBrains:
         self.scenes = load(self.source, self.path)
 
     def plan(self, brief: Brief) -> Brain:
-        """Give who plans."""
+        """Return who plans."""
         return self._make(brief, "")
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Give who takes one item."""
+        """Return who takes one item."""
         return self._make(brief, item)
 
     def reduce(self, brief: Brief) -> Brain:
-        """Give who builds the report."""
+        """Return who builds the report."""
         model = ScriptedModel(self.source, self.path, load(self.source, self.path, REDUCE))
         return ModelBrain(brief, [model], [model])
 
@@ -102,15 +102,15 @@ class ModelBrains:
     exact: bool = False
 
     def plan(self, brief: Brief) -> Brain:
-        """Give who plans."""
+        """Return who plans."""
         return SharedBrain(brief, self.planners, self.workers)
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Give who takes one item: the small model, and whoever plans where that failed."""
+        """Return who takes one item: the small model, and whoever plans where that failed."""
         return SharedBrain(brief, self.planners, self.workers)
 
     def reduce(self, brief: Brief) -> Brain:
-        """Give who builds the report."""
+        """Return who builds the report."""
         return SharedBrain(brief, self.planners, self.workers)
 
     async def close(self) -> None:

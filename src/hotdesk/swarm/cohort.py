@@ -55,19 +55,19 @@ class RequestShape:
 
     @classmethod
     def find(cls, question: Asked, item: str) -> RequestShape:
-        """Give the shape of what an item's desk asks for."""
+        """Return the shape of what an item's desk asks for."""
         rule, path = (_generalize(text, item) for text in (question.rule, question.path))
         return cls(rule, question.method, question.host, path, describe_size(question.size))
 
     @property
     def subject(self) -> str:
-        """Give what is approved, whole."""
+        """Return what is approved, whole."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
     def digest(self) -> str:
-        """Give the digest of what is approved."""
+        """Return the digest of what is approved."""
         return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,7 +79,7 @@ def _generalize(text: str, item: str) -> str:
 
 
 def describe_size(size: int) -> str:
-    """Say how large a body is, coarsely: items differ by a few bytes."""
+    """Describe how large a body is, coarsely: items differ by a few bytes."""
     if size < 0:
         return _UNSIZED.get(size, "a body of unknown size")
     return next((words for most, words in _SIZES if size <= most), "more than 1 MiB")

@@ -91,7 +91,7 @@ class SwarmEnding:
         return make_page(self.run.id, self.run.brief.goal, self.run.state, texts)
 
     def quote(self, record: ItemEnded) -> str:
-        """Give what an item delivered, after why its attempts failed."""
+        """Return what an item delivered, after why its attempts failed."""
         attempts = json.loads(self.run.papers.read(record.paper))["attempts"] if record.paper else []
         failures = [str(each["failure"]) for each in attempts if each["failure"]]
         files = (self.run.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)

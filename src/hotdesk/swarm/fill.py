@@ -21,7 +21,7 @@ def fill_text(text: str, key: str) -> str:
 
 
 def fill_scope(scope: Scope, key: str, sharing: int = 1) -> Scope:
-    """Give one item's desk its rules; where a rule has a rate, all desks that are open at once share it."""
+    """Return one item's desk its rules; where a rule has a rate, all desks that are open at once share it."""
     if scope == CLOSED:
         return scope
     return replace(scope, rules=tuple(_fill_rule(rule, key, sharing) for rule in scope.rules))
@@ -34,7 +34,7 @@ def _fill_rule(rule: Rule, key: str, sharing: int) -> Rule:
 
 
 def fill_plan(plan: Plan, key: str) -> Plan:
-    """Give the plan as one item's worker has it."""
+    """Return the plan as one item's worker has it."""
     return replace(plan, steps=tuple(_fill_step(step, key) for step in plan.steps))
 
 
@@ -56,7 +56,7 @@ def _fill_all(texts: Sequence[str], key: str) -> tuple[str, ...]:
 
 
 def fill_brief(brief: Brief, key: str) -> Brief:
-    """Give the brief as it is for one item."""
+    """Return the brief as it is for one item."""
     deliverables = tuple(replace(each, path=fill_text(each.path, key)) for each in brief.deliverables)
     return replace(brief, goal=fill_text(brief.goal, key), deliverables=deliverables)
 

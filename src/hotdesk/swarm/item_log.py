@@ -69,7 +69,7 @@ class ItemLog:
             raise BudgetSpentError(why) if is_total else ItemBudgetError(why)
 
     def measure_balance(self) -> tuple[BudgetBalance, ...]:
-        """Give what is left of each limit the item has."""
+        """Return what is left of each limit the item has."""
         limits = [(name, getattr(self.ledger.each, name)) for name in ("acts", "tokens", "dollars")]
         return tuple(
             BudgetBalance(name, total - getattr(self.cost, name), total) for name, total in limits if total is not None

@@ -47,7 +47,7 @@ class Item:
     data: bytes = b""
 
     def read(self) -> bytes:
-        """Give what it holds; `BriefError` when that is not what was listed."""
+        """Return what it holds; `BriefError` when that is not what was listed."""
         data = self.data if self.path is None else _read_file(self.path, MAX_ITEM_BYTES)
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise BriefError(f"item {self.key} was changed since the swarm started; start another swarm for it")
@@ -55,7 +55,7 @@ class Item:
 
 
 def is_workbook(each: Each) -> bool:
-    """Say whether the items are the rows of a workbook, which is opened in a desk and nowhere else."""
+    """Return whether the items are the rows of a workbook, which is opened in a desk and nowhere else."""
     return PurePosixPath(each.over).suffix.lower() == ".xlsx" and not _is_pattern(each.over)
 
 
@@ -82,7 +82,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
 
 
 def read_table(brief: Brief, most: int) -> bytes:
-    """Give the bytes of the table whose rows are the items."""
+    """Return the bytes of the table whose rows are the items."""
     assert brief.each is not None
     return _read_file(_require_inside(brief.folder, brief.folder / brief.each.over), most)
 
@@ -98,7 +98,7 @@ def read_manifest(data: bytes) -> list[tuple[str, str, str]]:
 
 
 def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> tuple[Item, ...]:
-    """Give the items that a swarm has, in their places, and after them those that are new.
+    """Return the items that a swarm has, in their places, and after them those that are new.
 
     `BriefError` where one that it has is gone or was changed.
     """
@@ -166,7 +166,7 @@ class _Keys:
         self.used: set[str] = set()
 
     def choose(self, proposal: str, index: int) -> str:
-        """Give an item a name of its own."""
+        """Assign an item a name of its own."""
         name = proposal if proposal.lower() not in self.used else f"{proposal}-{index:06}"
         if name.lower() in self.used:
             name = f"item-{index:06}"

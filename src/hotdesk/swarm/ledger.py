@@ -58,16 +58,16 @@ class SwarmLedger:
 
     @property
     def seconds_left(self) -> float:
-        """Say how long the swarm may still work."""
+        """Return how long the swarm may still work."""
         return self.seconds - self.worked - (time.monotonic() - self.began)
 
     def measure_use(self, name: str) -> float:
-        """Say how much of a limit is used, items under way included."""
+        """Return how much of a limit is used, items under way included."""
         under_way = sum(getattr(each, name) for each in self.running.values())
         return float(getattr(self.spent, name) + under_way)
 
     def refuse_another(self) -> str:
-        """Say which limit another item might pass, with those under way; empty: it may begin."""
+        """Describe which limit another item might pass, with those under way; empty: it may begin."""
         if self.seconds_left <= 0:
             return f"its time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
@@ -84,7 +84,7 @@ class SwarmLedger:
         return ""
 
     def refuse_more(self, cost: ItemCost, acts: int = 0) -> tuple[str, bool]:
-        """Say which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
+        """Return which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
         for name, limit in (("tokens", self.each.tokens), ("dollars", self.each.dollars)):
             if limit is not None and getattr(cost, name) >= limit:
                 return f"its budget of {limit:,g} {name} is used up", False

@@ -40,7 +40,7 @@ async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ..
 
 
 def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
-    """Give the brief of the kind of item: what is planned and approved, once for all."""
+    """Return the brief of the kind of item: what is planned and approved, once for all."""
     names = sorted({item.name for item in items})
     if len(names) > 1:
         raise BriefError(f"items of one swarm are of one kind, and these are {', '.join(names)}; narrow each.over")

@@ -36,7 +36,7 @@ class MachineLoad:
 
 
 def choose_limit(limit: int, running: int, load: MachineLoad, most: int) -> int:
-    """Give how many items may be worked at from now on. Pure.
+    """Return how many items may be worked at from now on. Pure.
 
     One more at a time where processors are idle and every place is used; fewer at once where memory is short.
     """
@@ -55,7 +55,7 @@ class LoadReader:
         self.before = self._read_ticks()
 
     def read(self) -> MachineLoad:
-        """Give the load since this was last called."""
+        """Return the load since this was last called."""
         ticks, before = self._read_ticks(), self.before
         self.before = ticks
         spent = max(1, ticks[1] - before[1])
@@ -64,7 +64,7 @@ class LoadReader:
         return MachineLoad((ticks[0] - before[0]) / spent, available, total)
 
     def _read_ticks(self) -> tuple[int, int]:
-        """Give the ticks that processors were idle, and all of them."""
+        """Return the ticks that processors were idle, and all of them."""
         numbers = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         return numbers[3] + numbers[4], sum(numbers)
 

@@ -35,7 +35,7 @@ MARK = b"swarm "
 
 
 def make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
-    """Give the brief of the report."""
+    """Return the brief of the report."""
     assert brief.reduce is not None
     reduce = brief.reduce
     return replace(
@@ -76,7 +76,7 @@ def write_results(folder: Path, records: Iterable[ItemEnded], papers: Papers) ->
 
 
 def _quote(data: bytes) -> dict[str, str]:
-    """Give a file as JSON can hold it."""
+    """Return a file as JSON can hold it."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError:

@@ -97,7 +97,7 @@ class SwarmState:
         return sorted(groups.items(), key=lambda group: -len(group[1]))
 
     def in_order(self) -> list[ItemEnded]:
-        """Give the records in the order of the items."""
+        """Return the records in the order of the items."""
         return sorted(self.items.values(), key=lambda each: each.index)
 
 
@@ -114,7 +114,7 @@ def read_state(journal: Path, job: str) -> SwarmState:
 
 
 def read_last(journal: Path, job: str, kind: type[Event]) -> int:
-    """Give the place of the last event of a kind; 0: there is none."""
+    """Return the place of the last event of a kind; 0: there is none."""
     return max((row.id for row in read(journal, job, names=[kind.__name__])), default=0)
 
 

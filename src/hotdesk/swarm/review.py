@@ -36,7 +36,7 @@ def make_review_card(record: ItemEnded, source: str, files: dict[str, bytes]) ->
 
 
 def _quote(name: str, data: bytes) -> list[str]:
-    """Give a deliverable line by line, as the worker's words; JSON with a line for each claim."""
+    """Return a deliverable line by line, as the worker's words; JSON with a line for each claim."""
     text = data[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
     for sign in ("}, {", "},{", "], ["):
         text = text.replace(sign, f"{sign[0]},\n{sign[-1]}")

@@ -173,7 +173,7 @@ class SwarmRun:
 
     @property
     def writes(self) -> bool:
-        """Say whether the plan may change something outside."""
+        """Return whether the plan may change something outside."""
         plans = self.line.plans
         return any(plans.may_write(step) for step in plans.plan.steps)
 

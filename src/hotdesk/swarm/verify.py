@@ -156,7 +156,7 @@ class ItemVerifier:
             return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
-        """Give a clean desk that may look at so many more items."""
+        """Return a clean desk that may look at so many more items."""
         if self.clean is not None and self.uses + count > MOST_SHARED:
             await self.leave()
         if self.clean is None:
@@ -230,7 +230,7 @@ class ItemVerifier:
 
 
 def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
-    """Give what a deliverable must pass; refuse what cannot look at many files in one desk."""
+    """Return what a deliverable must pass; refuse what cannot look at many files in one desk."""
     if not item.checks:
         raise BriefError(f"{item.path} has no check; every item of a swarm is verified, so name one")
     looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in checks_of(item))

@@ -57,7 +57,7 @@ class ItemAttempt:
     failure: str = ""
 
     def as_json(self) -> dict[str, object]:
-        """Give it for the item's paper."""
+        """Return it for the item's paper."""
         entries = self.log.entries if self.log is not None else []
         return {"attempt": self.number, "desk": self.desk, "entries": entries, "failure": self.failure}
 
@@ -142,7 +142,7 @@ class ItemWorker:
         attempt.candidates += [await fetch(main, each) for each in brief.deliverables]
 
     async def enter(self, index: int, step: Step, item: Item, desks: Desks) -> Desk:
-        """Give a step its desk, with nothing there that it shall not meet."""
+        """Open a step's desk, with nothing there that it shall not meet."""
         assert desks.main is not None
         if index and not step.keeps:
             await self.clear(desks.main)
@@ -152,7 +152,7 @@ class ItemWorker:
         return desks.side or desks.main
 
     def scope_for(self, item: Item, index: int | None = None) -> Scope:
-        """Give what an item's desk may reach: the plan's rules for it, with the item's name filled in."""
+        """Return what an item's desk may reach: the plan's rules for it, with the item's name filled in."""
         if index not in self.scopes:
             self.scopes[index] = self.plans.scope_for(index)
         return fill_scope(self.scopes[index], item.key, self.sharing())
@@ -165,7 +165,7 @@ class ItemWorker:
         await remove_tree(desk, PROFILE)
 
     async def prepare_stage(self, step: Step, desk: Desk, brain: Brain, log: ItemLog) -> StepStage:
-        """Give a step its permissions: what the door holds for it, and its tools."""
+        """Grant a step its permissions: what the door holds for it, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
         toolbox = await self.machine.hands(desk, self.eyes, log.use, exact=self.exact)
@@ -184,7 +184,7 @@ class ItemWorker:
         objections: str,
         log: ItemLog,
     ) -> Situation:
-        """Give what an item's worker knows when it takes a step."""
+        """Return what an item's worker knows when it takes a step."""
         if self._task is None:
             self._task = self.plans.task
         task = replace(

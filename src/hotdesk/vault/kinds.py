@@ -38,7 +38,7 @@ class Secret:
         self._value = bytes(value)
 
     def bytes(self) -> bytes:
-        """Give the value."""
+        """Return the value."""
         return self._value
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ def _check_token_url(url: str, *, loopback: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address, written as such, is this machine's own."""
+    """Return whether an address, written as such, is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -197,7 +197,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_value(public: Public, value: bytes) -> bytes:
-    """Give a value as it is kept; refuse one its kind cannot have. The value is in no message."""
+    """Return a value as it is kept; refuse one its kind cannot have. The value is in no message."""
     require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB")
     if isinstance(public, Command):
         argv_of(value)
@@ -225,7 +225,7 @@ def check_text(value: bytes) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """Say whether a text is free of control characters and of what is no character."""
+    """Return whether a text is free of control characters and of what is no character."""
     return not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
@@ -267,7 +267,7 @@ _USUAL_TOTP = Totp()
 
 
 def totp_code(seed: bytes, at: float, kind: Totp = _USUAL_TOTP) -> str:
-    """Give the one-time code of a moment (RFC 6238); `seed` is decoded."""
+    """Return the one-time code of a moment (RFC 6238); `seed` is decoded."""
     digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
     return str((number & 0x7FFFFFFF) % 10**kind.digits).zfill(kind.digits)

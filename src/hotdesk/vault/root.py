@@ -96,7 +96,7 @@ def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
 
 
 def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) -> Secret:
-    """Give the root key a description speaks of."""
+    """Return the root key a description speaks of."""
     match root.source:
         case "passphrase":
             return _derive(root, unlock())

@@ -97,15 +97,15 @@ class Vault:
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
     def entry(self, name: str) -> VaultEntry:
-        """Say what a secret is; what is said was checked against its seal."""
+        """Return what a secret is; what is said was checked against its seal."""
         return self._unseal(name)[0]
 
     def reveal(self, name: str) -> Secret:
-        """Give a secret's value."""
+        """Return a secret's value."""
         return self._unseal(name)[1]
 
     def take(self, name: str) -> tuple[VaultEntry, Secret]:
-        """Give what a secret is and its value, of one version."""
+        """Return what a secret is and its value, of one version."""
         return self._unseal(name)
 
     def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> VaultEntry:
@@ -117,7 +117,7 @@ class Vault:
             return self._seal(entries, name, public, value)
 
     def rotate(self, name: str, value: bytes) -> VaultEntry:
-        """Give a secret a new value, one version up; everything else stays."""
+        """Set a secret's new value, one version up; everything else stays."""
         public = self.entry(name).public
         value = check_value(public, value)
         with self._changing() as entries:
@@ -182,12 +182,12 @@ def ls(folder: Path) -> list[VaultEntry]:
 
 
 def source_of(folder: Path) -> Source:
-    """Say where a vault's root key comes from."""
+    """Return where a vault's root key comes from."""
     return load(folder).root.source
 
 
 def exists(folder: Path) -> bool:
-    """Say whether there is a vault."""
+    """Return whether there is a vault."""
     return folder.exists() and private_files.read(folder, FILE) is not None
 
 

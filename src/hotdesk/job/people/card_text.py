@@ -58,7 +58,7 @@ def punycode(host: str) -> str:
 
 
 def format_lines(card: Card) -> list[str]:
-    """Give the card's lines, each marked so that none passes for a fact; what is left out is said."""
+    """Return the card's lines, each marked so that none passes for a fact; what is left out is said."""
     lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
     return [*lines, f"  | … and {rest} more lines: see --json"] if rest > 0 else lines
@@ -77,7 +77,7 @@ def format_fact(value: str) -> str:
 
 
 def describe_deadline(pending: Pending, now: int) -> str:
-    """Say how long an answer is waited for, and what holds then."""
+    """Describe how long an answer is waited for, and what holds then."""
     seconds = (pending.until - now) / 1000
     if seconds <= 0:
         return f"none: already {pending.otherwise}"

@@ -117,7 +117,7 @@ def cut(text: str) -> str:
 
 
 def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
-    """Say what one step does, in facts."""
+    """Describe what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
@@ -139,7 +139,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def place(plan: Plan, index: int, job: Brief) -> str:
-    """Say where a step is taken."""
+    """Describe where a step is taken."""
     step = plan.steps[index]
     if needs_fresh(plan, index, job):
         return "at a fresh desk with named files only"

@@ -18,5 +18,5 @@ def from_draft(text: str) -> str:
 
 
 def difference(before: str, after: str) -> list[str]:
-    """Give the lines that differ between two drafts, with what stands around them."""
+    """Return the lines that differ between two drafts, with what stands around them."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "asked", "edited", lineterm="", n=2))

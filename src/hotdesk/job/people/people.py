@@ -65,7 +65,7 @@ class People:
         return self.waiting.decided[pending.id]
 
     def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
-        """Give what was asked before in the same words."""
+        """Return what was asked before in the same words."""
         found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
         return next((each for each in found if each.digest == card.digest), None)
 

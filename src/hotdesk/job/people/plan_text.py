@@ -77,7 +77,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
 
 
 def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: Brief) -> Iterator[str]:
-    """Say what a changed step adds to what is at stake, and which command no longer checks it."""
+    """Describe what a changed step adds to what is at stake, and which command no longer checks it."""
     old = before.get(step.name)
     before_stakes = step_stakes(old, job) if old is not None else []
     yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in before_stakes)
@@ -87,7 +87,7 @@ def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: B
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
-    """Say what is at stake in a step; each sentence goes on after the step's name."""
+    """Describe what is at stake in a step; each sentence goes on after the step's name."""
     return list(dict.fromkeys(_stake_words(each) for each in stakes(step, job.scope)))
 
 
@@ -114,7 +114,7 @@ def _stake_words(stake: Stake) -> str:
 
 
 def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
-    """Say what one step does, a sentence each."""
+    """Describe what one step does, a sentence each."""
     step = plan.steps[index]
     points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
     points += [f"Reads the files {join_names(step.files)}."] if step.files else []
@@ -127,7 +127,7 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
 
 
 def _place_point(plan: Plan, index: int, job: Brief) -> str:
-    """Say where a step is taken."""
+    """Describe where a step is taken."""
     step = plan.steps[index]
     live = " It leaves programs or logins active for later steps." if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
@@ -140,7 +140,7 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
 
 
 def _network_points(step: Step, job: Brief) -> Iterator[str]:
-    """Say where a step goes on the network, one sentence for what is done alike at one host."""
+    """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in _destinations(step, job):
         groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
@@ -151,7 +151,7 @@ def _network_points(step: Step, job: Brief) -> Iterator[str]:
 
 
 def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
-    """Give where a step goes, and what holds for it beside being allowed."""
+    """Yield where a step goes, and what holds for it beside being allowed."""
     brief = select_rules(step.name, job.scope.rules)
     if step.hosts is None:
         yield from ((each, ASKED if each.verdict == "ask" else "") for each in brief if each.verdict != "deny")
@@ -163,7 +163,7 @@ def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
 
 
 def act_of(rule: Rule) -> str:
-    """Say what a rule lets a step do."""
+    """Describe what a rule lets a step do."""
     if rule.tunnel:
         return "Exchanges encrypted data, which hotdesk cannot read, with"
     if not writes(rule):
@@ -184,13 +184,13 @@ def place_of(rule: Rule) -> str:
 
 
 def _secret_points(step: Step, job: Brief) -> Iterator[str]:
-    """Say which secrets a step uses; their values never come to the desk."""
+    """Describe which secrets a step uses; their values never come to the desk."""
     for grant in select_grants(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
 
 
 def _tool_point(step: Step) -> str:
-    """Say what a step may do at its desk."""
+    """Describe what a step may do at its desk."""
     if step.tools is None:
         return "May use every tool the brief allows."
     named = (
@@ -209,6 +209,6 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def limit_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Give as many lines as are shown; what is left out is said."""
+    """Return as many lines as are shown; what is left out is said."""
     rest = len(lines) - most
     return [*lines[:most], *([f"… and {rest} more, among the exact rules"] if rest > 0 else [])]

@@ -64,7 +64,7 @@ async def questions(path: Path, complain: _Complain = silent) -> list[Asked]:
 
 
 def select_question(found: list[PendingQuestion], number: str, digest: str = "") -> PendingQuestion:
-    """Give the one question of that id, about what begins with that digest."""
+    """Return the one question of that id, about what begins with that digest."""
     matching = [each for each in found if each.question.id == number and each.question.digest.startswith(digest)]
     if not matching:
         raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")

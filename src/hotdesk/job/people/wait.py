@@ -47,7 +47,7 @@ class Card:
 
     @property
     def digest(self) -> str:
-        """Give the digest of what is decided."""
+        """Return the digest of what is decided."""
         return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
 
     def as_json(self) -> str:
@@ -90,7 +90,7 @@ class OpenQuestions:
                 self.pending.clear()
 
     def counts(self, event: Decided, at: int) -> bool:
-        """Say whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
+        """Return whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
         pending = self.pending.get(event.id)
         if pending is None or (at > pending.until and event.answer != "expired"):
             return False
@@ -142,7 +142,7 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
 
 
 def describe_decision(decided: Decided, at: int) -> str:
-    """Say who was first."""
+    """Describe who was first."""
     return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {clock(at)}"
 
 

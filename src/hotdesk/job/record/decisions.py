@@ -43,7 +43,7 @@ class OpenDecision:
         return card_text(self.pending, self.card, now)
 
     def as_dict(self) -> dict[str, object]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         card = None if self.card is None else json.loads(self.card.as_json())
         return {**asdict(self.pending), "card": card}
 
@@ -53,7 +53,7 @@ class OpenDecision:
 
 
 def journal_of(settings: Config) -> Path:
-    """Give the journal's path."""
+    """Return the journal's path."""
     return settings.lib / "keys" / FILE
 
 
@@ -64,13 +64,13 @@ def everywhere(settings: Config) -> dict[str, OpenQuestions]:
 
 
 def open_cases(settings: Config, now: int) -> list[OpenDecision]:
-    """Give everything that jobs still wait for."""
+    """Return everything that jobs still wait for."""
     found = everywhere(settings).values()
     return [case_of(settings, each, one) for each in found for one in each.open if one.until > now]
 
 
 def find_case(settings: Config, text: str) -> OpenDecision | None:
-    """Give what waits, or waited, under an id or the beginning of one; None when no job has it."""
+    """Return what waits, or waited, under an id or the beginning of one; None when no job has it."""
     pairs = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
     exact = [pair for pair in pairs if pair[0].id == text]
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]

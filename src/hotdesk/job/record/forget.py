@@ -75,7 +75,7 @@ def due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -
 
 
 def strays(jobs_in_journal: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
-    """Give folders of jobs that ended before anything was written down of them."""
+    """Return folders of jobs that ended before anything was written down of them."""
     names = set(jobs_in_journal)
     with suppress(FileNotFoundError):
         return [

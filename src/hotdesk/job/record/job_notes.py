@@ -14,12 +14,12 @@ from hotdesk.job.record.papers import Papers
 
 
 def notes_of(journal: Path, job: str, papers: Papers) -> Notes:
-    """Give what a job has to remember so far; none: it is new."""
+    """Return what a job has to remember so far; none: it is new."""
     return Notes(entries(journal, job), lambda paper: words(papers.text(paper)))
 
 
 def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
-    """Give an entry for each summary, each note, and each act whose outcome is known."""
+    """Yield an entry for each summary, each note, and each act whose outcome is known."""
     tools: dict[int, str] = {}
     for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
         match event := row.event():
@@ -34,7 +34,7 @@ def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
 
 
 def words(paper: str) -> str:
-    """Give what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
+    """Return what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
     try:
         data = json.loads(paper)
     except ValueError:

@@ -93,12 +93,12 @@ class JobLog:
 
     @property
     def seconds_left(self) -> float:
-        """Say how long the job may still work."""
+        """Return how long the job may still work."""
         now = self.waits_since if self.waits else time.monotonic()
         return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
 
     def measure_balance(self) -> tuple[BudgetBalance, ...]:
-        """Give what is left of each limit the job has."""
+        """Return what is left of each limit the job has."""
         budget, spent = self.budget, self.spent
         counted: list[tuple[str, float, float | None]] = [
             ("acts", spent.acts, budget.acts),
@@ -141,14 +141,14 @@ class JobLog:
         self.thinking = True  # whoever checks asks a model next
 
     def find_exceeded_limit(self, acts: int) -> str:
-        """Say which limit would be passed with so many acts more; empty: none."""
+        """Describe which limit would be passed with so many acts more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left > 0 and budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
             return f"its budget of {budget.acts} acts is used up"
         return self.find_spent_budget()
 
     def find_spent_budget(self) -> str:
-        """Say which limit forbids to ask a model anything more; empty: none."""
+        """Describe which limit forbids to ask a model anything more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
             return f"its time limit of {self.seconds:g} seconds was reached"
@@ -227,5 +227,5 @@ class JobLog:
 
 
 def sanitize_tool_name(tool: str) -> str:
-    """Give a tool's name as an event has it: what a model calls a tool may be any text."""
+    """Return a tool's name as an event has it: what a model calls a tool may be any text."""
     return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"

@@ -35,7 +35,7 @@ class Pile:
         self.new = True
 
     def has(self, name: str) -> bool:
-        """Say whether a paper is here."""
+        """Return whether a paper is here."""
         if self.new:
             self.look()
         return name in self.places
@@ -56,7 +56,7 @@ class Pile:
         self.offsets[self.own] = begins + len(record)
 
     def get(self, name: str) -> bytes | None:
-        """Give a paper; None when it is not here."""
+        """Return a paper; None when it is not here."""
         if name not in self.places:
             self.look()
         file, begins, size = self.places.get(name, ("", 0, 0))

@@ -47,14 +47,14 @@ class Papers:
         return name
 
     def read(self, name: str) -> bytes:
-        """Give what a paper says; `HostError` when it is gone or was changed."""
+        """Return what a paper says; `HostError` when it is gone or was changed."""
         sealed = self.pile.get(name)
         if sealed is None:
             raise HostError(f"the paper {name[:12]}… of job {self.folder.name} is missing")
         return self.open(sealed, name)
 
     def text(self, name: str) -> str:
-        """Give what a paper says, as text."""
+        """Return what a paper says, as text."""
         return self.read(name).decode("utf-8", "surrogatepass")
 
     def seal(self, data: bytes, name: str) -> bytes:
@@ -76,7 +76,7 @@ class Papers:
         private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
     def order(self) -> bytes:
-        """Give what is carried out."""
+        """Return what is carried out."""
         try:
             return self.open((self.folder / ORDER).read_bytes(), ORDER)
         except OSError as e:

@@ -137,12 +137,12 @@ class StepProgress:
 
     @property
     def seconds(self) -> float:
-        """Give how long it took: all attempts that are over."""
+        """Return how long it took: all attempts that are over."""
         return sum(max(each.ended - each.begun, 0.0) for each in self.tries if each.ended)
 
     @property
     def outcome(self) -> Literal["", "done", "failed", "begun"]:
-        """Say what came of it; empty: nobody began it."""
+        """Return what came of it; empty: nobody began it."""
         return (self.tries[-1].outcome or "begun") if self.tries else ""
 
 
@@ -271,12 +271,12 @@ class Progress:
             self.leave(step, at)
 
     def compute_elapsed(self, now: float) -> float:
-        """Give how long the job was worked at, in seconds."""
+        """Return how long the job was worked at, in seconds."""
         return self.worked + max((self.last if self.over else now) - self.since, 0.0)
 
 
 def step_dict(step: StepProgress) -> dict[str, object]:
-    """Give a step as plain data, times in milliseconds since 1970."""
+    """Return a step as plain data, times in milliseconds since 1970."""
     times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
     return {
         "name": step.name,

@@ -27,7 +27,7 @@ class Replayed(Replay):
         self.plan = plan
 
     def plans(self, task: PlanningTask) -> Plan:
-        """Give the plan as it was carried out."""
+        """Return the plan as it was carried out."""
         return self.plan
 
 
@@ -52,7 +52,7 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
 
 
 def harmless(job: Brief) -> Brief:
-    """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free.
+    """Return a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free.
 
     It has no memory: it leaves nothing for later jobs, and has no step with secrets from which one must be hidden.
     """
@@ -62,7 +62,7 @@ def harmless(job: Brief) -> Brief:
 
 
 def _drop_writes(plan: Plan) -> Plan:
-    """Give a plan whose steps only read, as nobody, and without a memory."""
+    """Return a plan whose steps only read, as nobody, and without a memory."""
     steps = (
         replace(
             step,
@@ -76,5 +76,5 @@ def _drop_writes(plan: Plan) -> Plan:
 
 
 def _is_reading(rule: Rule) -> bool:
-    """Say whether a rule lets somebody read, and no more, unasked."""
+    """Return whether a rule lets somebody read, and no more, unasked."""
     return rule.verdict == "allow" and not rule.tunnel and set(rule.methods) <= set(READ)

@@ -137,7 +137,7 @@ class ResumeState:
 
     @property
     def goes_on(self) -> bool:
-        """Say whether the workspace is kept amid the step that was being taken."""
+        """Return whether the workspace is kept amid the step that was being taken."""
         last = self.checkpoint
         return last is not None and last.amid and last.step == self.current
 

@@ -161,12 +161,12 @@ class JobSummary:
 
     @property
     def cost(self) -> Cost:
-        """Give what models cost, those of a swarm's items left out."""
+        """Return what models cost, those of a swarm's items left out."""
         return self.course.cost
 
     @property
     def whole_cost(self) -> Cost:
-        """Give what models cost, those of a swarm's items included."""
+        """Return what models cost, those of a swarm's items included."""
         if self.items is None:
             return self.cost
         cost, ends = self.cost, self.items.ends.total() if self.items.tokens else 0
@@ -183,7 +183,7 @@ class JobSummary:
         return self.course.acts + (self.items.acts if self.items is not None else 0)
 
     def checklist(self) -> list[StepProgress]:
-        """Give the steps of the plan in order, and after them what was done beside it."""
+        """Return the steps of the plan in order, and after them what was done beside it."""
         steps = self.course.steps
         beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
         return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
@@ -209,14 +209,14 @@ class JobSummary:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Give at which step of how many it stands."""
+        """Return at which step of how many it stands."""
         if self.step in self.planned:
             return self.planned.index(self.step) + 1, len(self.planned)
         steps = self.checklist()[: len(self.planned)]
         return sum(step.outcome == "done" for step in steps), len(steps)
 
     def state(self, live: bool, now: int) -> tuple[State, str]:
-        """Say how it stands, and what for or why: an id that is waited for, why it paused or failed.
+        """Return how it stands, and what for or why: an id that is waited for, why it paused or failed.
 
         One that was stopped stands still, whatever it asked before: an answer counts once it goes on.
         """
@@ -240,7 +240,7 @@ def tales(journal: Path) -> list[JobSummary]:
 
 
 def rows_of(journal: Path) -> Iterator[Row]:
-    """Give what lines about jobs are made of; a journal that is not there has none."""
+    """Return what lines about jobs are made of; a journal that is not there has none."""
     if not journal.exists():
         return iter(())
     return read(journal, names=[kind.__name__ for kind in LINE])
@@ -262,7 +262,7 @@ def list_names_but_items() -> tuple[str, ...]:
 
 
 def find_job(journal: Path, text: str) -> str:
-    """Give the one job whose id begins so; `BriefError` when there is none, or several."""
+    """Return the one job whose id begins so; `BriefError` when there is none, or several."""
     jobs = list(dict.fromkeys(row.chain for row in read_job_starts(journal)))
     if text in jobs:
         return text
@@ -275,5 +275,5 @@ def find_job(journal: Path, text: str) -> str:
 
 
 def read_job_starts(journal: Path) -> Iterator[Row]:
-    """Give the first event of every job."""
+    """Return the first event of every job."""
     return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())

@@ -21,7 +21,7 @@ MAX_TEXT_CHARS = 4000
 
 
 def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
-    """Give the lines of a job's papers, in the order of its events."""
+    """Yield the lines of a job's papers, in the order of its events."""
     for row in rows:
         try:
             event = row.event()
@@ -34,7 +34,7 @@ def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
 
 
 def title(event: Event) -> tuple[str, str] | None:
-    """Say what a paper is, and give its name; None for an event that has none."""
+    """Return what a paper is, and give its name; None for an event that has none."""
     match event:
         case Thought():
             return f"{event.step or 'planning'}, turn {event.turn}: {event.model}", event.paper
@@ -58,7 +58,7 @@ def title(event: Event) -> tuple[str, str] | None:
 
 
 def paper_lines(papers: Papers, name: str) -> list[str]:
-    """Give a paper's lines; of one that is gone, that it is."""
+    """Return a paper's lines; of one that is gone, that it is."""
     try:
         data = papers.read(name)
     except HotdeskError as e:
@@ -96,7 +96,7 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Give a text's lines, escaped; of a picture its size, and of what is long its beginning."""
+    """Yield a text's lines, escaped; of a picture its size, and of what is long its beginning."""
     if IMAGE.fullmatch(text.strip()):
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
         return

@@ -62,7 +62,7 @@ def render_name(report: JobReport, item: Delivered) -> Markup:
 
 
 def identity(item: Delivered) -> Markup:
-    """Say which bytes it is about."""
+    """Return which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
     stored = f"version {item.stored.version} in the drive, {size(item.stored.size)}" if item.stored else "not stored"
     return facts(("Kept", stored), ("SHA-256", fingerprint(item.stored.sha256 if item.stored else looked)))
@@ -114,7 +114,7 @@ def render_faults(lines: Iterable[str]) -> Markup:
 
 
 def details(verdict: StoredVerdict) -> Markup:
-    """Give what was seen, and by what."""
+    """Return what was seen, and by what."""
     values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
     tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
     return join_markup(

@@ -44,7 +44,7 @@ def effort(report: JobReport) -> Markup:
 
 
 def bars(report: JobReport) -> list[Bar]:
-    """Give the rows: steps, checks, and what is left."""
+    """Return the rows: steps, checks, and what is left."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)
         for each in report.tale.checklist()
@@ -65,7 +65,7 @@ def add(one: Cost, other: Cost) -> Cost:
 
 
 def spent(cost: Cost) -> str:
-    """Say what models cost."""
+    """Describe what models cost."""
     if not cost.tokens:
         return "No model was used."
     read = f"{cost.input + cost.cached + cost.stored:,} tokens read, {cost.output:,} written"

@@ -63,7 +63,7 @@ def attribute(name: str, value: str | int | None) -> str:
 
 
 def is_near(link: str) -> bool:
-    """Say whether a link leads to a place of the page, or to a file in its folder or below."""
+    """Return whether a link leads to a place of the page, or to a file in its folder or below."""
     return link.startswith("#") or (BESIDE.fullmatch(link) is not None and ".." not in unquote(link).split("/"))
 
 
@@ -108,5 +108,5 @@ def block(text: str, longest: int = 1200) -> Markup:
 
 
 def cut(text: str, longest: int) -> str:
-    """Give the beginning of what is long, and say that there is more."""
+    """Return the beginning of what is long, and say that there is more."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"

@@ -26,7 +26,7 @@ PLACES = {
 
 @cache
 def style() -> tuple[str, str]:
-    """Give the style, and the one hash by which a browser applies it and no other."""
+    """Return the style, and the one hash by which a browser applies it and no other."""
     text = CSS.read_text()
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return text, f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -61,5 +61,5 @@ def main(report: JobReport) -> Markup:
 
 
 def footer() -> Markup:
-    """Say what made it."""
+    """Return what made it."""
     return tag("footer", tag("p", "hotdesk · a real computer for an AI worker, gone when the job is done"))

@@ -44,7 +44,7 @@ class PaperReader:
             self.papers = None
 
     def data(self, name: str) -> bytes | None:
-        """Give a paper; None when it is gone."""
+        """Return a paper; None when it is gone."""
         if self.papers is not None and name:
             try:
                 return self.papers.read(name)
@@ -54,11 +54,11 @@ class PaperReader:
         return None
 
     def text(self, name: str) -> str:
-        """Give a paper's words; none when it is gone."""
+        """Return a paper's words; none when it is gone."""
         return (self.data(name) or b"").decode("utf-8", "replace")
 
     def read_json(self, name: str) -> dict[str, object]:
-        """Give a paper that is an object of JSON; an empty one when it is gone or something else."""
+        """Return a paper that is an object of JSON; an empty one when it is gone or something else."""
         try:
             data = json.loads(self.data(name) or b"{}")
         except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ class PaperReader:
         return data if isinstance(data, dict) else {}
 
     def read_verdict(self, name: str) -> StoredVerdict | None:
-        """Give a verdict; None when it is gone."""
+        """Return a verdict; None when it is gone."""
         data = self.data(name)
         try:
             return from_json(data) if data else None
@@ -75,7 +75,7 @@ class PaperReader:
             return None
 
     def plan(self, name: str) -> list[PlannedStep]:
-        """Give the steps of a plan; none when it is gone."""
+        """Return the steps of a plan; none when it is gone."""
         steps = self.read_json(name).get("steps")
         return [parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
 
@@ -89,7 +89,7 @@ def parse_step(step: dict[str, object]) -> PlannedStep:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Give a list of texts."""
+    """Return a list of texts."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
@@ -108,7 +108,7 @@ def use_of(call: dict[str, object]) -> str:
 
 
 def one_line(text: str, longest: int = SHORT) -> str:
-    """Give the beginning of a text, in one line."""
+    """Return the beginning of a text, in one line."""
     flat = " ".join(text[: 4 * longest].split())
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
 
@@ -145,7 +145,7 @@ def decode_output(data: str) -> str:
 
 
 def failure_of(observation: dict[str, object]) -> str:
-    """Say what came of an act that failed: of a program its last words."""
+    """Describe what came of an act that failed: of a program its last words."""
     found = output_of(observation)
     if found.exit_code is None:
         return found.text[:WORDS]

@@ -23,7 +23,7 @@ def section(name: str, title: str, *children: Markup | None) -> Markup:
 
 
 def pill(text: str, tone: Tone) -> Markup:
-    """Say how something stands."""
+    """Return how something stands."""
     return tag("span", tag("span", SIGNS[tone], aria_hidden="true"), " ", text, class_=f"pill {tone}")
 
 

@@ -95,7 +95,7 @@ def screen_of(png: bytes) -> Image.Image | None:
 
 
 def pieces(png: bytes) -> tuple[int, int, bytes] | None:
-    """Give width, height and packed lines of a file that has a header, one part, and an end."""
+    """Return width, height and packed lines of a file that has a header, one part, and an end."""
     if len(png) < 57 or not png.startswith(SIGNATURE) or png[8:16] != b"\0\0\0\rIHDR" or png[37:41] != b"IDAT":
         return None
     width, height, *kind = struct.unpack(">IIBBBBB", png[16:29])

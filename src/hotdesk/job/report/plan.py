@@ -32,7 +32,7 @@ def steps(report: JobReport) -> Markup:
 
 
 def means(step: PlannedStep) -> Markup | None:
-    """Say what a step makes and uses."""
+    """Return what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: rolled back if it fails" if step.risk == "high" else ""))
     parts = [tag("span", f"{name} ", isolate(value)) for name, value in rows if value]
@@ -40,7 +40,7 @@ def means(step: PlannedStep) -> Markup | None:
 
 
 def digest(report: JobReport) -> Markup | None:
-    """Say which plan it was, and that it was tried beforehand."""
+    """Return which plan it was, and that it was tried beforehand."""
     if not report.tale.plan:
         return None
     tried = report.tale.preflight

@@ -18,7 +18,7 @@ SOURCE = (
 
 
 def receipt(report: JobReport) -> Markup:
-    """Say what burning destroyed, kept on purpose, found left."""
+    """Return what burning destroyed, kept on purpose, found left."""
     ashes = report.tale.receipt
     if ashes is None:
         return section(
@@ -48,7 +48,7 @@ def column(title: str, lines: Sequence[str], none: str) -> Markup:
 
 
 def _unknowns(report: JobReport) -> list[str]:
-    """Say what this report cannot tell."""
+    """Describe what this report cannot tell."""
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
         sentences.append(
@@ -72,7 +72,7 @@ def _unknowns(report: JobReport) -> list[str]:
 
 
 def about(report: JobReport) -> Markup:
-    """Say where all of this comes from, and what it does not prove."""
+    """Return where all of this comes from, and what it does not prove."""
     found = _unknowns(report)
     brief = fingerprint(report.tale.brief or "unknown")
     return section(

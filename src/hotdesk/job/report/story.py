@@ -142,7 +142,7 @@ class Following:
                 self.story.take(row.event(), row.at, row.id)
 
     def rows(self, journal: Path) -> Iterator[Row]:
-        """Give the events that follow, and from the event on that names a desk those of that desk."""
+        """Yield the events that follow, and from the event on that names a desk those of that desk."""
         again = journal.exists()
         while again:
             again = False
@@ -155,7 +155,7 @@ class Following:
 
 
 def desk_of(row: Row) -> str:
-    """Give the desk that an event of a job names."""
+    """Return the desk that an event of a job names."""
     if row.name in (StepBegun.__name__, Verified.__name__):
         with suppress(ValueError, RecursionError):
             return str(getattr(row.event(), "desk", ""))

@@ -28,7 +28,7 @@ _MAX_HEADLINE_CHARS = 120
 
 
 def header(report: JobReport) -> Markup:
-    """Say what came of it, or else what it is about; and how it ended."""
+    """Return what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
     goal, found = tale.goal or "The goal is unknown", finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
@@ -50,7 +50,7 @@ def header(report: JobReport) -> Markup:
 
 
 def finding(report: JobReport) -> str:
-    """Give in a line what the worker found, where the job is done and kept what it made; else nothing.
+    """Return in a line what the worker found, where the job is done and kept what it made; else nothing.
 
     It is the summary of the last step that made something that is kept, or of the last step.
     """
@@ -99,12 +99,12 @@ def outcome(report: JobReport) -> Markup:
 
 
 def resume(report: JobReport) -> Markup:
-    """Say how it goes on."""
+    """Return how it goes on."""
     return tag("code", f"hotdesk resume {report.tale.job}")
 
 
 def results(report: JobReport) -> Markup:
-    """Say what came out."""
+    """Return what came out."""
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
         return tag("span", "No file was stored.")
@@ -123,13 +123,13 @@ def anchor(report: JobReport, path: str) -> str:
 
 
 def seconds(report: JobReport) -> float:
-    """Give how long it was worked at."""
+    """Return how long it was worked at."""
     course = report.tale.course
     return course.compute_elapsed(course.last)
 
 
 def figures(report: JobReport) -> Markup:
-    """Give the numbers people ask for first."""
+    """Return the numbers people ask for first."""
     tale = report.tale
     refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
@@ -151,12 +151,12 @@ def began(at: int) -> str:
 
 
 def price(cost: Cost) -> str:
-    """Say what models cost; a script reads and writes no tokens."""
+    """Describe what models cost; a script reads and writes no tokens."""
     return money([cost]) if cost.tokens or cost.dollars or cost.unpriced else "none"
 
 
 def brain(name: str) -> Markup:
-    """Say who decided, plainly."""
+    """Return who decided, plainly."""
     who = isolate(name or "not recorded", 200)
     if name.startswith(("written script", "recorded script")):
         sentence = join_markup(

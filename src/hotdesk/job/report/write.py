@@ -30,13 +30,13 @@ def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
 
 
 def is_ours(data: bytes) -> bool:
-    """Say whether a file is a report as it was written: one that somebody changed is theirs."""
+    """Return whether a file is a report as it was written: one that somebody changed is theirs."""
     found = MARK.fullmatch(data)
     return found is not None and hashlib.sha256(found[1]).hexdigest().encode() == found[2]
 
 
 def name_beside(results: Collection[str]) -> str:
-    """Give what the report is called beside results, none of which it takes the name of."""
+    """Return what the report is called beside results, none of which it takes the name of."""
     used = {path.split("/")[0] for path in results}
     return NAME if NAME not in used else OTHERWISE
 
