@@ -16,20 +16,19 @@ from contextlib import suppress
 from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
-from hotdesk.api.e2b.egress_proxy import describe_proxy
 from hotdesk.api.e2b.identity import build_tokens
+from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
 from hotdesk.api.e2b.templates import wall_of
-from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.quotas import QuotaError, QuotaShare
@@ -48,70 +47,22 @@ AT_ONCE = 4
 """Sandboxes whose files are copied at once."""
 _MAX_RECORDS = 10_000
 """Records of one tenant that are read."""
-SAME = (
-    "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
-    "auto_pause_memory", "auto_resume", "network", "internet", "mounts", "user", "workdir",
-    "iam",
-)  # fmt: skip
-"""What a record has as its sandbox has it."""
+_FIELDS = ("until", "mounts")
+"""What a record has beside the common fields as its sandbox has it."""
 
 
-class SavedSandbox(BaseModel):
-    """All of a sandbox but its files: what its program said, nothing that was made of it."""
+class SavedSandbox(SandboxRecord):
+    """All of a sandbox but its files."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-    id: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
     image: Annotated[str, Field(pattern=f"^{SNAPSHOT_SHAPE.pattern}$")]
-    template: str
-    token: str
-    traffic_token: str | None
-    started: float
-    ends: float
     until: float
-    metadata: dict[str, str]
-    env: dict[str, str]
-    timeout: float
-    auto_pause: bool
-    auto_pause_memory: bool
-    auto_resume: bool
-    network: dict[str, object] | None
-    internet: bool | None
-    user: str = ""
-    workdir: str = ""
-    headers: list[tuple[str, str, str]]
-    """Headers that go along, which are secrets: host, name, value."""
-    egress_proxy: dict[str, object] | None = None
-    """Its proxy, with its password."""
-    iam: dict[str, str] = {}
-    mounts: dict[str, str] = {}
-    volumes: dict[str, str] = {}
+    mounts: dict[str, str] = Field(default_factory=dict)
+    volumes: dict[str, str] = Field(default_factory=dict)
     """Ids of its volumes, by path."""
-    revoked: list[str] = []
-    """Ids of share links to its ports that are valid no more."""
     desk: Annotated[str, Field(pattern=f"^({ID_SHAPE.pattern})?$")] = ""
     """The hibernated desk in which its programs go on; empty: its files are in `image`."""
     base: str = ""
     """The image on which that desk stands."""
-
-
-class NetworkRecord(Protocol):
-    """What a record says of a sandbox's network."""
-
-    @property
-    def network(self) -> Mapping[str, object] | None: ...
-
-    @property
-    def internet(self) -> bool | None: ...
-
-    @property
-    def headers(self) -> Sequence[tuple[str, str, str]]: ...
-
-    @property
-    def egress_proxy(self) -> Mapping[str, object] | None: ...
-
-    @property
-    def iam(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +109,7 @@ class SavedSandboxes:
         if until <= time.time() or record.id in self.sandboxes.by_id:
             private_files.remove(folder(tenant), _file_of(record.id))
             return
-        same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
+        same = {**record.model_dump(include={*COMMON, *_FIELDS}), "until": until, "saved_image": record.image}
         wall = wall_of(record.template, record.metadata)
         spec = self.sandboxes.spec(record.base or record.image, record.env, wall)
         spec = replace(spec, volumes=record.volumes)
@@ -202,7 +153,7 @@ class SavedSandboxes:
             sandbox.saved_image = ""
             await self.forget(sandbox)
 
-    async def find_scope(self, record: NetworkRecord, tenant: str) -> Scope:
+    async def find_scope(self, record: SandboxRecord, tenant: str) -> Scope:
         """Return what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
@@ -319,11 +270,8 @@ class SavedSandboxes:
 
 def record_of(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     """Write down what a sandbox is, and the desk that was hibernated."""
-    headers, proxy = list_headers(sandbox.scope), describe_proxy(sandbox.scope)
-    same = {name: getattr(sandbox, name) for name in SAME}
-    same |= {"volumes": dict(sandbox.spec.volumes), "revoked": sorted(sandbox.revoked)}
-    base = sandbox.spec.image if desk else ""
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, egress_proxy=proxy, desk=desk, base=base, **same)
+    values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
+    return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
 
 
 def name_of(sandbox: Sandbox) -> str:

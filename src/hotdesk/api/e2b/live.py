@@ -14,14 +14,13 @@ from typing import Annotated, Literal
 
 import anyio
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from hotdesk.api.cluster_host import ClusterHost
-from hotdesk.api.e2b.egress_proxy import describe_proxy
 from hotdesk.api.e2b.hibernate import SavedSandboxes, names
+from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.brief.data import Scope
 from hotdesk.config import WALLS
@@ -35,47 +34,20 @@ SETTLE_SECONDS = 5.0
 """How long a new server waits for the nodes of the desks it had."""
 _WRITE_INTERVAL_S = 0.5
 _MAX_RECORDS = 100_000
-SAME = (
-    "id", "template", "token", "traffic_token", "started", "ends", "metadata", "env", "timeout", "auto_pause",
-    "auto_pause_memory", "auto_resume", "network", "internet", "user", "workdir", "state", "pause_mode", "iam",
-)  # fmt: skip
-"""What a record has as its sandbox has it."""
+_FIELDS = ("state", "pause_mode")
+"""What a record has beside the common fields as its sandbox has it."""
 
 
-class LiveSandbox(BaseModel):
+class LiveSandbox(SandboxRecord):
     """All of a sandbox but its desk."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-    id: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
     desk: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
     image: str
     wall: str
     cpus: float
     memory: int
-    template: str
-    token: str
-    traffic_token: str | None
-    started: float
-    ends: float
-    metadata: dict[str, str]
-    env: dict[str, str]
-    timeout: float
-    auto_pause: bool
-    auto_pause_memory: bool
-    auto_resume: bool
-    network: dict[str, object] | None
-    internet: bool | None
-    user: str
-    workdir: str
     state: Literal["running", "paused"]
     pause_mode: Literal["full", "filesystem"]
-    headers: list[tuple[str, str, str]]
-    """Headers that go along, which are secrets: host, name, value."""
-    egress_proxy: dict[str, object] | None
-    """Its proxy, with its password."""
-    iam: dict[str, str]
-    revoked: list[str]
 
 
 @dataclass(slots=True)
@@ -146,13 +118,9 @@ class LiveRecords:
 def record_of(sandbox: Sandbox) -> LiveSandbox:
     """Write down what a sandbox is."""
     spec = sandbox.spec
-    same = {name: getattr(sandbox, name) for name in SAME}
-    same |= {"metadata": dict(sandbox.metadata), "env": dict(sandbox.env), "iam": dict(sandbox.iam)}
-    same |= {"revoked": sorted(sandbox.revoked)}
-    same["network"] = dict(sandbox.network) if sandbox.network is not None else None
     return LiveSandbox(
         desk=sandbox.desk.id, image=spec.image, wall=spec.wall, cpus=spec.cpus, memory=spec.memory,
-        headers=list_headers(sandbox.scope), egress_proxy=describe_proxy(sandbox.scope), **same,
+        **describe(sandbox, *_FIELDS),
     )  # fmt: skip
 
 
@@ -160,7 +128,7 @@ def sandbox_of(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandb
     """Make a sandbox of its record."""
     wall = record.wall if record.wall in WALLS else ""
     spec = replace(sandboxes.spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)
-    same = record.model_dump(include=set(SAME))
+    same = record.model_dump(include={*COMMON, *_FIELDS})
     return Sandbox(desk, tenant, spec=spec, scope=scope, revoked=set(record.revoked), **same)
 
 

@@ -1,0 +1,57 @@
+"""What every record of a sandbox has: all that its program said, and nothing that was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hotdesk.api.e2b.egress_proxy import describe_proxy
+from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.api.e2b.transforms import list_headers
+from hotdesk.desk.seam import ID_SHAPE
+
+COMMON = (
+    "id", "template", "token", "traffic_token", "started", "ends", "metadata", "env", "timeout", "auto_pause",
+    "auto_pause_memory", "auto_resume", "network", "internet", "user", "workdir", "iam",
+)  # fmt: skip
+"""Fields that a record has as its sandbox has them."""
+
+
+class SandboxRecord(BaseModel):
+    """What of a sandbox outlives its server, wherever its desk or files are."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
+    template: str
+    token: str
+    traffic_token: str | None
+    started: float
+    ends: float
+    metadata: dict[str, str]
+    env: dict[str, str]
+    timeout: float
+    auto_pause: bool
+    auto_pause_memory: bool
+    auto_resume: bool
+    network: dict[str, object] | None
+    internet: bool | None
+    user: str = ""
+    workdir: str = ""
+    headers: list[tuple[str, str, str]]
+    """Headers that go along, which are secrets: host, name, value."""
+    egress_proxy: dict[str, object] | None = None
+    """Its proxy, with its password."""
+    iam: dict[str, str] = {}
+    revoked: list[str] = []
+    """Ids of share links to its ports that are valid no more."""
+
+
+def describe(sandbox: Sandbox, *more: str) -> dict[str, Any]:
+    """Return the values of a sandbox's record: those that every record has, and more fields by name."""
+    found = {name: getattr(sandbox, name) for name in (*COMMON, *more)}
+    found = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+    headers, proxy = list_headers(sandbox.scope), describe_proxy(sandbox.scope)
+    return {**found, "headers": headers, "egress_proxy": proxy, "revoked": sorted(sandbox.revoked)}
