@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Protocol
@@ -60,7 +61,7 @@ class DriverOptions:
     """Is told what people who wait should know: a wait, a feature that is left out."""
 
 
-class Driver:
+class Driver(ABC):
     """One model of one provider's."""
 
     def __init__(
@@ -202,9 +203,9 @@ class Driver:
         """Tell whoever waits."""
         self.line.tell(note)
 
+    @abstractmethod
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream with the provider's client."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -6,6 +6,7 @@ here reads or writes a socket; bytes go in, and what comes of them waits in `out
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import field
 from enum import IntEnum
@@ -70,7 +71,7 @@ class Person(IntEnum):
     PASTE = 6
 
 
-class Side:
+class Side(ABC):
     """Bytes of one side, read step by step: `read` says how many it needs next, and is given them."""
 
     def __init__(self) -> None:
@@ -88,9 +89,9 @@ class Side:
         self.steps = self.read()
         self.need = next(self.steps)
 
+    @abstractmethod
     def read(self) -> Steps:
-        """Return how many bytes are needed next; take them."""
-        raise NotImplementedError
+        """Yield how many bytes are needed next, and take them."""
 
     def feed(self, data: bytes) -> None:
         """Take bytes; `ProtocolError` when they cannot be meant."""
