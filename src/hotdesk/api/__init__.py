@@ -1,4 +1,4 @@
-"""What people and programs use over the network: E2B's surface, MCP, a native API, and a page to watch it all.
+"""Network interfaces for people and programs: the E2B API, MCP, a native API and a web page.
 
 `hotdesk serve` is an owner that lives long. `http/dispatch.py` says which of them a request is for; nothing passes it
 unnamed.

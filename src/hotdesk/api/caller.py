@@ -1,4 +1,4 @@
-"""Who asks: a key's tenant, its name, and what it may do."""
+"""The authenticated caller of a request: its tenant, key name and permissions."""
 
 from __future__ import annotations
 

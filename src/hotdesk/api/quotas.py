@@ -1,4 +1,4 @@
-"""How much one tenant may have at once, and how often it may ask: counted before anything is opened.
+"""Quotas and rate limits of a tenant, counted before anything is opened.
 
 Counting never waits, so that a burst cannot get in between: `take` has everything that was asked for, or nothing.
 """

@@ -1,4 +1,4 @@
-"""How a server listens, and what it gives: settings, read once."""
+"""Settings of a server: how it listens and what it offers, read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a worker goes round in circles: pure, from its calls and what came of them."""
+"""Detects a worker that goes round in circles, from its calls and their results. Pure."""
 
 from __future__ import annotations
 

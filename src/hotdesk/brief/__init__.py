@@ -1,4 +1,4 @@
-"""What is asked, inside which limits: where a desk may go, and which secrets go with it.
+"""The brief: the goal of a job and its limits, such as hosts, secrets and budget.
 
 How it works: `brief` is the whole of what is asked; `load` makes it of TOML, JSON or Python, and `ceiling` holds it
 against what the operator allows. Of where a desk may go `data` holds plain frozen data; `rules` and `grants` read and

@@ -1,4 +1,4 @@
-"""Where a brief lets its job go, and as whom."""
+"""Hosts that a brief's job may reach, and the credentials it uses there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator lets no brief exceed: judged before anything starts, by pure code."""
+"""Operator limits that no brief may exceed, judged before anything starts. Pure."""
 
 from __future__ import annotations
 

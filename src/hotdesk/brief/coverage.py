@@ -1,4 +1,4 @@
-"""Whether a brief's rules wholly cover another rule: what a plan lists must be. Pure, and unsure means no.
+"""Decides whether a brief's rules wholly cover a plan's rule. Pure; when unsure, the answer is no.
 
 A rule is covered by one that admits every request it admits. That is not enough where a deny or an ask stands beside
 it: a narrower rule decides before a wider one, so that `read example.test/data/secret` would undo a

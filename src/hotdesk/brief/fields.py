@@ -1,4 +1,4 @@
-"""What several fields of a brief are: texts, names, paths, numbers, sizes."""
+"""Field types that parts of a brief share: texts, names, paths, numbers, sizes."""
 
 from __future__ import annotations
 

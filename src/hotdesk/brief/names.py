@@ -1,4 +1,4 @@
-"""What a host is called, in one canonical form: lower-case ASCII names, addresses, and patterns of either.
+"""Host names in one canonical form: lower-case ASCII names, addresses, and patterns of either.
 
 Everything here raises ValueError with a reason that completes the sentence "the host …".
 """

@@ -1,4 +1,4 @@
-"""What a path and a query are, in one canonical form, and the globs they are matched with.
+"""Paths and queries in one canonical form, and the globs they are matched with.
 
 Everything here raises ValueError with a reason that completes the sentence "the path …" or "the query …".
 """

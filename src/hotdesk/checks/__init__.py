@@ -1,4 +1,4 @@
-"""Whether a deliverable is a working file.
+"""Checks that decide whether a deliverable is a working file.
 
 How it works: a `Check` (`seam.py`) has a program look at the file in a clean desk that holds nothing else and reaches
 nothing, and judges on the host what that program told: bounded, typed JSON. The host opens no deliverable itself.

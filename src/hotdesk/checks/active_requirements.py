@@ -1,4 +1,4 @@
-"""What `active-content` requires of each kind of file, in sentences; and what to do about what it finds."""
+"""Requirements of `active-content` for each kind of file, in sentences, with remedies for its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many of something there shall be, and are."""
+"""An expected range of counts, and the comparison with a count."""
 
 from __future__ import annotations
 

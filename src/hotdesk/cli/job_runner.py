@@ -1,4 +1,4 @@
-"""Carries a job out on this terminal: shows it, asks here where somebody sits here, stops when asked to."""
+"""Carries a job out on this terminal: shows it, asks the person here, stops on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job and a swarm on this terminal share: questions to the person here, copying results out, changed limits."""
+"""Parts that a job and a swarm on this terminal share: questions, copying results out, changed limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several subcommands ask for: a desk's size, its environment, a command."""
+"""Options that several subcommands share: a desk's size, its environment, a command."""
 
 from __future__ import annotations
 

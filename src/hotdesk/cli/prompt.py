@@ -1,4 +1,4 @@
-"""A question put to whoever sits at the terminal: a card apart from all else, and one line of answer.
+"""A question to the person at the terminal: a card, and one line of answer.
 
 Nobody says yes by accident: what was typed before the question stood there is thrown away, an empty line is no answer,
 and what a desk or a worker wrote cannot look like our own words. The answer may come from elsewhere meanwhile: then

@@ -1,4 +1,4 @@
-"""How far a swarm is, for people: one line that is written again on a terminal, a few lines elsewhere."""
+"""Progress of a swarm: one line that is redrawn on a terminal, a few lines elsewhere."""
 
 from __future__ import annotations
 

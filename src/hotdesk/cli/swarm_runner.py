@@ -1,4 +1,4 @@
-"""Carries a swarm out on this terminal: shows how far it is, asks whoever sits here, stops when asked to."""
+"""Carries a swarm out on this terminal: shows progress, asks the person here, stops on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is a node and who is a server: certificates of one authority that the operator keeps.
+"""Certificates of nodes and servers, issued by one authority that the operator holds.
 
 A node's certificate is for answering and a server's is for calling (extended key usage), so neither can be used as the
 other. The role and the name are in it as a URI: `hotdesk:node:NAME`, `hotdesk:server:NAME`. A pool's certificate,

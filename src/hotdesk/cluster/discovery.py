@@ -1,4 +1,4 @@
-"""Where nodes listen: a list of addresses, or every address that a DNS name has now."""
+"""Finds nodes: a list of addresses, or every address that a DNS name has now."""
 
 from __future__ import annotations
 

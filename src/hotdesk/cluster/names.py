@@ -1,4 +1,4 @@
-"""What nodes, servers and desks of a cluster are called, and what follows from a name."""
+"""Names of nodes, servers and desks of a cluster, and what follows from a name."""
 
 from __future__ import annotations
 

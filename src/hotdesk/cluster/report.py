@@ -1,4 +1,4 @@
-"""What a node says of itself once a second: who it is, what it has, how full it is."""
+"""The status report of a node, once a second: identity, capacity and load."""
 
 from __future__ import annotations
 

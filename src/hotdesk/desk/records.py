@@ -1,4 +1,4 @@
-"""What the files of a state directory say about its desks: read by `ps` and `burn`, written by keepers.
+"""Files of a state directory that describe its desks: read by `ps` and `burn`, written by keepers.
 
 Imports little, so that `hotdesk ps` is quick.
 """

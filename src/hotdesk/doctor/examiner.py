@@ -1,4 +1,4 @@
-"""Who opens desks to examine them, and where the host finds one."""
+"""Opens desks for examination, and finds them on the host."""
 
 from __future__ import annotations
 

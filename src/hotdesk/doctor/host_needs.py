@@ -1,4 +1,4 @@
-"""What desks need from the host, what is missing, and which option of a container engine supplies it."""
+"""Host features that desks need, which are missing, and which option of a container engine supplies each."""
 
 from __future__ import annotations
 

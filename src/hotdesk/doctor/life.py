@@ -1,4 +1,4 @@
-"""How a desk is stopped and how it ends: frozen, at its deadline, burnt. Seen from the host."""
+"""Measures of how a desk is frozen, meets its deadline and burns, seen from the host."""
 
 from __future__ import annotations
 

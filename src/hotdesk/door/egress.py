@@ -1,4 +1,4 @@
-"""One desk's way out, live: its policy, its grants and what they are worth now, what it asked, what it used."""
+"""The live egress state of one desk: policy, grants and their current values, open questions, use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outlives a desk.
+"""Storage that outlives desks: the journal, files by name and version, certificates.
 
 How it works: `journal.py` keeps events in one SQLite file, `chain.py` says how each is tied to the one before and how
 a head is written, `signing.py` signs heads, `audit.py` proves a file whole or names what was done to it. Whoever holds

@@ -1,4 +1,4 @@
-"""How events hang together: each is hashed onto the one before, the last of every commit is signed. Pure."""
+"""The hash chain of events: each is hashed onto the one before, the last of every commit is signed. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened, in order: events in one SQLite file, one hash chain a job or desk."""
+"""The journal: events in order in one SQLite file, with one hash chain a job or desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something in a memory comes from, as the journal has it."""
+"""The origin of an entry in a memory, as the journal has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened: frozen, versioned, plain data; and `Note`, which takes it down."""
+"""Events: frozen, versioned, plain data; and `Note`, which records them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened at a desk and at its door."""
+"""Events of a desk and its door."""
 
 from __future__ import annotations
 

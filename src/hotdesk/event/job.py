@@ -1,4 +1,4 @@
-"""What happened in a job: before and after everything it does."""
+"""Events of a job: before and after everything it does."""
 
 from __future__ import annotations
 

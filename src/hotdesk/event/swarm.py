@@ -1,4 +1,4 @@
-"""What happened in a swarm: events of its job's chain. One event an item, so that ten thousand stay small."""
+"""Events of a swarm, in its job's chain. One event an item, so that ten thousand stay small."""
 
 from __future__ import annotations
 

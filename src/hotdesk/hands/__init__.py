@@ -1,4 +1,4 @@
-"""What a worker can do at a desk, as tools.
+"""Tools of a worker at a desk.
 
 How it works: a hand (`tool.Hand`) is some tools that belong together: shell, files, packages, screen, browser. Each
 tool's arguments are checked before anything runs; what comes of it is an `Observation`. `toolbox.py` holds the hands of

@@ -1,4 +1,4 @@
-"""How a file or folder of a desk is shown to a model."""
+"""Views of a desk's files and folders for a model."""
 
 from __future__ import annotations
 

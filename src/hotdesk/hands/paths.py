@@ -1,4 +1,4 @@
-"""Where a path a model wrote leads to in a desk."""
+"""Resolves paths that a model wrote to paths in a desk."""
 
 from __future__ import annotations
 

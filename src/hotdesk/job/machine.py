@@ -1,4 +1,4 @@
-"""What a job needs from its machine: `Host`, or one without walls in tests."""
+"""The machine that a job runs on: `Host`, or one without walls in tests."""
 
 from __future__ import annotations
 

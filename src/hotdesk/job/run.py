@@ -1,4 +1,4 @@
-"""How a job begins and ends, and what becomes of its results: each an event before and after."""
+"""Runs a job from start to end, and delivers its results: each an event before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one step is taken: its tools and no others, and what it promised."""
+"""The stage of one step: its tools and no others, and its promises."""
 
 from __future__ import annotations
 

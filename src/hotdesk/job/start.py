@@ -1,4 +1,4 @@
-"""What is carried out, and how it begins: everything is ready before anything happens."""
+"""Starts a job: everything is ready before anything happens."""
 
 from __future__ import annotations
 

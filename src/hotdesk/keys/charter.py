@@ -1,4 +1,4 @@
-"""What the door is told of one desk: where it may go, and with which secrets. Made from a scope and the vault."""
+"""A desk's charter for the door: its rules and secrets, made from a scope and the vault."""
 
 from __future__ import annotations
 

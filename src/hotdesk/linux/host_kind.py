@@ -1,4 +1,4 @@
-"""What kind of host this is: bare machine, virtual machine, container, pod, WSL2, Lima; and whose CI runner.
+"""Detects the kind of host: bare machine, virtual machine, container, pod, WSL2, Lima; and whose CI runner.
 
 Facts of the kernel decide: namespaces, mounts, capabilities. Marker files name the engine of a container only where
 the namespaces say that there is one: root file systems made from container images carry `/.dockerenv` into virtual

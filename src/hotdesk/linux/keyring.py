@@ -1,4 +1,4 @@
-"""Whether this process may use the kernel's keyrings: the filters of some container engines refuse that."""
+"""Checks whether this process may use kernel keyrings: filters of some container engines refuse that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs in a network namespace tried to send, by the kernel's own counters: nothing inside turns one back."""
+"""Packets that programs in a network namespace tried to send, by kernel counters that nothing inside can reset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that one user may read and nobody else: written whole or not at all, never through a link.
+"""Files that one user alone may read: written whole or not at all, never through a link.
 
 Root writes into a folder that belongs to a lesser user, so every name in it may be that user's trap. Names are
 opened below the folder's descriptor, links are not followed, and what root makes goes to the folder's owner.

@@ -1,4 +1,4 @@
-"""What /proc tells of a process."""
+"""Facts about a process from /proc."""
 
 from __future__ import annotations
 

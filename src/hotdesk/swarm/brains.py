@@ -1,4 +1,4 @@
-"""Who thinks in a swarm: one who plans, one worker an item that knows of no other, and one for the report."""
+"""The models of a swarm: a planner, one worker an item that knows of no other, and one for the report."""
 
 from __future__ import annotations
 

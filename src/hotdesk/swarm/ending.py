@@ -1,4 +1,4 @@
-"""What becomes of a swarm whose items have ended: enough of them, a sample reviewed, one report, one signature."""
+"""Ends a swarm whose items have ended: threshold, reviewed sample, one report, one signature."""
 
 from __future__ import annotations
 

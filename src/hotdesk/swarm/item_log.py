@@ -1,4 +1,4 @@
-"""What one item's worker does, in one paper: an item has one event in the journal, and this is what it names."""
+"""The log of one item's worker, in one paper that the item's one journal event names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many items are worked at together: as many as processors, memory and the model's provider bear."""
+"""The number of items worked at together: as many as processors, memory and the provider bear."""
 
 from __future__ import annotations
 

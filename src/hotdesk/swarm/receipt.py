@@ -1,4 +1,4 @@
-"""What became of a swarm, folded from its events."""
+"""The receipt of a swarm, folded from its events."""
 
 from __future__ import annotations
 

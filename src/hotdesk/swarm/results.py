@@ -1,4 +1,4 @@
-"""Where a swarm stands, folded from its events: what one process did, another goes on from."""
+"""The state of a swarm, folded from its events, so that another process can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of ACME: the account's key, what happened last, and one file with the server's key and chain."""
+"""ACME state on disk: the account key, the last outcome, and one file with the server's key and chain."""
 
 from __future__ import annotations
 

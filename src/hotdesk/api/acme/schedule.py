@@ -1,4 +1,4 @@
-"""When a certificate is asked for: in time before its end, and after failures ever more seldom. Pure.
+"""ACME renewal times: well before expiry, with back-off after failures. Pure.
 
 What is remembered is in a file, so that a server which is started again and again asks no more often.
 """

@@ -1,4 +1,4 @@
-"""What a sandbox gets unless its program says otherwise: worked out once, for it asks this machine's own programs."""
+"""Default settings of a sandbox, worked out once because that runs programs of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sandboxes use: measured from outside, now and then, and kept for an hour."""
+"""Resource use of sandboxes, sampled from outside and stored for an hour."""
 
 from __future__ import annotations
 

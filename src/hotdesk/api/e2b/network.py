@@ -1,4 +1,4 @@
-"""What an E2B program says of its network, as what its desk's door enforces.
+"""Translates the network options of an E2B program into the scope that its desk's door enforces.
 
 What is not HTTP(S) never passes, whatever is allowed. Domains that are allowed are reached at ports 80 and 443. Header
 transforms are for one host each, over https; their values stay outside.

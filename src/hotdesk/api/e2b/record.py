@@ -1,4 +1,4 @@
-"""What every record of a sandbox has: all that its program said, and nothing that was made of it."""
+"""Fields that every record of a sandbox has: what its program requested, and nothing derived from that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: a session is its client's key's alone, and ends when it does, or when nobody is there."""
+"""MCP over streamable HTTP: a session belongs to one API key, and ends with it or when its client is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a tool, as a client gets it: fenced, bounded, and made of text and pictures only.
+"""Tool results for MCP clients: fenced, bounded, and made of text and pictures only.
 
 Whoever reads it has other tools. So what a desk says stands between two lines the desk cannot write, because it cannot
 guess their number; and nothing of it becomes a link, a resource or anything else that a client would follow.

@@ -1,4 +1,4 @@
-"""What requests share: keys, tenants, who signed in, jobs that run, what was uploaded, what was asked before."""
+"""State that requests share: keys, tenants, sessions, running jobs, uploads, idempotency records."""
 
 from __future__ import annotations
 

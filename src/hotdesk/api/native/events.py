@@ -1,4 +1,4 @@
-"""What happens, as it happens: events of the journal over SSE. Each has the journal's number, to go on from."""
+"""Journal events as they happen, over SSE. Each has the journal's number, to continue from."""
 
 from __future__ import annotations
 

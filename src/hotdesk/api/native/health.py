@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can do anything, and its numbers."""
+"""Liveness, readiness and metrics of the server."""
 
 from __future__ import annotations
 

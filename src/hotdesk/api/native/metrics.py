@@ -1,4 +1,4 @@
-"""Numbers about the server, as Prometheus reads them; and each request told to whoever sends spans.
+"""Prometheus metrics of the server, and a span for each request where tracing is configured.
 
 Whatever stands in a label is ours: a part of the server, a route, a method of a short list, a class of status.
 """

@@ -1,4 +1,4 @@
-"""What each model can do, by its name: limits, thinking, pictures, native tools, caching.
+"""Capabilities of models by name: limits, thinking, pictures, native tools, caching.
 
 A name that no row matches gets its provider's defaults. An operator's `[models]` settings come before the table; what a
 provider refused comes after both (`learned.py`).

@@ -1,4 +1,4 @@
-"""What providers refused, remembered by model: in this process, and in a small file for the next ones."""
+"""Features that providers refused, remembered by model: in this process, and in a small file for later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a request is tried again, and after how long. Pure, but for the clock."""
+"""Retry policy for requests to providers: when, and after how long. Pure, but for the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays functions as if a model spoke: each runs until it wants tools used, and goes on with what came of it.
+"""Plays functions as a model: each runs until it calls tools, and continues with their results.
 
 A function is told nothing but what its uses gave. So one that was left amid a step, by another process even, gets as
 far again by being run anew and told the same.

@@ -1,4 +1,4 @@
-"""What was found in a file that can act, and how much looking one file may cost. Run inside a clean desk."""
+"""Findings of active content in a file, and limits on the search. Run inside a clean desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a file acts, or differs between programs that open it. Run inside a clean desk by its own Python.
+"""Finds content that acts, or that programs read differently. Run inside a clean desk by its own Python.
 
 By content, whatever its name; standard library only, but for opening it. Prints JSON.
 """

@@ -1,4 +1,4 @@
-"""What in the parts of an office document acts, or leads out of it. Run inside a clean desk."""
+"""Finds content in office documents that acts or leads outside. Run inside a clean desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a text acts once it is opened: cells that calculate, script, shapes that hide. Run inside a clean desk."""
+"""Finds content in text files that acts once opened: formulas, script, hiding characters. Run inside a clean desk."""
 
 from __future__ import annotations
 

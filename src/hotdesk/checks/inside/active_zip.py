@@ -1,4 +1,4 @@
-"""Is an archive one archive, the same to whoever opens it? Run inside a clean desk."""
+"""Checks that every program reads an archive as the same archive. Run inside a clean desk."""
 
 from __future__ import annotations
 

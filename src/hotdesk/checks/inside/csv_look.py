@@ -1,4 +1,4 @@
-"""What cells a table has: run inside a clean desk by its own Python, standard library only. Prints JSON."""
+"""Reads the cells of a table. Run inside a clean desk by its own Python, standard library only. Prints JSON."""
 
 from __future__ import annotations
 

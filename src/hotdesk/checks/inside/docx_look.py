@@ -1,4 +1,4 @@
-"""What is in a document: run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+"""Reads a document. Run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
 
 from __future__ import annotations
 

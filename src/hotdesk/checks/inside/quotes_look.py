@@ -1,4 +1,4 @@
-"""Whether quotes stand on their pages: run inside a clean desk by its own Python and pdftotext. Prints JSON."""
+"""Looks for quotes on their pages. Run inside a clean desk by its own Python and pdftotext. Prints JSON."""
 
 from __future__ import annotations
 

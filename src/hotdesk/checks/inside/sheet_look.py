@@ -1,4 +1,4 @@
-"""What is in a workbook: run inside a clean desk by its own Python, standard library only. Prints JSON."""
+"""Reads a workbook. Run inside a clean desk by its own Python, standard library only. Prints JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workbook is when it works: read, calculated anew, changed, and printed. Runs inside a clean desk."""
+"""Exercises a workbook: reads, recalculates, changes and prints it. Runs inside a clean desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pages look: nothing blank, cut off, outside its box, or on top of something else."""
+"""Layout faults of pages: blank, cut off, outside a box, or overlapping."""
 
 from __future__ import annotations
 

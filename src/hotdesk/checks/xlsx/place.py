@@ -1,4 +1,4 @@
-"""Where something is in a workbook: `Summary!B2:C5`."""
+"""Places in a workbook, such as `Summary!B2:C5`."""
 
 from __future__ import annotations
 

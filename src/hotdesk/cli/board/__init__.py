@@ -1,4 +1,4 @@
-"""What a person sees while a job runs.
+"""The live display of a job on a terminal.
 
 How it works: `state.py` folds events into what is worth knowing now, `lines.py` gives one line for each event worth a
 line, `area.py` lays out the live area as rows of spans, `cells.py` alone turns spans into what a terminal gets:

@@ -1,4 +1,4 @@
-"""How the live area is laid out: rows of spans for one state, one width, one height, one moment. Pure."""
+"""Layout of the live area: rows of spans for one state, width, height and moment. Pure."""
 
 from __future__ import annotations
 

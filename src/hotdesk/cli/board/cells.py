@@ -1,4 +1,4 @@
-"""How wide text is on a terminal, and how it is cut, wrapped and painted there. Nothing reaches a terminal but by here.
+"""Width of text on a terminal; cutting, wrapping and colours. All output to a terminal passes through here.
 
 What was not written by us is escaped here, so that the only control bytes a terminal gets are our own.
 """

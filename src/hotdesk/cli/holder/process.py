@@ -1,4 +1,4 @@
-"""How a holder starts: its keeper first, then everything it would otherwise import for every command."""
+"""Entry point of a holder: starts its keeper first, then imports what every command needs."""
 
 from __future__ import annotations
 

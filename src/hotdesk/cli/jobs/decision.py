@@ -1,4 +1,4 @@
-"""What people decide about jobs: found in the journal, whether or not the job's process lives, and written there."""
+"""Decisions of people about jobs: found in and written to the journal, whether or not the job's process lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hotdesk setup` and `setup --undo` share: a step, apt, the account, and a record of what set-up changed."""
+"""Parts that `hotdesk setup` and `setup --undo` share: a step, apt, the account, and a record of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotdesk setup --undo`: remove what set-up and desks made on this machine, and say what is kept.
+"""`hotdesk setup --undo`: remove what set-up and desks made on this machine, and list what stays.
 
 What belongs to people stays unless they say `--all`: the drive, the vault, the journal, jobs, API keys, templates.
 What all state directories of a machine share (account, user ids, packages, the command's link) goes only with the

@@ -1,4 +1,4 @@
-"""Where the state directory is, and which holder in it is right for this very command.
+"""Finds the state directory, and the holder in it that fits this command.
 
 A holder opens desks with the settings, the code and the surroundings it was started with. Whatever of these differs
 makes another name, and so another holder: nothing has to be compared, and a holder of yesterday is not found.

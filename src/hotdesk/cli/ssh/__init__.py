@@ -1,4 +1,4 @@
-"""An SSH server on the host's side of one desk's link, for the OpenSSH client of whoever may use the desk.
+"""An SSH server on the host's side of one desk's link, for the OpenSSH client of a permitted user.
 
 `hotdesk ssh --stdio ID` is a ProxyCommand: it speaks SSH on its standard streams (`stdio.py`), so there is no daemon
 and no socket, here or in the desk. Encryption and host key are what the protocol demands; who may connect is decided by

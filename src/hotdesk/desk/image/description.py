@@ -1,4 +1,4 @@
-"""What an image has, in a sentence for whoever plans or works at its desks. No desk is opened for it.
+"""A sentence about an image's contents for planners and workers. No desk is opened for it.
 
 Versions come from the image's own package records. An imported image or one saved from a desk is hostile: of its
 records only names of our own table and plain numbers are taken.

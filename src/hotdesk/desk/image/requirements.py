@@ -1,4 +1,4 @@
-"""What this machine is, and what it lacks for desks: supported releases, Debian packages, kernel features."""
+"""Requirements for desks on this machine: supported releases, Debian packages, kernel features."""
 
 from __future__ import annotations
 

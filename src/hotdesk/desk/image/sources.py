@@ -1,4 +1,4 @@
-"""Where packages come from: the machine's own apt sources, turned to the release an image wants."""
+"""Package sources of an image: the machine's own apt sources, adapted to the image's release."""
 
 from __future__ import annotations
 

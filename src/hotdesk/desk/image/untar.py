@@ -1,4 +1,4 @@
-"""Unpack a hostile tar stream below a directory: own writes on openat2, all counted, no rights kept."""
+"""Unpacks a hostile tar stream below a directory: writes through openat2, all counted, modes reduced."""
 
 from __future__ import annotations
 

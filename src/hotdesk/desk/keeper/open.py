@@ -1,4 +1,4 @@
-"""How a desk comes to be: its room, the runtime that starts it, and the proof that its walls stand."""
+"""Opens a desk: its room, the runtime that starts it, and the proof of its wall."""
 
 from __future__ import annotations
 

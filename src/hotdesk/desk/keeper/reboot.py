@@ -1,4 +1,4 @@
-"""Halt desks while their disk is kept, and start them again from it."""
+"""Halts desks, whose disks stay, and starts them again."""
 
 from __future__ import annotations
 

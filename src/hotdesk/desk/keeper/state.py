@@ -1,4 +1,4 @@
-"""What a state directory says about its desks: one folder a desk, with `desk.json` and a lock held while it is kept.
+"""The state directory of desks: one folder a desk, with `desk.json` and a lock held while its keeper lives.
 
 `ps` and `burn` need nothing but these files. A desk whose lock is free has no keeper, and the next command buries it.
 """

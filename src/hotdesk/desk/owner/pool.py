@@ -1,4 +1,4 @@
-"""Desks kept ready: opened before anybody asks, frozen, and made what is asked for when they are claimed.
+"""A pool of ready desks: opened in advance, frozen, and configured when they are claimed.
 
 A desk is kept for one tenant and one image, by its digest. All else an order may say is applied at the claim.
 """

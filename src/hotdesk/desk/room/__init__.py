@@ -1,1 +1,1 @@
-"""What the keeper prepares for every desk, whatever its wall: namespaces, file systems, disk, devices, limits."""
+"""Parts that the keeper prepares for every desk, whatever its wall: namespaces, file systems, disk, devices, limits."""

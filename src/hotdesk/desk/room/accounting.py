@@ -1,4 +1,4 @@
-"""What a desk's disk is charged with beside what its layer has written itself: what it inherits, what snapshots hold.
+"""Disk use charged to a desk beside its own layer: what it inherits, and what its snapshots hold.
 
 The kernel's simple quotas charge a subvolume with what it wrote. Each time a layer is made of a snapshot it is another
 subvolume, another *life*, and what earlier lives wrote stays for as long as the layer or a snapshot shows it.

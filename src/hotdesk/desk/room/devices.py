@@ -1,4 +1,4 @@
-"""What a desk finds at /dev, /sys, over /proc and beside its guest: files of its own, made in its room.
+"""Files of a desk at /dev, /sys, over /proc and beside its guest, made in its room.
 
 Plain strings and one system call each: a keeper makes forty of these for every desk.
 """

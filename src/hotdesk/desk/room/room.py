@@ -1,4 +1,4 @@
-"""What stands around one desk: user and network namespaces, disk, overlay, devices, cgroup. Made and unmade here.
+"""The room of one desk: user and network namespaces, disk, overlay, devices, cgroup. Made and removed here.
 
 Everything is mounted in the keeper's private mount namespace: a keeper that is killed takes its mounts with it.
 """

@@ -1,4 +1,4 @@
-"""Where a volume may be mounted in a desk, and how large it may be. Pure."""
+"""Mount points and sizes that volumes may have. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What may leave a desk: rules in, a decision out. Pure, but for presets, which read this machine's configuration."""
+"""Egress policy: rules in, a decision out. Pure, but for presets, which read this machine's configuration."""

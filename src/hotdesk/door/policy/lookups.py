@@ -1,4 +1,4 @@
-"""Whether this machine's resolver leads a name to a private network: looked up in threads, remembered, in time or not.
+"""Looks up whether a name resolves to a private network: in threads, cached, with a deadline.
 
 The answer of a slow resolver is not waited for twice: whoever asks again gets what is known, while a thread asks anew.
 """

@@ -1,4 +1,4 @@
-"""Who may go where: rules in, a decision out. Pure.
+"""The egress decision: rules and a request in, a verdict out. Pure.
 
 Nothing is admitted that no rule admits. Of several rules that hold for a request one decides, whatever order they were
 written in:

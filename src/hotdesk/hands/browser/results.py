@@ -1,4 +1,4 @@
-"""What the browser's reader tells, checked, and how a model is told of it.
+"""Results from the browser's reader, validated and written for a model.
 
 All that is told of a page is the desk's word: cut to a length, and unable to steer a terminal.
 """

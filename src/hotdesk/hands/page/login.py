@@ -1,4 +1,4 @@
-"""Who may use a page that shows a desk: a code that enters once, a session that a browser keeps, handles for streams.
+"""Access to a page that shows a desk: a code that enters once, a browser session, handles for streams.
 
 Pure: time is given. A cookie of 127.0.0.1 goes to every port of it, so a session's is for one folder with a name that
 nobody else knows.

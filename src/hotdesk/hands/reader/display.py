@@ -1,4 +1,4 @@
-"""A desk's screen: pictures of it, and the hands on its pointer and keys, over one connection that is kept.
+"""A desk's screen: pictures of it, and pointer and keys, over one lasting connection.
 
 The frame is kept here and brought up to date by what has changed. A picture is *fresh* when it holds everything that
 was painted before it was asked for: the changes are asked for, then one pixel whether it changed or not. A server

@@ -1,4 +1,4 @@
-"""How a tab goes from page to page."""
+"""Navigation of a tab from page to page."""
 
 from __future__ import annotations
 

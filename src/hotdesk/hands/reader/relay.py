@@ -1,4 +1,4 @@
-"""What stands between a person's viewer and a desk's screen: it reads both sides and passes on only what it knows.
+"""A relay between a person's viewer and a desk's screen: it parses both sides and passes on only what it knows.
 
 Neither side's greeting reaches the other: towards the viewer this is the server, towards the desk the viewer. Nothing
 here reads or writes a socket; bytes go in, and what comes of them waits in `out`, or in `back` for who sent them.

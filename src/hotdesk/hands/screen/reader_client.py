@@ -1,4 +1,4 @@
-"""Who sits at a desk's screen: asks the reader, and has screen and browser started in the desk on first need."""
+"""The client of a desk's screen: asks the reader, and starts screen and browser in the desk on first need."""
 
 from __future__ import annotations
 

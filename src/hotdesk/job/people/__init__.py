@@ -1,1 +1,1 @@
-"""What people decide about a job: cards they read, questions they answer, and the wait for both."""
+"""Decisions of people about a job: cards they read, questions they answer, and the wait for both."""

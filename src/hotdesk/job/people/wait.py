@@ -1,4 +1,4 @@
-"""Waits for people: what is asked is an event, and so is the answer, whichever process gives it."""
+"""Waits for people: a question is an event, and so is its answer, whichever process gives it."""
 
 from __future__ import annotations
 

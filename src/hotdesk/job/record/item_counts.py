@@ -1,4 +1,4 @@
-"""How far the items of a swarm are and what they cost, counted from its events: a byte an item."""
+"""Progress and cost of a swarm's items, counted from its events: a byte an item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a job so far, folded from its events for people to read: one fold, for a line and for a page."""
+"""A summary of a job so far, folded from its events: one fold, for a line and for a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each step took: time and money, as bars and as numbers."""
+"""Time and cost of each step, as bars and as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in a job, in order: events of the job and its desks, joined with the papers they name.
+"""The timeline of a job: its events and its desks' in order, joined with the papers they name.
 
 The report and the API's timeline are two views of it.
 """

@@ -1,4 +1,4 @@
-"""What a template build is asked for: bodies of requests, each with bounds."""
+"""Request bodies of template builds, with bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tenant has built: templates with their builds and tags, and layers that later builds reuse.
+"""A tenant's template builds: templates with their builds and tags, and layers that later builds reuse.
 
 One JSON file below the tenant's state directory. A layer is noted before its image is made, so that what a crash leaves
 is found and removed.

@@ -1,4 +1,4 @@
-"""What a program asks for as an order: what cannot be meant, or is not offered here, is refused with its reason."""
+"""Turns a request for a sandbox into an order; refuses contradictory or unsupported options with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What E2B's programs may ask for: bodies by their shape, bounded; what is not of that shape is told, and refused."""
+"""Request bodies of the E2B control API: bounded models; malformed bodies are described and refused."""
 
 from __future__ import annotations
 

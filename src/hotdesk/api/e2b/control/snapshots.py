@@ -1,4 +1,4 @@
-"""Snapshots as E2B's programs know them: a tenant's own images, by ids nobody else can use."""
+"""Snapshots of the E2B API: images of one tenant, with ids that no other tenant can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What E2B's programs are told of sandboxes."""
+"""Response bodies that describe sandboxes to E2B programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a path, checked: the program inside that says it is not trusted."""
+"""File entries reported from inside a sandbox, validated: the program that reports them is not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What E2B's programs find at port 49983 of a sandbox. It runs here, outside: inside there is only the guest."""
+"""The service that E2B programs reach at port 49983 of a sandbox. It runs on the host; inside is only the guest."""
 
 from __future__ import annotations
 

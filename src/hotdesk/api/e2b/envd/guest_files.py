@@ -1,4 +1,4 @@
-"""Files of a sandbox, as E2B has them: handled as root by a small program inside, which is asked from here.
+"""File operations of a sandbox, done as root by a small program inside that is driven from here.
 
 Nothing out here ever opens a path of the desk, and every byte that comes back is hostile: bounded, checked, timed.
 """

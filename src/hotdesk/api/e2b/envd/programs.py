@@ -1,4 +1,4 @@
-"""The programs callers started in a sandbox: each heard by one task, and told to everyone who follows it."""
+"""Programs that callers started in a sandbox: one task reads each, and every follower gets its output."""
 
 from __future__ import annotations
 

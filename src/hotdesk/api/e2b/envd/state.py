@@ -1,4 +1,4 @@
-"""What envd keeps of one sandbox: its programs, its watchers, and who handles its files."""
+"""State of envd for one sandbox: its programs, its watchers, and its file service."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Traffic to the ports of a sandbox: HTTP and WebSocket, read here and written anew to the desk."""
+"""Traffic to the ports of a sandbox: HTTP and WebSocket, parsed here and rewritten for the desk."""

@@ -1,4 +1,4 @@
-"""What of a request goes into a sandbox, and what of an answer comes out of it. Pure."""
+"""Header filters for requests into a sandbox and for its responses. Pure."""
 
 from __future__ import annotations
 

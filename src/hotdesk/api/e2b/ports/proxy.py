@@ -1,4 +1,4 @@
-"""HTTP and WebSocket into a port of a desk: read here, written anew there, and the other way round.
+"""Reverse proxy for a port of a desk: HTTP and WebSocket, parsed and rewritten in both directions.
 
 Nothing is passed on that was not understood: each side has one framing, which the other cannot choose. One connection
 inside is for one request.

@@ -1,4 +1,4 @@
-"""Share links: signed addresses that let whoever has one reach one port of one sandbox until a given time. Pure.
+"""Share links: signed addresses that admit their holder to one port of one sandbox until a given time. Pure.
 
 A token names a share, a port and an expiry time, signed with a key that is derived from the sandbox's own token. Opened
 in a browser it becomes a cookie for that port's host name, and the address is cleaned.

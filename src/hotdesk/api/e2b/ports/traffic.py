@@ -1,4 +1,4 @@
-"""What is for a sandbox: envd here, any other port inside its desk."""
+"""Routes traffic for a sandbox: to envd here, or to any other port inside its desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E2B's content API: the files of a volume, for whoever has its token."""
+"""E2B's content API: the files of a volume, for holders of its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's lines to the processes that read volumes: started by a tenant's keeper, ended when nobody uses them."""
+"""Connections to the processes that read volumes: started by a tenant's keeper, ended when unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a client may send that costs more to answer than to send: resets, pings, settings, frames without data.
+"""Limits on HTTP/2 frames that cost more to answer than to send: resets, pings, settings, empty frames.
 
 Every such frame takes from a budget that time refills; what makes progress (a request, bytes that are taken) adds to
 it. So a client may send two window updates for each frame it got, and cannot send a million for nothing. Pure.

@@ -1,1 +1,1 @@
-"""Who may use the native API: keys, and browsers that signed in with one."""
+"""Authentication of the native API: API keys, and browsers that signed in with one."""

@@ -1,4 +1,4 @@
-"""Who asks, and for which tenant: a key in a header, or a browser that signed in."""
+"""Authenticates a request: an API key in a header, or a browser's session; returns the tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks: a browser signs in with a key, and out."""
+"""Sign-in and sign-out of browsers with an API key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks at which desk through this server: by the names they look under, they take the wheel."""
+"""Viewers of desks through this server, by the names under which they take the wheel."""
 
 from __future__ import annotations
 

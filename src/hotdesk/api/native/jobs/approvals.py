@@ -1,4 +1,4 @@
-"""What waits for people, of jobs and at doors; and what they say."""
+"""Open questions of jobs and doors, and the answers people give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: asked for, looked at, stopped, gone on with, forgotten."""
+"""Routes for jobs: create, list, show, stop, resume, forget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that were requested here: each has a folder of its own (`api/launch/job_command.py`) and a note of who asked."""
+"""Jobs requested through this server: each has its own folder (`api/launch/job_command.py`) and names its requester."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in a job, as its report tells it: steps, what each act was used with and what came of it."""
+"""The timeline of a job, as its report shows it: steps, the input of each act and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A template's brief with what somebody filled in: where a parameter may stand, and what its value may say there.
+"""Fills parameters into a template's brief: where a parameter may stand, and which values are valid there.
 
 What an operator wrote (a default, one of the choices) may stand anywhere. A client's own text may stand in the goal,
 in names of inputs and deliverables and in what a check expects; in a rule or grant it stands for one host or one part

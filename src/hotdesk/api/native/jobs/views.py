@@ -1,4 +1,4 @@
-"""What is told of a job: folded from its events, in words that stay the same."""
+"""Response bodies that describe a job, folded from its events; their words are stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SFTP, version 3, on standard input and output: runs in a desk, as whoever sits there, for `hotdesk ssh`.
+"""SFTP, version 3, on standard input and output: runs in a desk, as its user, for `hotdesk ssh`.
 
 Standard library only, in one file. It ends with its input. Nothing outside believes it.
 """

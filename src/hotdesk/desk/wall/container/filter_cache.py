@@ -1,4 +1,4 @@
-"""Compiled seccomp filters, kept from one desk to the next: compiling costs crun 8 ms of every start.
+"""A cache of compiled seccomp filters: compiling costs crun 8 ms of every start.
 
 crun leaves the filter it compiled beside its state, and takes one ready-made by annotation. That a filter stands is
 proven for every desk (`prove.py`); that it is this one, the attacks in `tests/security` show.

@@ -1,4 +1,4 @@
-"""Proof, before a desk is handed over, that its first process stands behind every wall that was asked for.
+"""Proves, before a desk is handed over, that its first process is behind every requested part of the wall.
 
 Read from the host's /proc by pid: nothing here believes the runtime, and nothing comes from the guest.
 """

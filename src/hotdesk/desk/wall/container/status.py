@@ -1,4 +1,4 @@
-"""Whether this machine can put up containers, with which program, and what that is known to do wrong."""
+"""Status of the container wall on this machine: its runtime, and known defects of that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OCI configuration of a desk behind gVisor, a pure function of what is asked.
+"""The OCI configuration of a desk behind gVisor. Pure.
 
 Paths are those of the room: its folder is the root directory of the runtime (`runsc.py`). No filter keeps programs
 from a call: the sentry answers them all, and has a filter of its own.

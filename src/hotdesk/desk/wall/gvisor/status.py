@@ -1,4 +1,4 @@
-"""Whether this machine can put up desks behind gVisor: with which runsc, and on which platform."""
+"""Status of the gVisor wall on this machine: its runsc and platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this machine can put up desks as virtual machines: with which emulator, and on KVM or emulated."""
+"""Status of the microVM wall on this machine: its emulator, and whether KVM is used."""
 
 from __future__ import annotations
 
