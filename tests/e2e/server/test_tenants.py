@@ -48,8 +48,10 @@ class Owned:
 
 
 @pytest.fixture(scope="module")
-def server(own_server: Served) -> Served:
-    return own_server
+def server(home: Path) -> Iterator[Served]:
+    """Run a server that keeps no desk ready: tests look at every desk there is."""
+    with served(home / f"serve-{time.monotonic_ns()}", config="[serve]\nready = {}\n") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
