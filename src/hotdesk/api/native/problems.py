@@ -65,7 +65,14 @@ def problem_from_error(error: HotdeskError) -> ProblemError:
 def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors a route may answer with, beside those that every one has."""
     every = (400, 401, 403, 404, 422, 429, 503)
-    return {status: {"model": ProblemBody, "description": _MEANINGS[status]} for status in (*every, *statuses)}
+    return {
+        status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _PROBLEM_SCHEMA}}}
+        for status in (*every, *statuses)
+    }
+
+
+_PROBLEM_SCHEMA = {"$ref": f"#/components/schemas/{ProblemBody.__name__}"}
+"""By reference: from a model FastAPI would build a validator for each of six hundred responses."""
 
 
 _MEANINGS = {
