@@ -123,7 +123,7 @@ class Look:
     def is_local(self, each: Running) -> bool:
         """Say whether a process is a guest without a wall, or was started by one."""
         folder = LOCAL_FOLDER.search(each.line)
-        if folder is None and each.parent != KERNEL_THREADS:
+        if folder is None:
             environment = read(each.pid, "environ")
             folder = LOCAL_FOLDER.search(environment) if "HOTDESK_PROCESS=" in environment else None
         return folder is not None and folder.group() not in self.strangers
@@ -158,12 +158,13 @@ def environment(pid: int) -> str:
 
 
 def read_processes() -> Iterator[Running]:
-    """Read every process but ourselves."""
+    """Read every process but ourselves and threads of the kernel."""
     for pid in pids():
+        if pid == KERNEL_THREADS or parent(pid) == KERNEL_THREADS:
+            continue
         if status := STATUS.search(read(pid, "status")):
             state, above, uid = status.groups()
-            starts = int(above) != KERNEL_THREADS and state != "Z"
-            yield Running(pid, int(above), int(uid), state == "Z", settled_cmdline(pid) if starts else cmdline(pid))
+            yield Running(pid, int(above), int(uid), state == "Z", "" if state == "Z" else settled_cmdline(pid))
 
 
 def claims() -> dict[int, Path]:
