@@ -166,13 +166,17 @@ def test_the_next_desk_is_ready_like_the_last_one_unless_settings_say_otherwise(
 
 
 @pytest.mark.long
-def test_an_image_can_be_removed_though_a_desk_of_it_is_ready(place: Place) -> None:
+@pytest.mark.parametrize("moment", ["is ready", "is being opened", "may be wanted"])
+def test_an_image_can_be_removed_though_a_desk_of_it_is_ready(place: Place, moment: str) -> None:
     desk, name = place.call("open").stdout.decode().strip(), f"test-{secrets.token_hex(6)}"
     assert place.call("image", "save", desk, name).returncode == 0
     try:
         assert place.call("burn", desk).returncode == 0
         assert place.call("run", "--image", name, "--", "true").returncode == 0
-        wait_until(lambda: place.states() == ["ready"])
+        if moment == "is ready":
+            wait_until(lambda: place.states() == ["ready"])
+        elif moment == "is being opened":
+            wait_until(lambda: place.states() != [])
     finally:
         removed = place.call("image", "rm", name)
     assert (removed.returncode, removed.stderr) == (0, b"")

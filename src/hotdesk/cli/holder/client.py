@@ -28,9 +28,7 @@ RELEASE_SECONDS = 30.0
 
 
 async def release_ready(settings: Config, image: str) -> None:
-    """Have holders burn the desks of an image that they keep ready, and wait for that, so that it can be removed."""
-    if not _has_ready(settings, image):
-        return
+    """Have holders burn the desks of an image that they keep or make ready, so that it can be removed."""
     for path in sorted((settings.run / "control").glob("holder-*.sock")):
         if is_private(str(path.parent)) and is_own_socket(str(path)):
             with suppress(HotdeskError):  # it is about to end, and its desks with it
@@ -42,7 +40,9 @@ async def release_ready(settings: Config, image: str) -> None:
 
 
 def _has_ready(settings: Config, image: str) -> bool:
-    return any((facts.get("state"), facts.get("image")) == ("ready", image) for facts in state.desks(settings))
+    """Return whether a desk of an image is ready, or is being opened and may be about to be."""
+    states = [facts.get("state") for facts in state.desks(settings) if facts.get("image") == image]
+    return any(each in ("opening", "starting", "ready") for each in states)
 
 
 async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
