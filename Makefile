@@ -71,9 +71,11 @@ test-tools:
 bench: setup  ## Measure hotdesk and what peers are here; PEERS=1 installs them first. Table, JSON and charts in out/bench.
 ifdef PEERS
 	$(APT) install --yes --no-install-recommends podman runc bubblewrap systemd-container btrfs-progs >/dev/null
+	@rm -rf out/peers && mkdir -p out/peers  # unpacked, not installed: a package of nginx would start a server
+	@cd out/peers && apt-get -qq download nginx 2>/dev/null && dpkg -x nginx_*.deb .
 endif
 	@mkdir -p out/bench
-	$(SUDO) $(PYTHON) -m bench --out out/bench $(if $(PEERS),--peers) $(BENCH)
+	$(SUDO) env $(if $(PEERS),NGINX_PROGRAM=$(CURDIR)/out/peers/usr/sbin/nginx) $(PYTHON) -m bench --out out/bench $(if $(PEERS),--peers) $(BENCH)
 
 .PHONY: bench-check
 bench-check:  ## The same with every peer; fails and names each promise that is broken or could not be measured.
