@@ -47,7 +47,7 @@ find opt -type f -printf '%P %n links\n' | sort
 
 @pytest.fixture
 def name(settings: Config) -> Iterator[str]:
-    """Give a name for an image that is removed at the end."""
+    """Give a name for an image that is removed at the end, after the desks and holders of fixtures that come later."""
     chosen = f"test-{secrets.token_hex(6)}"
     yield chosen
     if (settings.images / "images" / f"{chosen}.json").exists():
@@ -94,10 +94,10 @@ def test_a_saved_image_shows_what_its_desk_saw(settings: Config, name: str, tmp_
 
 
 def test_a_desk_is_saved_and_others_are_opened_from_it(
-    hotdesk: Hotdesk, settings: Config, desk: str, name: str
+    hotdesk: Hotdesk, settings: Config, name: str, desk: str
 ) -> None:
-    changes = "echo installed > /opt/mine; rm /usr/bin/jq; chmod 4755 /opt/mine; mkfifo /opt/pipe"
-    assert hotdesk("exec", "--user", "root", desk, "--", "sh", "-ec", changes).returncode == 0
+    changes = "echo installed > /opt/mine; rm /usr/bin/jq; chmod 4755 /opt/mine; mkfifo /opt/pipe; echo $0 > /etc/issue"
+    assert hotdesk("exec", "--user", "root", desk, "--", "sh", "-ec", changes, name).returncode == 0
     assert hotdesk("exec", desk, "--", "sh", "-ec", "echo mine > note").returncode == 0
     done = hotdesk("image", "save", desk, name)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ async def test_a_snapshot_is_saved_as_it_was(settings: Config, name: str) -> Non
 
 @pytest.mark.long
 def test_a_snapshot_that_is_not_there_is_said_to_be_missing(
-    hotdesk: Hotdesk, settings: Config, desk: str, name: str
+    hotdesk: Hotdesk, settings: Config, name: str, desk: str
 ) -> None:
     done = hotdesk("image", "save", desk, name, "--snapshot", "99")
     assert done.returncode == 125
@@ -140,7 +140,7 @@ def test_a_snapshot_that_is_not_there_is_said_to_be_missing(
 
 @pytest.mark.long
 def test_a_desk_that_broke_its_python_is_not_kept_as_an_image(
-    hotdesk: Hotdesk, settings: Config, desk: str, name: str
+    hotdesk: Hotdesk, settings: Config, name: str, desk: str
 ) -> None:
     broken = "python3 -c 'import os; os.unlink(os.path.realpath(\"/usr/bin/python3\"))'"
     assert hotdesk("exec", "--user", "root", desk, "--", "sh", "-c", broken).returncode == 0
