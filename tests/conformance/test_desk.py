@@ -62,6 +62,7 @@ async def gone_within(desk: Desk, seconds: float) -> float:
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_desk_burns_itself_and_says_what_it_is(fresh: Open) -> None:
     async with fresh(Spec(memory=256 * MIB)) as desk:
         assert repr(desk).startswith(f"<Desk {desk.id} open")
@@ -78,6 +79,7 @@ async def test_a_desk_burns_itself_and_says_what_it_is(fresh: Open) -> None:
 # -- apart from others --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_hostname_and_machine_id_are_a_desks_own(fresh: Open) -> None:
     async with fresh(Spec()) as one, fresh(Spec()) as two:
         for argv in (["hostname"], ["cat", "/etc/machine-id"], ["cat", "/proc/sys/kernel/random/boot_id"]):
@@ -126,6 +128,7 @@ async def test_out_of_memory_in_a_child_is_told(fresh: Open) -> None:
         assert (done.stdout, done.exit_code, done.out_of_memory) == (b"137\n", 3, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "code", "why"),
     [(Spec(memory=64 * MIB), "memory", "out of memory"), (Spec(pids=20), "processes", "out of processes")],
@@ -166,11 +169,13 @@ async def test_a_desk_that_cannot_be_is_the_callers_error(wrong: dict[str, objec
         Spec(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_a_deadline_burns_the_desk(fresh: Open) -> None:
     async with fresh(Spec(deadline=1.0)) as desk:
         assert 0.3 < await gone_within(desk, 3) < 2.5
 
 
+@pytest.mark.slow
 async def test_an_idle_desk_is_burnt(fresh: Open) -> None:
     async with fresh(Spec(idle=1.0)) as desk:
         await anyio.sleep(2.0)
@@ -178,6 +183,7 @@ async def test_an_idle_desk_is_burnt(fresh: Open) -> None:
             await desk.run(["true"])
 
 
+@pytest.mark.slow
 async def test_a_desk_in_use_is_not_idle(fresh: Open) -> None:
     async with fresh(Spec(idle=1.5)) as desk:
         for _ in range(12):
@@ -190,6 +196,7 @@ async def test_a_desk_in_use_is_not_idle(fresh: Open) -> None:
 # -- opening and burning ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_several_desks_open_at_once(runtime: Runtime) -> None:
     opened: list[Desk] = []
 
@@ -309,6 +316,7 @@ async def test_opening_and_burning_leaves_no_descriptor_open(runtime: Runtime) -
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.slow
 async def test_opening_that_is_cancelled_leaves_nothing(runtime: Runtime) -> None:
     for step in range(6):
         with anyio.move_on_after(0.01 * step):

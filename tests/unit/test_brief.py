@@ -299,6 +299,7 @@ def test_the_largest_rule_and_grant_fit_on_a_line() -> None:
     assert parse_grant(grant_text(grant)) == grant
 
 
+@pytest.mark.slow
 @given(GRANTS)
 def test_a_grants_text_reads_back_as_the_grant(grant: Grant) -> None:
     assert parse_grant(grant_text(grant)) == grant
@@ -363,6 +364,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.data(), VALUES)
 def test_a_scope_with_any_value_anywhere_is_read_or_refused(data: st.DataObject, value: object) -> None:
     told = json.loads(scope_json(SCOPE))

@@ -50,6 +50,7 @@ def test_a_command_runs_and_what_it_printed_comes_back(session: Session) -> None
     assert "# sh -c" in session.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_is_killed(session: Session) -> None:
     result = session.run("sleep", "60", timeout=1)
     assert result.exit_code is None

@@ -221,6 +221,7 @@ def test_a_malformed_reply_is_refused_and_can_be_written_again(
     assert room.find_waiting() is None
 
 
+@pytest.mark.slow
 def test_the_server_says_how_it_is_reached(room: Room) -> None:
     argv = [sys.executable, sit_in.__file__, "serve", "--room", str(room.folder), "--port", "0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as serving:

@@ -445,6 +445,7 @@ def test_a_keyring_keeps_the_root_key(folder: Path, tmp_path: Path) -> None:
         Vault.open(folder)
 
 
+@pytest.mark.slow
 def test_a_new_root_key_opens_and_the_old_one_no_longer(folder: Path) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Token(), VALUE)
@@ -574,6 +575,7 @@ def test_a_seed_is_kept_as_people_do_not_write_it(folder: Path) -> None:
     assert totp_code(seed_of(vault.reveal("erp").bytes()), 59) == "287082"
 
 
+@pytest.mark.slow
 def test_a_commands_arguments_come_back() -> None:
     assert argv_of(argv_value(["/usr/bin/printf", "ä b"])) == ("/usr/bin/printf", "ä b")
     with pytest.raises(BriefError):

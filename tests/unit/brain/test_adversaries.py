@@ -227,6 +227,7 @@ def test_every_way_is_one_that_a_shell_knows() -> None:
     assert ways == set(re.findall(r"^(\w+)\(\) \{", text, re.MULTILINE)) - {"out", "few", "host_of"}
 
 
+@pytest.mark.slow
 async def test_without_a_door_the_theft_succeeds(desk: Desk, tmp_path: Path) -> None:
     """Only what stays on this machine's loopback and in the desk's own home is tried: this desk has no wall."""
     await desk.write("invoices/one.pdf", b"the loot")

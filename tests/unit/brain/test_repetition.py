@@ -89,6 +89,7 @@ def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
     assert again.note_silence() == "warn"
 
 
+@pytest.mark.slow
 @given(st.text("abcdef", max_size=30), st.text("xyz", min_size=1, max_size=4))
 def test_any_round_is_stopped_whatever_came_before(before: str, cycle: str) -> None:
     watcher = RepetitionWatcher()

@@ -123,6 +123,7 @@ TOLD = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(TOLD, TOLD)
 def test_no_evidence_is_an_error(rows: Any, source: Any) -> None:

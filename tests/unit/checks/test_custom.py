@@ -39,6 +39,7 @@ def judged(said: object, run: Execution | None = None) -> Verdict:
     return CHECK.judge(execution.to_evidence({"check": run or Execution(0, text, "")}))
 
 
+@pytest.mark.slow
 async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())

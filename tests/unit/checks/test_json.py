@@ -105,6 +105,7 @@ TOLD = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(TOLD)
 def test_no_evidence_is_an_error(document: Any) -> None:

@@ -76,6 +76,7 @@ async def seen(desk: Desk, patch: str, **change: object) -> Verdict:
     return check.judge(await check.gather(desk, "deliverable-1.patch"))
 
 
+@pytest.mark.slow
 async def test_a_change_that_mends_passes(desk: Desk) -> None:
     verdict = await seen(desk, MENDED)
     assert verdict.faults == ()
@@ -124,6 +125,7 @@ async def test_each_fault_is_found(desk: Desk, patch: str, change: dict[str, obj
     assert why in "; ".join(verdict.findings)
 
 
+@pytest.mark.slow
 async def test_tests_may_be_changed_where_the_brief_says_so(desk: Desk) -> None:
     assert (await seen(desk, TESTLESS, allowed=[], may_change_tests=True)).passed
 
@@ -152,6 +154,7 @@ STEPS = ("copies", "applies", "changed", "before", "after")
 RUN = st.builds(Execution, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_size=9), st.text("a\x1b", max_size=5))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STEPS), RUN))
 def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:

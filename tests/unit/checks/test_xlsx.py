@@ -265,6 +265,7 @@ def test_forty_cells_that_were_never_calculated_are_one_line_and_hide_nothing() 
     )
 
 
+@pytest.mark.slow
 def test_no_rule_hides_another_however_many_cells_break_it() -> None:
     cells = {f"A{row}": (f"B{row}", 1.0, None) for row in range(1, 5000)}
     told = {**workbook(), "sheets": [sheet("Data", cells | {"Z9000": "#REF!", "D4999": "12.50"})],
@@ -545,6 +546,7 @@ def test_no_evidence_raises_whatever_it_is(part: str, place: int, item: int, val
     assert all(each.isprintable() for each in verdict.findings)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.text("ABZ$19:!'\"()+,[]#{}@ .x", max_size=60), st.booleans())
 def test_no_formula_raises_whatever_it_says(formula: str, shared: bool) -> None:

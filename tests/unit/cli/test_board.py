@@ -556,6 +556,7 @@ def test_no_event_steers_a_terminal(events: list[Event], live: bool) -> None:
     assert all(c.isprintable() for c in (OURS.sub("", text) if live else text.replace("\n", "")))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(EVENTS)
 def test_every_event_is_one_line_of_json_that_can_be_read_back(event: Event) -> None:

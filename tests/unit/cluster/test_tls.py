@@ -76,6 +76,7 @@ async def test_each_half_ends_by_itself(identities: Path) -> None:
             assert await read_all(server) == b"reply" * 1000
 
 
+@pytest.mark.slow
 async def test_more_than_a_buffer_passes_both_ways(identities: Path) -> None:
     async def pour(sock: socket.socket) -> None:
         await send(sock, b"x" * 2_000_000)

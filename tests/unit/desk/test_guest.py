@@ -173,6 +173,7 @@ async def test_it_keeps_no_descriptor_of_what_is_over(guest: Guest) -> None:
         assert len(os.listdir(folder)) == before
 
 
+@pytest.mark.slow
 async def test_its_memory_stays_flat(guest: Guest) -> None:
     def resident() -> int:
         with open(f"/proc/{guest.process.pid}/statm") as file:
@@ -204,6 +205,7 @@ async def test_it_does_not_spin_while_nothing_happens(guest: Guest) -> None:
         await desk.processes()  # it has heard what came before
 
 
+@pytest.mark.slow
 async def test_a_stopped_host_that_never_reads_holds_up_nobody_else(guest: Guest) -> None:
     async with guest.desk() as desk:
         blocked = await desk.start(["head", "-c", "50000000", "/dev/zero"])

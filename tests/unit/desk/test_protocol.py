@@ -446,6 +446,7 @@ async def test_what_cannot_be_noted_is_not_allowed() -> None:
     assert orders in ([], [encode({"act": 1, "allow": False})])
 
 
+@pytest.mark.slow
 async def test_no_desk_fills_its_owners_journal() -> None:
     noted, orders = await supervised(*(act(act=number, argv=["id"], cwd="/") for number in range(1, 21)), room=1000)
     assert 0 < len(noted) < 20

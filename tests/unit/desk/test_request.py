@@ -149,6 +149,7 @@ def test_any_value_of_any_field_is_taken_or_refused(name: str, value: object) ->
     assert request.verb in get_args(Verb)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(Spec.__slots__), JSON)
 def test_any_value_of_any_setting_is_taken_or_refused(name: str, value: object) -> None:
     try:

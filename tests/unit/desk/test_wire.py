@@ -42,6 +42,7 @@ def test_types_survive_the_round_trip() -> None:
     assert [type(item) for item in again] == [type(item) for item in value]
 
 
+@pytest.mark.slow
 @given(FRAMES, st.data())
 def test_frames_may_arrive_in_any_pieces(frames: list[tuple[int, int, bytes]], data: st.DataObject) -> None:
     stream = b"".join(wire.frame(*frame) for frame in frames)

@@ -154,6 +154,7 @@ def test_a_trial_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
     assert found == HostTrial(frozenset({"loop"}), {"loop": TrialFailure(1, "no")})
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_this_host_passes_every_trial_and_nothing_is_left(settings: Config) -> None:
     before = Path("/proc/self/mountinfo").read_text()
@@ -163,6 +164,7 @@ def test_this_host_passes_every_trial_and_nothing_is_left(settings: Config) -> N
     assert host_needs.require(settings).list_gaps() == []
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_a_container_with_users_of_its_own_is_refused_with_its_reason(settings: Config) -> None:
     """As in a rootless container: root there is root of one id, which has every capability over nothing."""

@@ -79,6 +79,7 @@ def test_a_job_keeps_each_thing_once_and_a_later_job_replaces_it(store: MemorySt
     assert [each.number for each in store.drive.history("memory/orders/files/a.py", who=OPERATOR)] == [3]
 
 
+@pytest.mark.slow
 def test_the_newest_stay_when_there_is_too_much(store: MemoryStore) -> None:
     for number in range(MAX_FILES + 2):
         store.keep("orders", "file", f"f{number}", b"x", job="i1", brief="")

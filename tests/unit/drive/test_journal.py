@@ -460,6 +460,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.slow
 def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> None:
     argv = [sys.executable, "-c", WRITE, str(path)]
     env = {**os.environ, "PYTHONPATH": SOURCE}

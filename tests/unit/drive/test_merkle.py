@@ -34,6 +34,7 @@ def test_a_proof_of_ten_thousand_is_short() -> None:
     assert max(sum(map(len, make_proof(levels, index))) for index in (0, 5000, 9999)) <= 14 * 32
 
 
+@pytest.mark.slow
 @given(count=st.integers(1, 40), data=st.data())
 def test_no_other_place_count_or_record_is_proven(count: int, data: st.DataObject) -> None:
     leaves = leaves_of(count)

@@ -101,6 +101,7 @@ def test_nothing_is_written_through_what_is_no_plain_file(tmp_path: Path, journa
     assert names(tmp_path) == ["Opened", "Burnt"]
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_of_an_outbox_that_was_not_read_for_long(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path)
     outbox.add("keeper", "Opened", opened())

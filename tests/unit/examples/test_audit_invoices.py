@@ -71,6 +71,7 @@ def test_one_invoice_gives_orders_for_all_to_see_and_one_in_white(books: Books) 
     assert all(b"collect.example.test" in paper.paper(each, 0) for each in told.values())
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_again_and_another_something_else() -> None:
     assert think_up(SEEDS[-1]) == think_up(SEEDS[-1])
     assert think_up(1).invoices != think_up(2).invoices

@@ -78,6 +78,7 @@ def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None
     program.close()
 
 
+@pytest.mark.slow
 def test_a_stream_nobody_reads_holds_back_its_writer_and_no_other(pair: Pair) -> None:
     slow, quick = pair.call(), pair.call()
     sent = 0

@@ -297,6 +297,7 @@ async def test_who_closes_in_the_middle_of_a_call_is_strange() -> None:
             await ask(dial)
 
 
+@pytest.mark.slow
 async def test_who_does_not_read_is_given_up_and_never_sent_half_a_message_more() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)
@@ -420,6 +421,7 @@ async def test_a_wrong_answer_to_any_verb_is_strange(
         chrome.drop()
 
 
+@pytest.mark.slow
 async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
     async with browser(answering({}, delay=0.01)) as dial:
         chrome = Chrome(dial, act_seconds=SOON)

@@ -88,6 +88,7 @@ def test_an_outline_is_written_as_markdown(tree: object, text: str) -> None:
     assert to_markdown(tree) == text
 
 
+@pytest.mark.slow
 def test_an_outline_of_any_depth_and_length_is_written_to_a_bound() -> None:
     deep: object = "x"
     for _ in range(900):

@@ -37,6 +37,7 @@ async def test_every_byte_comes_back_as_it_went(desk: Desk) -> None:
     assert (done.exit_code, done.stdout, done.stderr, done.ok) == (3, EVERY_BYTE, b"no\n", False)
 
 
+@pytest.mark.slow
 async def test_a_program_that_cannot_start_or_takes_too_long_is_a_result(desk: Desk) -> None:
     missing = await made(desk, HANDS.run(["no-such-program"]))
     assert missing.exit_code == 127

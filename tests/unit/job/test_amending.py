@@ -139,6 +139,7 @@ async def test_an_amendment_is_audited_like_a_plan(
     assert why in mind.seen[0]
 
 
+@pytest.mark.slow
 async def test_the_steps_that_remain_are_others_then(machine: LocalMachine, tmp_path: Path) -> None:
     steps = json.dumps([{"name": "three", "intent": "Three.", "tools": ["shell"], "makes": ["c.csv"]}, {"name": "two"}])
     amends: Use = ("amend_plan", {"reason": "c.csv is needed.", "check": "", "steps": steps})
@@ -149,6 +150,7 @@ async def test_the_steps_that_remain_are_others_then(machine: LocalMachine, tmp_
     assert list(dict.fromkeys(each.step for each in mind.asked if each.step)) == ["one", "three", "two"]
 
 
+@pytest.mark.slow
 async def test_a_refusal_reaches_the_worker_with_its_reason(machine: LocalMachine, tmp_path: Path) -> None:
     kinds: list[str] = []
 

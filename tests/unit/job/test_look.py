@@ -60,6 +60,7 @@ def worker(looks: int = 1) -> Planned:
     return Planned(lambda request: replies.pop(0), plan=ONE)
 
 
+@pytest.mark.slow
 async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_path: Path) -> None:
     model = worker()
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [model])
@@ -74,6 +75,7 @@ async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_pa
     assert json.loads(kept.text(look.paper)) == {"question": "How high?", "answer": "A bar of 42."}
 
 
+@pytest.mark.slow
 async def test_a_look_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path) -> None:
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [worker()])
     journal = tmp_path / "lib/keys" / FILE
@@ -82,6 +84,7 @@ async def test_a_look_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path)
     assert len((again.steps or {})["one"]) == len(events(tmp_path, receipt.job, Thought)) == 4
 
 
+@pytest.mark.slow
 async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: Upstream, tmp_path: Path) -> None:
     answer(server, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [worker()])
@@ -89,12 +92,14 @@ async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: 
     assert (look.outcome, look.input, look.up, look.dollars) == ("failed", 0, len(server.seen[0].body), -1.0)
 
 
+@pytest.mark.slow
 async def test_looks_use_up_the_budget(server: Upstream, tmp_path: Path) -> None:
     receipt = await carry_out(tmp_path, looking_job(tmp_path, tokens=1400), [worker(looks=5)])
     assert (receipt.outcome, "its budget of 1,400 tokens is used up" in receipt.why) == ("paused", True)
     assert len(server.seen) == 1
 
 
+@pytest.mark.slow
 async def test_nobody_looks_once_the_budget_is_spent(server: Upstream, tmp_path: Path) -> None:
     replies = [wants(("run", DRAW)), wants(LOOK, LOOK), write(), finishes()]
     model = Planned(lambda request: replies.pop(0), plan=ONE)

@@ -69,6 +69,7 @@ async def test_a_module_that_the_worker_brings_passes_no_check(place: str, desk:
     assert await run_check(desk, f"PYTHONPATH=.:.local/lib/{python}/site-packages {IMPORTS}") == ""
 
 
+@pytest.mark.slow
 async def test_a_check_is_tried_before_anybody_works_towards_it(desk: Desk) -> None:
     assert "Python has no module named nosuchmodule." in await probe_check(desk, IMPORTS)
     assert "the program `no-such-program` does not exist" in await probe_check(desk, "no-such-program a.csv")

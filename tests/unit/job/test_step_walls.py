@@ -87,6 +87,7 @@ def plan(*walls: str) -> list[dict[str, object]]:
     return [{**each, "check": "", "wall": wall} for each, wall in zip(STEPS, walls, strict=True)]
 
 
+@pytest.mark.slow
 async def test_the_desk_of_a_job_has_the_strongest_wall_of_its_steps(machine: WalledMachine, tmp_path: Path) -> None:
     mind = Planner([WRITES, FINISH, FINISH], steps=plan("", "gvisor"))
     receipt = await carry_out(machine, tmp_path, mind)
@@ -100,6 +101,7 @@ async def test_a_brief_raises_every_desk_and_no_step_lowers_one(machine: WalledM
     assert {*machine.opened} == {"microvm"}
 
 
+@pytest.mark.slow
 async def test_an_amendment_that_needs_a_stronger_wall_moves_the_job_behind_it(
     machine: WalledMachine, tmp_path: Path
 ) -> None:
@@ -120,6 +122,7 @@ async def test_a_plan_with_a_wall_that_is_not_there_is_not_accepted(machine: Wal
     assert "`hotdesk setup --wall gvisor` sets it up" in receipt.why
 
 
+@pytest.mark.slow
 async def test_a_job_does_not_go_on_behind_a_weaker_wall_than_it_began(machine: WalledMachine, tmp_path: Path) -> None:
     paused = await carry_out(machine, tmp_path, Planner([WRITES, FINISH], steps=plan("", "gvisor")))
     assert paused.outcome == "paused", paused.why

@@ -74,6 +74,7 @@ def test_a_story_is_read_on_and_says_what_changed(ledger: Ledger) -> None:
     assert [getattr(each, "title", "") for each in told.story.timeline] == ["", "A person took control"]
 
 
+@pytest.mark.slow
 def test_a_story_and_a_report_tell_the_same(ledger: Ledger) -> None:
     reported_job(ledger, more=30)
     told, report = following(ledger), gather(ledger.path, ledger.jobs, JOB)

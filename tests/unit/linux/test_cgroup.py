@@ -157,6 +157,7 @@ def test_a_fork_bomb_is_held(cgroup: Cgroup) -> None:
     assert b"fork" in child.communicate(timeout=10)[1].lower()
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_out_of_memory_is_counted(cgroup: Cgroup) -> None:
     assert cgroup.oom_kills() == 0

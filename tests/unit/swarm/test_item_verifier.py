@@ -43,6 +43,7 @@ def request(verifier: ItemVerifier, index: int, data: bytes) -> VerifyRequest:
     return VerifyRequest(item, [Candidate(verifier.brief.deliverables[0], data)])
 
 
+@pytest.mark.slow
 async def test_each_item_has_its_own_verdict_in_a_batch(tmp_path: Path) -> None:
     async with make_verifier(tmp_path) as verifier, AsyncExitStack() as stack:
         batch = [request(verifier, at, b'{"n": 1}' if at % 2 else b'{"n": "one"}') for at in range(6)]
@@ -53,6 +54,7 @@ async def test_each_item_has_its_own_verdict_in_a_batch(tmp_path: Path) -> None:
         assert all(each.done.is_set() for each in batch)
 
 
+@pytest.mark.slow
 async def test_where_a_batch_goes_wrong_every_item_has_a_desk_of_its_own(tmp_path: Path) -> None:
     async with make_verifier(tmp_path, Spoilt) as verifier, AsyncExitStack() as stack:
         batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
@@ -70,6 +72,7 @@ class Breaking(ItemVerifier):
         await super().bring(request, at, folder)
 
 
+@pytest.mark.slow
 async def test_an_item_that_breaks_its_clean_desk_fails_alone(tmp_path: Path) -> None:
     async with make_verifier(tmp_path, Breaking) as verifier, AsyncExitStack() as stack:
         batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
@@ -87,6 +90,7 @@ async def test_no_clean_desk_is_for_more_items_than_it_may_be(tmp_path: Path) ->
         assert sorted(uses.values()) == [51, 100]
 
 
+@pytest.mark.slow
 async def test_waiting_items_are_looked_at_together(tmp_path: Path) -> None:
     async with make_verifier(tmp_path) as verifier, anyio.create_task_group() as tasks:
         tasks.start_soon(verifier.run)

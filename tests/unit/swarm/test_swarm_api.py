@@ -12,6 +12,7 @@ from hotdesk.errors import BriefError
 from hotdesk.job.local import local_machine
 
 
+@pytest.mark.slow
 async def test_records_come_as_items_end(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "three"])
     (tmp_path / "brief.toml").write_text(BRIEF % ("", room.over, ""))

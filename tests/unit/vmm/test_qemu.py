@@ -128,6 +128,7 @@ def test_an_emulator_that_refuses_lies_or_ends_is_told(messages: tuple[object, .
         emulator.ask("stop")
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_refused_is_told() -> None:
     event = {"event": "MIGRATION", "data": {"status": "failed"}}
     with monitored(event) as emulator, pytest.raises(EmulatorError, match="refused"):

@@ -39,6 +39,7 @@ def driver(url: str) -> LanguageModel:
     return OpenAIModel("gpt-x", base_url=url, key="k", patience=ONCE)
 
 
+@pytest.mark.slow
 async def test_the_computer_is_used_in_batches_and_answered_with_a_picture() -> None:
     said = iter([[thinking("Hm."), computer(CLICK, TYPE), tool("look")], [text("Done.")]])
     with openai_server(lambda body: next(said)) as server:

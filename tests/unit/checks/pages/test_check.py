@@ -204,6 +204,7 @@ def test_pages_wider_than_was_asked_for_are_not_taken() -> None:
     assert only(verdict).rule == "drawn"
 
 
+@pytest.mark.slow
 def test_at_most_sixty_pages_are_shown_and_few_faults_of_one_rule_told() -> None:
     seen = told(lambda seen: seen.update(count=70, pages=seen["pages"] * 35))
     verdict = judged(find("pdf", {"characters": 1000}), seen)
@@ -218,6 +219,7 @@ def test_what_is_quoted_cannot_steer_a_terminal() -> None:
     assert "\\x1b" in fault.found
 
 
+@pytest.mark.slow
 def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
     lines = tuple(TextLine(Box(at * 2.0, 10, at * 2.0 + 1, 20), f"word{at}") for at in range(2000))
     leaves = tuple(PageContent((600, 800), lines) for _ in range(200))
@@ -349,6 +351,7 @@ def test_evidence_a_hostile_desk_spoiled_is_never_an_error(kind: str, path: list
     assert all(isinstance(value, str | int) for value in verdict.values.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(width=st.integers(1, 12), height=st.integers(1, 40), data=st.data())
 def test_any_pixels_can_be_judged(width: int, height: int, data: st.DataObject) -> None:

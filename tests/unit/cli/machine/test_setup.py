@@ -82,6 +82,7 @@ def test_a_failing_apt_says_why_and_what_to_do() -> None:
     assert "hotdesk setup" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_without_root_and_sudo_it_says_what_is_missing(tmp_path: Path) -> None:
     script = (
         "import os, sys; os.environ['PATH'] = sys.argv[1]; "
@@ -92,6 +93,7 @@ def test_without_root_and_sudo_it_says_what_is_missing(tmp_path: Path) -> None:
     assert "no sudo; missing here: packages crun; run `hotdesk setup` as root" in done.stderr
 
 
+@pytest.mark.slow
 def test_with_sudo_it_runs_itself_again_with_its_settings(tmp_path: Path) -> None:
     sudo = tmp_path / "sudo"
     sudo.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

@@ -21,6 +21,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(WORDS, max_size=7))
 def test_what_the_quick_reader_takes_the_real_parser_reads_alike(argv: list[str]) -> None:
     order = parse_run(argv)

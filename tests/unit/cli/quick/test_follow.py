@@ -142,6 +142,7 @@ def test_standard_input_goes_in_whole_and_within_the_guests_room() -> None:
     assert got == given
 
 
+@pytest.mark.slow
 def test_a_guest_that_takes_nothing_gets_no_more_than_its_window() -> None:
     with following(stdin=None) as running:
         assert running.process.stdin is not None
@@ -219,6 +220,7 @@ def test_what_a_guest_says_cannot_steer_a_terminal() -> None:
         assert running.end() == (127, b"", b"hotdesk: \\x1b[31mno\\u202e\n")
 
 
+@pytest.mark.slow
 def test_a_guest_that_lets_the_time_pass_is_not_waited_for() -> None:
     with following("0.1") as running:
         running.guest.sendall(HELLO + STARTED)
@@ -265,6 +267,7 @@ def test_a_signal_ends_it_while_nobody_reads_its_output() -> None:
         assert running.end()[0] == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_kill_order_is_followed_by_reading_until_the_owner_hangs_up() -> None:
     """An owner that writes to a closed socket would stop reading, and the order would be lost."""
     with following("0.1", program=FOLLOW_EXEC) as running:

@@ -95,6 +95,7 @@ def test_no_bytes_do_more_than_end_a_connection(data: bytes) -> None:
             pass
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_no_message_of_a_client_does_more_than_end_a_connection(payload: bytes) -> None:
     client = SshTestClient()

@@ -179,6 +179,7 @@ def test_what_is_no_file_is_neither_opened_nor_waited_for(volume: VolumeFiles, t
     assert os.listdir(tree) == ["pipe"]
 
 
+@pytest.mark.slow
 def test_a_tree_of_any_depth_is_removed(volume: VolumeFiles, tree: Path) -> None:
     fd = os.open(tree, os.O_RDONLY)
     for _ in range(3000):

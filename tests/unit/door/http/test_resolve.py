@@ -331,6 +331,7 @@ print(json.dumps([told, asked, status, links, shut, memory, ended]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_a_live_child_resolves_by_the_hosts_own_files_and_has_nothing_else(tmp_path: Any) -> None:
     told, asked, status, links, shut, memory, ended = run(LIVE, str(tmp_path))

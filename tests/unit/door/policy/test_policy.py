@@ -411,6 +411,7 @@ def test_an_approval_undoes_no_deny(some: list[Rule], extra: Rule, target: Targe
     assert WEIGHT[after.verdict] >= WEIGHT[before.verdict]
 
 
+@pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=5), TARGETS)
 def test_whatever_is_admitted_is_reachable(some: list[Rule], target: Target) -> None:
     target = aimed(target, some[0])

@@ -195,6 +195,7 @@ HOSTS = st.from_regex(r"[a-z0-9_-]{1,6}(\.[a-z0-9_-]{1,6}){0,2}", fullmatch=True
 ALPHABET = "/ab.%2eEfF5cC;:@~*+&=?\\ "
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["GET", "POST", "PURGE"]), st.sampled_from(["http", "https"]), HOSTS,
     st.integers(1, 65535) | st.sampled_from([80, 443]), st.text(ALPHABET, max_size=24),

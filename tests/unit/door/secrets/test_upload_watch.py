@@ -147,6 +147,7 @@ def test_a_body_of_very_many_members_is_not_gone_through(packing: bytes, empty: 
         watcher(packing, granted=False).feed(empty * (MEMBERS + 1))
 
 
+@pytest.mark.slow
 def test_a_chain_of_encodings_is_measured_by_what_comes_in_at_its_beginning() -> None:
     once = gzip.compress(bytes(64 << 20))
     chain = decoder(b"gzip, gzip", 1 << 40)

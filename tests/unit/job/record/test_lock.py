@@ -46,6 +46,7 @@ def test_nobody_holds_what_is_not_there(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_those_who_only_look_keep_nobody_from_working(tmp_path: Path) -> None:
     with hold_lock(tmp_path):
         pass

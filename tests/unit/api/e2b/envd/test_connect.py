@@ -32,6 +32,7 @@ async def heard(request: Request) -> list[connect.Message]:
     return [one async for one in connect.messages(request)]
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGE, max_size=5), CUTS)
 def test_messages_are_the_same_however_their_bytes_are_cut(messages: list[connect.Message], cuts: list[int]) -> None:
     data = b"".join(connect.envelope(one) for one in messages) + connect.envelope({}, connect.END)
@@ -95,6 +96,7 @@ def test_a_caller_that_goes_in_the_middle_has_sent_nothing() -> None:
         run(connect.unary(asked(b"{}", whole=False)))
 
 
+@pytest.mark.slow
 @given(JSON, JSON, JSON)
 def test_a_program_of_any_shape_is_read_or_refused(told: object, pty: object, tag: object) -> None:
     whole: connect.Message = {"process": told, "pty": pty, "tag": tag}

@@ -43,6 +43,7 @@ def test_a_range_without_a_byte_is_refused(told: str) -> None:
     assert caught.value.status == 416
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30) | st.from_regex(r"bytes=[0-9]{0,18}-[0-9]{0,18}", fullmatch=True), st.integers(0, 1 << 59))
 def test_a_part_lies_in_its_file(told: str, size: int) -> None:
     try:

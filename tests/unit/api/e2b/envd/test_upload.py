@@ -43,6 +43,7 @@ def unpacked(data: bytes, cuts: Iterable[int] = ()) -> list[bytes]:
     return run(found())
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=100), max_size=4), CUTS)
 def test_a_form_is_the_same_however_its_bytes_are_cut(contents: list[bytes], cuts: list[int]) -> None:
     contents = [one for one in contents if b"--edge" not in one]
@@ -108,6 +109,7 @@ def test_a_part_is_named_whole(told: str, field: str, filename: str) -> None:
     assert upload.disposition({"content-disposition": told}) in [(field, filename), ('"', filename)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=3), CUTS)
 def test_what_gzip_packed_comes_out_however_it_is_cut(contents: list[bytes], cuts: list[int]) -> None:
     packed = b"".join(gzip.compress(one, mtime=0) for one in contents)
