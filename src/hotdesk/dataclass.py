@@ -33,7 +33,7 @@ _MADE: Any = object()
 
 def _complete(plain: type, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
     """Add what a dataclass has and a class does not define itself."""
-    own = set(vars(plain))
+    own = {name for name, value in vars(plain).items() if (name, value) != ("__hash__", None)}  # None comes with __eq__
     cls: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(plain)
     fields = dataclasses.fields(cls)
     methods: dict[str, Any] = {

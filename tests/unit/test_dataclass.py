@@ -97,7 +97,16 @@ def shapes(decorate: Callable[..., Any]) -> list[type]:
     class Empty:
         """No field."""
 
-    return [Frozen, Child, Open, Same, Plain, Named, One, Empty]
+    @decorate(frozen=True, slots=True)
+    class Judge:  # noqa: PLW1641 - its hash is what is tried
+        """Compares by itself, and is hashed by its fields."""
+
+        a: int
+
+        def __eq__(self, other: object) -> bool:
+            return self is not other
+
+    return [Frozen, Child, Open, Same, Plain, Named, One, Empty, Judge]
 
 
 PAIRS = list(zip(shapes(dataclass), shapes(dataclasses.dataclass), strict=True))
