@@ -86,7 +86,7 @@ def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
-    """Return a planned rule what the brief's has: its private networks, and its part of the bytes."""
+    """Copy to a planned rule what the brief's has: its private networks, and its part of the bytes."""
     return replace(
         rule,
         private=cover.private,

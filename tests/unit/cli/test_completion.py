@@ -110,3 +110,11 @@ def test_bash_completes(commands: list[CommandNode], tmp_path: Path, words: list
     argv = ["bash", "-uc", ASK, "bash", str(script), "hotdesk", *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (expected, "")
+
+
+def test_help_says_what_a_command_does_for_a_person_and_not_what_a_function_returns(
+    commands: list[CommandNode],
+) -> None:
+    nodes = [node for command in commands for node in (command, *command.acts)]
+    verbs = {node.name: node.description.split()[0] for node in nodes}
+    assert {name: verb for name, verb in verbs.items() if verb in ("Return", "Yield", "Describe", "Explain")} == {}

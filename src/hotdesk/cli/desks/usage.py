@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Return what desks use, as their keepers count it: processor time, memory, disk, processes.
+    """Show what desks use, as their keepers count it: processor time, memory, disk, processes.
 
     For example:
 

@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Return an MCP client a computer: shell, files, browser, screen, packages, and a way to deliver.
+    """Give an MCP client a computer: shell, files, browser, screen, packages, and a way to deliver.
 
     The desk is opened when a tool is first used, and burnt when the client hangs up. What it may be and reach is said
     here, and nowhere else.

@@ -187,7 +187,7 @@ class Copy:
         self.note(b"l", name, attributes(info), leads)
 
     def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
-        """Return an open file its owner, mode and attributes, but nothing with rights; give the attributes."""
+        """Set an open file's owner, mode and attributes, but nothing with rights; return the attributes."""
         os.fchown(new, owner(info.st_uid), owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
         xattrs = []

@@ -19,8 +19,9 @@ from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.desk.room.volume_store import VolumeStore
+from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.registry import Walls
-from hotdesk.desk.wall.seam import StartError
+from hotdesk.desk.wall.seam import StartError, Wall
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
@@ -64,23 +65,17 @@ class Opening:
         """
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
-        if request.memory and not wall.traits.can_keep_memory:
-            raise BriefError(f"the wall {wall.name} cannot save memory")
-        if spec.volumes and not wall.traits.can_mount_volumes:
-            raise BriefError(
-                f"volumes cannot be mounted behind the wall {wall.name}; leave them out, or choose another wall"
-            )
+        _require_traits(wall, request)
         record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.images.find(spec.image)
         if record is not None and picture.digest != record.image:
             raise BriefError(f"desk {desk} needs image {spec.image!r} as it was, but it was rebuilt since")
         stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
         shown = self.sterile.show(picture) if spec.sterile else {}
-        if origin is not None and origin.spec.tenant != spec.tenant:
-            raise BriefError(f"desk {origin.desk} belongs to another tenant and cannot be forked")
-        if origin is not None and origin.spec.wall != spec.wall:
-            raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}; its forks must have the same")
-        source = origin.layers.find(request.snapshot) if origin is not None else None
+        source = None
+        if origin is not None:
+            _require_alike(origin, spec)
+            source = origin.layers.find(request.snapshot)
         if record is not None:
             source = name_hibernated(desk)
             self.disk().adopt(source, record.size)
@@ -181,3 +176,21 @@ class Opening:
         tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
         state_name = "ready" if tracked.spare else "open"
         tracked.record.note(pid=tracked.init, state=state_name, proof=asdict(tracked.proof))
+
+
+def _require_traits(wall: Wall, request: KeeperRequest) -> None:
+    """Refuse what a wall cannot do."""
+    if request.memory and not wall.traits.can_keep_memory:
+        raise BriefError(f"the wall {wall.name} cannot save memory")
+    if request.spec.volumes and not wall.traits.can_mount_volumes:
+        raise BriefError(
+            f"volumes cannot be mounted behind the wall {wall.name}; leave them out, or choose another wall"
+        )
+
+
+def _require_alike(origin: Room, spec: Spec) -> None:
+    """Refuse a fork for another tenant, or behind another wall than its origin's."""
+    if origin.spec.tenant != spec.tenant:
+        raise BriefError(f"desk {origin.desk} belongs to another tenant and cannot be forked")
+    if origin.spec.wall != spec.wall:
+        raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}; its forks must have the same")
