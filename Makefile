@@ -53,12 +53,12 @@ test-quick: setup  ## The unit tests but the slow ones, and the conformance test
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
 .PHONY: test-long
-test-long: e2b-images gvisor microvm test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
+test-long: e2b-images gvisor microvm test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n, SINCE=rev.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v podman >/dev/null || $(APT) install --yes --no-install-recommends podman >/dev/null
 	@command -v pebble >/dev/null || $(APT) install --yes --no-install-recommends pebble >/dev/null
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
-	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
+	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1) --since "$(SINCE)"
 
 .PHONY: test-tools
 test-tools:

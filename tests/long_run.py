@@ -1,8 +1,9 @@
 """A pytest plugin for the long tests: they run in pieces, and what has passed on this commit is not run again.
 
 `make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call goes on
-with what has not passed. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when
-nothing is left. With pytest-xdist the workers choose and stop, and the controller records.
+with what has not passed, tests that have not run before those that failed. SINCE=REV also accepts what passed on the
+commits from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when nothing is
+left. With pytest-xdist the workers choose and stop, and the controller records.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Take where outcomes are recorded, how long to run, and which part."""
     parser.addoption("--record", type=Path, help="a file of outcomes; tests that passed on this commit are left out")
     parser.addoption("--minutes", type=float, default=60.0, help="stop after this many minutes")
+    parser.addoption("--since", default="", help="a commit: what passed on it or on a later one need not run again")
     parser.addoption("--shard", default="1/1", help="K/N: the Kth of N parts of the test files")
 
 
@@ -37,8 +39,11 @@ class LongRun:
         self.file: Path = config.getoption("record")
         self.until = time.monotonic() + config.getoption("minutes") * 60
         self.part, self.parts = map(int, config.getoption("shard").split("/"))
-        self.commit = commit()
-        self.outcomes = read(self.file, self.commit)
+        self.commit = git("rev-parse", "HEAD")[0]
+        since = config.getoption("since")
+        later = git("rev-parse", since) + git("rev-list", f"{since}..HEAD") if since else []
+        self.accepted = {self.commit, *later}
+        self.outcomes = read(self.file, self.accepted)
         self.records = not hasattr(config, "workerinput")
         self.left = 0
 
@@ -48,7 +53,7 @@ class LongRun:
         mine = [item for item in items if zlib.crc32(item.path.name.encode()) % self.parts == self.part - 1]
         again = [item for item in mine if self.outcomes.get(item.nodeid) != "passed"]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
-        items[:] = again
+        items[:] = sorted(again, key=lambda item: item.nodeid in self.outcomes)
         self.left = len(again)
 
     @pytest.hookimpl(optionalhook=True)
@@ -76,24 +81,29 @@ class LongRun:
         if self.left and time.monotonic() > self.until:
             self.session.shouldstop = "the time is up: run it again to go on"
 
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Succeed when all have passed before and none is left to run."""
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.left:
+            session.exitstatus = pytest.ExitCode.OK
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print a table: outcomes on this commit by file."""
+        """Print a table: outcomes by file."""
         count = Counter((test.partition("::")[0], outcome) for test, outcome in self.outcomes.items())
-        terminalreporter.section(f"long tests on {self.commit[:12]}")
+        terminalreporter.section(f"long tests on {self.commit[:12]} and {len(self.accepted) - 1} before")
         for name in sorted({name for name, _ in count}):
             terminalreporter.write_line(f"{name}: {count[name, 'passed']} passed, {count[name, 'failed']} failed")
         terminalreporter.write_line(f"{self.left} left or failed in this shard")
 
 
-def commit() -> str:
-    """Name the commit whose tests these are."""
-    argv = ["git", "-c", "safe.directory=*", "rev-parse", "HEAD"]  # root may run this in a user's checkout
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+def git(*args: str) -> list[str]:
+    """Return the lines of a git command's output."""
+    argv = ["git", "-c", "safe.directory=*", *args]  # root may run this in a user's checkout
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def read(file: Path, commit: str) -> dict[str, str]:
-    """Read the latest outcome of each test on a commit."""
+def read(file: Path, commits: set[str]) -> dict[str, str]:
+    """Read the latest outcome of each test on these commits."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]
-    return {row["test"]: row["outcome"] for row in rows if row["commit"] == commit}
+    return {row["test"]: row["outcome"] for row in rows if row["commit"] in commits}
