@@ -27,7 +27,7 @@ gvisor: .venv/.installed compile
 
 .PHONY: microvm
 microvm: .venv/.installed compile
-	@$(if $(wildcard /dev/kvm),,HOTDESK_MICROVM_EMULATE=1) .venv/bin/hotdesk setup --wall microvm
+	@HOTDESK_MICROVM_EMULATE=1 .venv/bin/hotdesk setup --wall microvm
 
 .PHONY: e2b-images
 e2b-images: images

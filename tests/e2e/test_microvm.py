@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import anyio.to_thread
@@ -22,6 +24,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import bury
 from hotdesk.desk.records import facts
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.microvm import status
 from hotdesk.errors import BriefError, HostError
 from hotdesk.host import Host
 from hotdesk.walls import read_proof
@@ -162,11 +165,31 @@ async def test_what_the_host_would_have_to_read_of_a_machines_disk_is_refused(de
 
 
 async def test_a_machine_without_kvm_refuses_unless_it_is_asked_to_emulate(settings: Config) -> None:
-    if Path("/dev/kvm").exists():
-        pytest.fail("this test needs a machine without KVM")
+    flaw = status.find_kvm_flaw()
+    if not flaw:
+        pytest.skip("KVM works here, and nothing is refused")
     async with Host(settings, control=False) as host:
-        with pytest.raises(HostError, match=r"/dev/kvm does not exist; .*emulate = true in \[wall.microvm\]"):
+        with pytest.raises(HostError, match=re.escape(flaw) + r"; .*emulate = true in \[wall.microvm\]"):
             await host.open(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("exists", "flags", "flaw"),
+    [
+        (False, {"vmx"}, "does not exist"),
+        (True, {"fpu", "hypervisor"}, "offers no virtualization"),
+        (True, {"fpu", "vmx"}, ""),
+        (True, {"fpu", "svm"}, ""),
+    ],
+)
+def test_kvm_without_the_processors_virtualization_is_not_used(
+    exists: bool, flags: set[str], flaw: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(status, "KVM", str(tmp_path if exists else tmp_path / "kvm"))
+    monkeypatch.setattr(status, "_read_processor_flags", lambda: flags)
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
+    found = status.find_kvm_flaw.__wrapped__()
+    assert flaw in found if flaw else found == ""
 
 
 @pytest.mark.long

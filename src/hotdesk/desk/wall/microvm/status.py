@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from hotdesk.config import MIB, Config
@@ -16,6 +18,7 @@ from hotdesk_vmm.qemu import TRANSLATIONS_MIB
 NAME = "microvm"
 IMAGE = TRAITS[NAME].stage
 KVM = "/dev/kvm"
+_FLAGS = {"vmx", "svm"}
 EMULATED = "emulated"
 VERSIONS = "/usr/local/lib/hotdesk/vmm.json"
 """In the image: which emulator and which kernel it has."""
@@ -31,9 +34,31 @@ _EMULATE = (
 
 def choose_accelerator(settings: Config) -> Literal["kvm", "tcg", ""]:
     """Return how machines run here; empty: they cannot."""
-    if os.path.exists(KVM):
+    if not find_kvm_flaw():
         return "kvm"
     return "tcg" if settings.microvm_emulate else ""
+
+
+@cache
+def find_kvm_flaw() -> str:
+    """Return why KVM cannot run a machine here; empty: it can.
+
+    On x86_64 a host's kernel may offer KVM without the processor's virtualization (kvm_pvm). Such a KVM interprets
+    what a guest's kernel does, as long as that kernel was not built for it, and fails at the first instruction that
+    it does not know.
+    """
+    if not os.path.exists(KVM):
+        return f"{KVM} does not exist"
+    if os.uname().machine == "x86_64" and not _FLAGS & _read_processor_flags():
+        return f"{KVM} exists, but this machine's processor offers no virtualization (vmx or svm)"
+    return ""
+
+
+def _read_processor_flags() -> set[str]:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.split())
+    return set()
 
 
 def describe_traits(accelerator: str) -> Traits:
@@ -50,7 +75,7 @@ def look(settings: Config) -> WallStatus:
     accelerator = choose_accelerator(settings)
     traits = describe_traits(accelerator)
     if not accelerator:
-        return WallStatus(NAME, traits, f"{KVM} does not exist", _EMULATE)
+        return WallStatus(NAME, traits, find_kvm_flaw(), _EMULATE)
     try:
         image = find(settings.images, IMAGE)
     except ImageError:
