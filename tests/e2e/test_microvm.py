@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import anyio
 import anyio.to_thread
@@ -171,25 +170,6 @@ async def test_a_machine_without_kvm_refuses_unless_it_is_asked_to_emulate(setti
     async with Host(settings, control=False) as host:
         with pytest.raises(HostError, match=re.escape(flaw) + r"; .*emulate = true in \[wall.microvm\]"):
             await host.open(SPEC)
-
-
-@pytest.mark.parametrize(
-    ("exists", "flags", "flaw"),
-    [
-        (False, {"vmx"}, "does not exist"),
-        (True, {"fpu", "hypervisor"}, "offers no virtualization"),
-        (True, {"fpu", "vmx"}, ""),
-        (True, {"fpu", "svm"}, ""),
-    ],
-)
-def test_kvm_without_the_processors_virtualization_is_not_used(
-    exists: bool, flags: set[str], flaw: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(status, "KVM", str(tmp_path if exists else tmp_path / "kvm"))
-    monkeypatch.setattr(status, "_read_processor_flags", lambda: flags)
-    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
-    found = status.find_kvm_flaw.__wrapped__()
-    assert flaw in found if flaw else found == ""
 
 
 @pytest.mark.long

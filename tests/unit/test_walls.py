@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hotdesk.desk.wall.microvm import status
 from hotdesk.errors import BriefError
 from hotdesk.walls import NAMES, NOMINAL_CATALOG, TRAITS, WallCatalog, WallProof, WallStatus, read_proof
 
@@ -90,3 +93,22 @@ def test_what_was_proven_is_read_from_a_desks_record() -> None:
     proof = {"wall": "gvisor", "kernel": "sentry", "is_boundary": True, "version": "runsc 1", "platform": "kvm"}
     assert read_proof({"wall": "container", "proof": proof}).wall == "gvisor"
     assert read_proof({"wall": "container"}) == WallProof("container", "", is_boundary=False)
+
+
+@pytest.mark.parametrize(
+    ("exists", "flags", "flaw"),
+    [
+        (False, {"vmx"}, "does not exist"),
+        (True, {"fpu", "hypervisor"}, "offers no virtualization"),
+        (True, {"fpu", "vmx"}, ""),
+        (True, {"fpu", "svm"}, ""),
+    ],
+)
+def test_kvm_without_the_processors_virtualization_is_not_used(
+    exists: bool, flags: set[str], flaw: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(status, "KVM", str(tmp_path if exists else tmp_path / "kvm"))
+    monkeypatch.setattr(status, "_read_processor_flags", lambda: flags)
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
+    found = status.find_kvm_flaw.__wrapped__()
+    assert flaw in found if flaw else found == ""
