@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import Length, Range, StrictError, loads, read
 
 FOLDER = "recorded"
@@ -44,7 +44,7 @@ class RecordingNote:
         """Write a sentence for whoever watches a replay."""
         commit = f" at commit {self.commit[:12]}" if self.commit else ""
         author = self.answered_by.removeprefix("by ")
-        return printable(f"recorded on {self.date}{commit}, as {self.model}, answered by {author}")
+        return make_printable(f"recorded on {self.date}{commit}, as {self.model}, answered by {author}")
 
 
 @dataclass(frozen=True, slots=True)

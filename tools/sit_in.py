@@ -41,7 +41,7 @@ from tests.providers import anthropic, chat, openai
 from tests.providers.server import Provider, Refused
 from tools.request_view import OWN, Picture, RequestView, ViewMessage, count_common, view_request
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.strict import StrictError, loads, read
 
 Body: TypeAlias = dict[str, Any]
@@ -234,7 +234,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
     def refuse(self, provider: Provider, status: int, why: str) -> None:
         """Answer with an error, in the provider's form."""
-        print(f"{self.path}: {status}: {printable(why)}", file=sys.stderr, flush=True)
+        print(f"{self.path}: {status}: {make_printable(why)}", file=sys.stderr, flush=True)
         data = json.dumps(provider.error(status, why)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -384,7 +384,7 @@ def save_picture(picture: Picture, room: Room) -> Path:
 
 def escape(text: str) -> str:
     """Write text for a terminal: lines and tabs as they are, nothing that steers it."""
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def say(arguments: argparse.Namespace) -> int:

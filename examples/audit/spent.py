@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hotdesk.cli.board.state import words_of
 from hotdesk.drive.journal import FILE, read
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import (
     Event,
     JobBegun,
@@ -126,9 +126,9 @@ def words(home: Path, job: str) -> Iterator[str]:
     for row in read(home / "lib/keys" / FILE, job):
         match row.event():
             case Thought(step=step, paper=paper) if told := words_of(kept.text(paper)):
-                yield f"{step:<9}{printable(told[:LONGEST])}"
+                yield f"{step:<9}{make_printable(told[:LONGEST])}"
             case Summed(step=step, paper=paper):
-                yield f"{step:<9}{printable(kept.text(paper)[:LONGEST])}"
+                yield f"{step:<9}{make_printable(kept.text(paper)[:LONGEST])}"
 
 
 def after(event: Event, phase: str) -> str:

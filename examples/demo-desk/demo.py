@@ -25,7 +25,7 @@ import anyio
 
 from hotdesk import Desk, Host, HotdeskError, Spec, config
 from hotdesk.desk.seam import DeskId
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.linux import uids
 
 SIZE = Spec(cpus=1, memory=512 << 20, disk=1 << 30, pids=256)
@@ -51,12 +51,12 @@ class Show:
 
     def say(self, text: str) -> None:
         """Tell something that claims nothing."""
-        print(f"    {printable(text)}", flush=True)
+        print(f"    {make_printable(text)}", flush=True)
 
     def claim(self, held: bool, text: str) -> None:
         """Tell what was tested, and how it went."""
         mark = self.paint("32", "ok ") if held else self.paint("31", "NOT")
-        print(f"{mark} {printable(text)}", flush=True)
+        print(f"{mark} {make_printable(text)}", flush=True)
         if not held:
             self.failed.append(text)
 

@@ -27,7 +27,7 @@ UNSEEN = frozenset(
 """Characters that count as letters or marks and show nothing: fillers and variation selectors."""
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters.
 
     Every text a desk may have had a hand in passes here before a person sees it.
@@ -119,7 +119,7 @@ class FileError(DeskError):
         self.reason = reason
 
 
-def alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Give the first error of a group that is none itself: where tasks work together, one that fails ends the rest."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):

@@ -12,7 +12,7 @@ from operator import getitem
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, StrictError, loads, read
 
 _StepKind: TypeAlias = Literal["work", "program", "choose"]
@@ -190,7 +190,7 @@ def make_error(where: str, why: str, remedy: str) -> BriefError:
 
 def format_value(value: object) -> str:
     """Show a value in a message."""
-    return printable(repr(value)[:80])
+    return make_printable(repr(value)[:80])
 
 
 def as_text(plan: Plan) -> str:
@@ -236,7 +236,7 @@ def _toml_character(character: str) -> str:
     """Write one character of a text."""
     if character in '"\\':
         return f"\\{character}"
-    if character == printable(character):
+    if character == make_printable(character):
         return character
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
 

@@ -27,7 +27,7 @@ from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[object], Any]
@@ -135,7 +135,7 @@ def _finite(text: str) -> float:
 
 
 def _shorten(key: str) -> str:
-    return printable(key[:_KEY_LIMIT])
+    return make_printable(key[:_KEY_LIMIT])
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 Kind: TypeAlias = Literal["text", "integer", "number", "flag", "texts", "integers"]
 Value: TypeAlias = str | int | float | bool | list[str] | list[int]
@@ -80,7 +80,7 @@ class Parameter:
 
     def find_fault(self, value: object) -> str:
         """Describe what is wrong with a value; empty: nothing."""
-        shown = printable(repr(value))[:80]
+        shown = make_printable(repr(value))[:80]
         if not fits(value, self.kind):
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
         if self.choices and value not in self.choices:
@@ -92,7 +92,7 @@ class Parameter:
 
     def find_part_fault(self, value: object) -> str:
         """Describe what is wrong with a text or number, alone or in a list."""
-        shown = printable(repr(value))[:80]
+        shown = make_printable(repr(value))[:80]
         if isinstance(value, str) and len(value) > self.longest:
             return f"{self.name} has {len(value):,} characters; at most {self.longest:,} are allowed"
         if isinstance(value, str) and not is_whole(value):
@@ -129,7 +129,9 @@ class Tool:
         if not isinstance(arguments, Mapping):
             raise self.refuse("its arguments must be a JSON object")
         parameters = {each.name: each for each in self.parameters}
-        wrong = [f"unknown parameter '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
+        wrong = [
+            f"unknown parameter '{make_printable(str(name))[:40]}'" for name in arguments if name not in parameters
+        ]
         checked: dict[str, Value] = {}
         for name, parameter in parameters.items():
             value = arguments.get(name)

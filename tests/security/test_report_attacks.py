@@ -21,7 +21,7 @@ from hypothesis import example, given, settings, strategies
 from PIL import Image
 
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Acted, JobBegun, JobEnded, Kept, Observed, StepBegun
 from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.reader.pixels import SIGNATURE, chunk, png
@@ -135,7 +135,7 @@ async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place:
     assert set(found["tags"]) <= TAGS
     assert {each.lower() for each in found["attributes"]} <= ATTRIBUTES
     assert {each for each in found["links"] if not each.startswith("#")} == {"data:image/jpeg;base64,"}
-    assert f"Read the orders {printable(HOSTILE)[:40]}" in found["text"]
+    assert f"Read the orders {make_printable(HOSTILE)[:40]}" in found["text"]
     assert found["styled"] == "999px"
     assert found["pictures"] == 4
 
@@ -193,7 +193,7 @@ class Strict(HTMLParser):
         assert tag in TAGS
         assert {name for name, _ in attrs} <= ATTRIBUTES
         assert len(dict(attrs)) == len(attrs)
-        assert all(value is not None and printable(value) == value for _, value in attrs)
+        assert all(value is not None and make_printable(value) == value for _, value in attrs)
         told = dict(attrs)
         assert (told.get("href") or "#").startswith("#")
         assert (told.get("src") or "data:image/jpeg;base64,").startswith("data:image/jpeg;base64,")
@@ -214,7 +214,7 @@ class Strict(HTMLParser):
         if self.open[-1:] == ["style"]:
             assert data == CSS.read_text()
             return
-        assert printable(data.strip("\n")) == data.strip("\n")
+        assert make_printable(data.strip("\n")) == data.strip("\n")
         self.text.append(data)
 
     def handle_comment(self, data: str) -> None:
@@ -280,7 +280,7 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
         reported_job(ledger, word, word)
         html = page(gather(ledger.path, ledger.jobs, JOB))
         ledger.journal.close()
-    assert escape_stacked_marks(printable(f"Read the orders {word[:200]}")) in read_strictly(html)
+    assert escape_stacked_marks(make_printable(f"Read the orders {word[:200]}")) in read_strictly(html)
 
 
 @falls_without("escaped text in reports")
@@ -297,8 +297,8 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
 @given(TEXTS)
 def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
     made = tag("div", word, isolate(word, 10_000), block(word, 10_000), alt=word, class_=word)
-    assert read_strictly(made.html).count(escape_stacked_marks(printable(word.strip("\n").split("\n")[0]))) >= 1
-    assert unescape(made.html.split('alt="')[1].split('"')[0]) == escape_stacked_marks(printable(word))
+    assert read_strictly(made.html).count(escape_stacked_marks(make_printable(word.strip("\n").split("\n")[0]))) >= 1
+    assert unescape(made.html.split('alt="')[1].split('"')[0]) == escape_stacked_marks(make_printable(word))
 
 
 @falls_without(

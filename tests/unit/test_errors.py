@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ from hotdesk.errors import printable
     ],
 )
 def test_what_steers_or_hides_is_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 @pytest.mark.slow
 @given(st.text(st.characters(codec=None)))
 def test_what_is_shown_is_one_line_of_seen_characters(text: str) -> None:
-    assert printable(text).isprintable()
+    assert make_printable(text).isprintable()

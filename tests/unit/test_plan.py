@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE, MOST_STEPS, Action, Plan, Step, as_text, from_json, parse_text, to_json
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
@@ -56,7 +56,7 @@ def test_a_plan_comes_back_from_json_and_from_what_a_person_edits(plan: Plan) ->
 @given(PLANS)
 def test_what_a_person_edits_cannot_steer_a_terminal(plan: Plan) -> None:
     text = as_text(plan)
-    assert printable(text.replace("\n", "")) == text.replace("\n", "")
+    assert make_printable(text.replace("\n", "")) == text.replace("\n", "")
 
 
 def test_nothing_listed_is_something_else_than_all() -> None:

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 from hotdesk.api.caller import POWERS, Caller, Power
 from hotdesk.api.log import LOG
 from hotdesk.config import DEFAULT_TENANT, TENANT_SHAPE
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 from hotdesk.linux import private_files
 
 FILE = "api-keys.json"
@@ -130,7 +130,7 @@ class ApiKeys:
         with self.changing():
             key = self.by_id.get(number)
             if key is None or tenant not in (None, key.tenant):
-                raise BriefError(f"there is no key {printable(number[:40])!r}; `hotdesk key ls` lists them")
+                raise BriefError(f"there is no key {make_printable(number[:40])!r}; `hotdesk key ls` lists them")
             if key.revoked is None:
                 key = self.by_id[number] = replace(key, revoked=time.time())
         return key
@@ -188,10 +188,12 @@ def read(path: Path) -> dict[str, Key]:
 def check(name: str, tenant: str, powers: Collection[Power], seconds: float | None) -> None:
     """Refuse a key that cannot be meant."""
     if not NAME_SHAPE.fullmatch(name):
-        raise BriefError(f"{printable(name[:80])!r} is not a valid key name; use up to 64 letters, digits and . _ @ -")
+        raise BriefError(
+            f"{make_printable(name[:80])!r} is not a valid key name; use up to 64 letters, digits and . _ @ -"
+        )
     if not TENANT_SHAPE.fullmatch(tenant):
         raise BriefError(
-            f"{printable(tenant[:40])!r} is not a valid tenant name; use lower-case letters, digits and hyphens"
+            f"{make_printable(tenant[:40])!r} is not a valid tenant name; use lower-case letters, digits and hyphens"
         )
     if not powers or not set(powers) <= POWERS:
         raise BriefError(f"a key needs at least one power; the powers are {', '.join(sorted(POWERS))}")

@@ -12,7 +12,7 @@ import time
 from dataclasses import field
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 
 _SELDOM_S = 10.0
 """What strangers can cause is told of once in so many seconds."""
@@ -33,8 +33,8 @@ class ServerLog:
         if self.as_json:
             line = json.dumps({"time": now, "event": event, **({"message": message} if message else {}), **fields})
         else:
-            details = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
-            line = f"{now} hotdesk: {' '.join(filter(None, (printable(message or event), details)))}"
+            details = " ".join(f"{name}={make_printable(str(value))}" for name, value in fields.items())
+            line = f"{now} hotdesk: {' '.join(filter(None, (make_printable(message or event), details)))}"
         print(line, file=sys.stderr, flush=True)
 
     def error(self, error: Exception) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 PROVIDERS = ("anthropic", "openai")
 """Providers whose address is not part of a model's name."""
@@ -23,7 +23,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     """Explain why a job of a server may not use a model, and what to write instead; empty: it may."""
     if name in listed:
         return ""
-    shown = printable(name[:80])
+    shown = make_printable(name[:80])
     if listed:
         return f"this server does not offer the model {shown!r}; choose one of {', '.join(listed)}"
     if not SHAPE.fullmatch(name):

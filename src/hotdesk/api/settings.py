@@ -22,7 +22,7 @@ from hotdesk.config import GIB, SIZE, WALLS, count, number, one_of, read_setting
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import Otherwise, Range
 
 PORT = 3700
@@ -176,7 +176,7 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     """Read models' names; what cannot be one is refused before anybody uses it."""
     for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
-            raise ValueError(f"has {printable(each[:80])!r}; write {FORMS}")
+            raise ValueError(f"has {make_printable(each[:80])!r}; write {FORMS}")
         names.parts(each)
     return tuple(dict.fromkeys(listed))
 
@@ -185,7 +185,7 @@ def read_registries(listed: list[str]) -> tuple[str, ...]:
     """Read registries: `HOST[:PORT]` for https, or with the scheme before it."""
     for each in listed:
         if not REGISTRY_SHAPE.fullmatch(each):
-            raise ValueError(f"has {printable(each[:80])!r}; write registry.example.com or http://10.0.0.5:5000")
+            raise ValueError(f"has {make_printable(each[:80])!r}; write registry.example.com or http://10.0.0.5:5000")
     return tuple(dict.fromkeys(listed))
 
 
@@ -193,7 +193,9 @@ def read_origins(listed: list[str]) -> tuple[str, ...]:
     """Read origins of pages: scheme, host and port, and nothing behind them."""
     for each in listed:
         if not _ORIGIN_SHAPE.fullmatch(each):
-            raise ValueError(f"has {printable(each[:80])!r}; write https://app.example.com or http://localhost:5173")
+            raise ValueError(
+                f"has {make_printable(each[:80])!r}; write https://app.example.com or http://localhost:5173"
+            )
     return tuple(dict.fromkeys(listed))
 
 

@@ -20,7 +20,7 @@ from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
 from hotdesk.brief.names import domain_first
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
 from hotdesk.strict import StrictError, loads
 from hotdesk.tool import Arguments, text_of, texts_of
@@ -127,7 +127,7 @@ def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
     for step in steps:
         if step.name in names:
             raise BriefError(
-                f"the plan has a step {printable(step.name[:64])!r} already; give the new step another name"
+                f"the plan has a step {make_printable(step.name[:64])!r} already; give the new step another name"
             )
         names.add(step.name)
 
@@ -137,7 +137,9 @@ def _index_of(plan: Plan, name: str) -> int:
     for index, step in enumerate(plan.steps):
         if step.name == name:
             return index
-    raise BriefError(f"the plan has no step {printable(name[:64])!r}; it has {', '.join(s.name for s in plan.steps)}")
+    raise BriefError(
+        f"the plan has no step {make_printable(name[:64])!r}; it has {', '.join(s.name for s in plan.steps)}"
+    )
 
 
 def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -167,9 +169,9 @@ def asks_for_secrets(amendment: Amendment) -> bool:
 def difference(old: Plan, new: Plan) -> tuple[str, ...]:
     """Say in which facts two plans differ; none of it is a worker's free text."""
     before, after = ({step.name: step for step in plan.steps} for plan in (old, new))
-    lines = [f"- step {printable(name[:64])}" for name in before if name not in after]
+    lines = [f"- step {make_printable(name[:64])}" for name in before if name not in after]
     for name, step in after.items():
-        shown = printable(name[:64])
+        shown = make_printable(name[:64])
         if name not in before:
             lines.append(f"+ step {shown} ({step.kind})")
         lines += [f"{sign} {shown}: {fact}" for sign, fact in changes(before.get(name, EMPTY), step)]
@@ -196,7 +198,7 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         elif each.name == "actions":
             yield "~", f"actions are {len(after)}, before {len(before)}"
         else:
-            yield "~", f"{each.name} is {shorten(printable(json.dumps(after, ensure_ascii=False)))}"
+            yield "~", f"{each.name} is {shorten(make_printable(json.dumps(after, ensure_ascii=False)))}"
 
 
 def shorten(text: str) -> str:
@@ -206,7 +208,7 @@ def shorten(text: str) -> str:
 
 def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     """Return what stands in one list and not in another."""
-    show = _format_rule if what == _SINGULAR["hosts"] else printable
+    show = _format_rule if what == _SINGULAR["hosts"] else make_printable
     if before is None or after is None:
         yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
         return
@@ -217,9 +219,9 @@ def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...]
 def _format_rule(text: str) -> str:
     """Write a rule with its host's domain first where that is long."""
     try:
-        return printable(domain_first(parse_rule(text).host, text))
+        return make_printable(domain_first(parse_rule(text).host, text))
     except BriefError:
-        return printable(text)
+        return make_printable(text)
 
 
 def policy(

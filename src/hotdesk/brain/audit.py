@@ -24,7 +24,7 @@ from hotdesk.brief.brief import MEMORY, Brief, locate_input
 from hotdesk.brief.coverage import covers_host, ends, within
 from hotdesk.brief.data import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.rules import STEP_SHAPE
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
 from hotdesk.tool import Tool, ToolArgumentError
 from hotdesk.walls import NAMES, explain_missing
@@ -50,14 +50,14 @@ def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = Tru
         outside = outside or any(_OUTSIDE in each for each in hosts)
         each = [*_audit_tools(step, job, tools), *hosts, *_audit_grants(step, job.scope)]
         each += [*_audit_kind(step, job, tools), *_audit_desk(plan, index, job), *audit_wall(step, job)]
-        found += [f"Step {printable(step.name[:64])!r}: {finding}" for finding in each]
+        found += [f"Step {make_printable(step.name[:64])!r}: {finding}" for finding in each]
     found += [f"The brief's rules are: {_format_rules(job.scope)}."] if outside else []
     return tuple(found or _audit_size(plan, job))
 
 
 def _format_rules(scope: Scope) -> str:
     """List the brief's rules, once for all steps."""
-    rules = [f"`{printable(rule_text(each)[:_SHOWN_RULE_CHARS])}`" for each in scope.rules[:_SHOWN_RULES]]
+    rules = [f"`{make_printable(rule_text(each)[:_SHOWN_RULE_CHARS])}`" for each in scope.rules[:_SHOWN_RULES]]
     rest = len(scope.rules) - _SHOWN_RULES
     return ", ".join([*rules, *([f"and {rest} more"] if rest > 0 else [])]) or "none, so no step has network access"
 
@@ -72,7 +72,7 @@ def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
             "Plan fewer, larger steps."
         )
     for name, times in Counter(step.name for step in plan.steps).items():
-        shown = printable(name[:64])
+        shown = make_printable(name[:64])
         if times > 1:
             yield f"{times} steps are called {shown!r}; permissions are assigned by name. Give each step its own name."
         if not name or not STEP_SHAPE.fullmatch(name):
@@ -88,7 +88,7 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
         if not any(matches(each, (name,)) for each in allowed):
             exists = any(matches(each.name, (name,)) for each in tools)
             why = "the brief does not allow that tool" if exists else "that tool does not exist"
-            yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
+            yield f"{make_printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
 
 
 def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
             secrets = format_names(sorted({each.secret for each in mine}))
             steps = sorted({each.step for each in scope.grants if each.secret == name})
             remedy = f"It is for the step `{steps[0]}`: use it there." if steps else f"It grants: {secrets}."
-            yield f"the brief grants no secret {printable(name[:64])!r} to this step. {remedy}"
+            yield f"the brief grants no secret {make_printable(name[:64])!r} to this step. {remedy}"
         elif not any(reachable(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
             yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
@@ -184,14 +184,14 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
     for each in step.actions:
         if each.tool not in usable:
             yield (
-                f"the action {printable(each.name[:64])!r} uses {printable(each.tool[:64])!r}, which this step cannot "
+                f"the action {make_printable(each.name[:64])!r} uses {make_printable(each.tool[:64])!r}, which this step cannot "
                 f"use. It may use: {format_names(sorted(usable))}."
             )
             continue
         try:
             usable[each.tool].check(each.arguments)
         except ToolArgumentError as e:
-            yield f"the action {printable(each.name[:64])!r} is malformed: {e}"
+            yield f"the action {make_printable(each.name[:64])!r} is malformed: {e}"
 
 
 def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
@@ -219,7 +219,7 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
         return
     there = f"There are: {format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
     if step.wall not in NAMES[1:]:
-        yield f"unknown wall {printable(step.wall[:64])!r}. {there}"
+        yield f"unknown wall {make_printable(step.wall[:64])!r}. {there}"
     elif not job.walls.is_weaker(step.wall, job.wall) and (missing := job.walls.find(step.wall)).missing:
         yield f"{explain_missing(missing)}; hotdesk does not fall back to a weaker wall. {there}"
 
@@ -250,13 +250,13 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
         for path in (*step.files, *step.makes):
             if not _is_path(path):
                 yield (
-                    f"Step {printable(step.name[:64])!r}: {printable(path[:80])!r} is not a path in the home folder. "
+                    f"Step {make_printable(step.name[:64])!r}: {make_printable(path[:80])!r} is not a path in the home folder. "
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
             if _is_path(path) and not any(below(path, each) or below(each, path) for each in there):
                 yield (
-                    f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is not an input and "
+                    f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an input and "
                     f"which no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step "
                     "that makes it."
                 )
@@ -278,7 +278,7 @@ def says_nothing(plan: Plan) -> bool:
 def _is_path(text: str) -> bool:
     """Return whether a text is a path below a folder, and the same for everybody who sees it."""
     path = PurePosixPath(text)
-    plain = text == printable(text) and text.isprintable() and "*" not in text
+    plain = text == make_printable(text) and text.isprintable() and "*" not in text
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
 
 
@@ -301,4 +301,4 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
 def format_names(names: Sequence[str]) -> str:
     """List a few names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"
+    return f"{', '.join(make_printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import ASK_PERSON
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.tool import Call, Observation
 
 HIGH = 0.8
@@ -284,5 +284,5 @@ def extract_words(text: str) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """Write a text in a line of so many characters at most."""
-    line = printable(" ".join(text[: 4 * longest].split()))
+    line = make_printable(" ".join(text[: 4 * longest].split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"

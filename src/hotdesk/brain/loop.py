@@ -17,7 +17,7 @@ from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import alone, printable
+from hotdesk.errors import make_printable, unwrap_group
 from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, integer_of
 
 NUDGE = (
@@ -151,7 +151,7 @@ class Loop:
                 call = without_picture(call)
             observation, end = await self.use(call, failed)
             if not observation.ok:
-                failed.append(printable(calls[place].tool[:40]))
+                failed.append(make_printable(calls[place].tool[:40]))
             verdict = self.watcher.saw(calls[place], observation)
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
@@ -174,7 +174,7 @@ class Loop:
                     for place in range(len(calls)):
                         tasks.start_soon(one, place)
             except BaseExceptionGroup as group:
-                raise alone(group) from None
+                raise unwrap_group(group) from None
         else:
             for place in range(len(calls)):
                 if ended:

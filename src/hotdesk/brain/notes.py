@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 
 Kind: TypeAlias = Literal["note", "summary", "observation"]
 
@@ -58,7 +58,7 @@ class NoteEntry:
         """Describe where it comes from."""
         parts = [f"step {self.step}" if self.step else "planning"]
         parts += [f"act {self.act}"] if self.act else []
-        return ", ".join([*parts, printable(self.tool[:40]) if self.kind == "observation" else self.kind])
+        return ", ".join([*parts, make_printable(self.tool[:40]) if self.kind == "observation" else self.kind])
 
 
 def unreadable(paper: str) -> str:
@@ -129,7 +129,7 @@ class Notes:
         best = heapq.nlargest(limit, found)
         lines = [HEADING]
         for _, number, line in best:
-            line = f"- [{self.entries[number].where()}] > {printable(line)}"
+            line = f"- [{self.entries[number].where()}] > {make_printable(line)}"
             if line not in lines and sum(map(len, lines)) + len(line) <= FOUND:
                 lines.append(line)
         return "\n".join(lines) if best else NOTHING

@@ -18,7 +18,7 @@ from hotdesk.brain.seam import Log, PlanningError, PlanningTask
 from hotdesk.brain.small_plan import is_small, plan_small
 from hotdesk.brain.thinking import WINDOW, Ask, Thinking, lines
 from hotdesk.brief.brief import Brief
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE, Plan
 from hotdesk.tool import ToolArgumentError
 
@@ -113,7 +113,7 @@ def _advise(remarks: Sequence[str]) -> str:
 
 def _explain_failure(findings: Sequence[str], rounds: int, readable: bool) -> str:
     """Explain why there is no plan, and what a person can do."""
-    listed = " ".join(map(printable, findings))
+    listed = " ".join(map(make_printable, findings))
     if not readable:
         return (
             f"The model gave no readable plan after {rounds} rounds. Last: {listed} "

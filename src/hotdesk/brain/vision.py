@@ -17,7 +17,7 @@ from hotdesk.brain.models import allowed, anthropic_wire, openai_wire
 from hotdesk.brain.models.client import DIRECT
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.seam import Reply
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 
 _TRY_TIMEOUT_S = 60.0
 """One try."""
@@ -118,7 +118,7 @@ class Eyes:
                 with anyio.fail_after(_TOTAL_TIMEOUT_S):
                     reply = await self.model.tell(client, picture, media, question)
         except Exception as e:  # noqa: BLE001 - whatever a library raises, nobody looked
-            why = f"{type(e).__name__}: {printable(str(e))[:300]}"
+            why = f"{type(e).__name__}: {make_printable(str(e))[:300]}"
             reply = Reply(f"the model {self.model.model} could not be called: {why}", stop="refused")
         else:
             if not reply.text.strip():
@@ -141,6 +141,6 @@ def vision(name: str, prices: Prices | None = None) -> Eyes:
     """Return a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:
-        shown = printable(name[:80])
+        shown = make_printable(name[:80])
         raise BriefError(f"{shown!r} is not a model name; write {' or '.join(f'{maker}:MODEL' for maker in MAKERS)}")
     return Eyes(MAKERS[maker](model), prices)

@@ -10,7 +10,7 @@ from hotdesk.brief import fields
 from hotdesk.brief.brief import DRIVE, ITEM, MEMORY, Deliverable, RequiredCheck, locate_input
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue, is_json_value
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 _LONGEST_GOAL = 10_000
 _MOST_FILES = 100
@@ -64,7 +64,9 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
-        raise field.make_error(f"{printable(version[:80])!r} is not a version; write it like '{DRIVE}orders.csv@3'")
+        raise field.make_error(
+            f"{make_printable(version[:80])!r} is not a version; write it like '{DRIVE}orders.csv@3'"
+        )
     path = fields.path(replace(field, value=name))
     if is_inside(path, MEMORY):
         raise field.make_error(

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue
 from hotdesk.config import GIB, MIB, parse_size
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 MOST_BYTES = 1 << 50
 NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -38,7 +38,7 @@ def path(field: BriefValue) -> str:
     """Read a path that stays below its folder, and is the same for everybody who sees it."""
     found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
-        shown = printable(str(field.value)[:80])
+        shown = make_printable(str(field.value)[:80])
         raise field.make_error(f"{shown!r} is not a relative path; write it like 'out/report.xlsx'")
     return str(found)
 

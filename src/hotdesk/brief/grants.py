@@ -18,7 +18,7 @@ from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
 from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonicalize_path
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
 _SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -48,7 +48,7 @@ def parse_grant(text: str) -> Grant:
     try:
         return canonicalize_grant(read_words(words_of(text)))
     except ValueError as e:
-        raise BriefError(f"grant {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
 
 def check_grant(grant: Grant) -> Grant:
@@ -56,7 +56,9 @@ def check_grant(grant: Grant) -> Grant:
     try:
         return canonicalize_grant(grant)
     except ValueError as e:
-        raise BriefError(f"grant of {printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}") from None
+        raise BriefError(
+            f"grant of {make_printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}"
+        ) from None
 
 
 def grant_text(grant: Grant) -> str:
@@ -113,7 +115,7 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
     if name in used or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
-        raise ValueError(f"{printable(word[:80])!r} is given twice, or is not part of a grant")
+        raise ValueError(f"{make_printable(word[:80])!r} is given twice, or is not part of a grant")
     used.add(name)
     return replace(grant, **read_option(name, value))  # type: ignore[arg-type]
 
@@ -127,7 +129,7 @@ def read_option(name: str, value: str) -> dict[str, object]:
             return {name: float(value)}
         case "foreign" | "identity":
             return {name: True}
-    raise ValueError(f"{printable(name[:80])!r} is not part of a grant")
+    raise ValueError(f"{make_printable(name[:80])!r} is not part of a grant")
 
 
 def _read_place(kind: str, value: str) -> SecretPlace:

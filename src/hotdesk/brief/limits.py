@@ -12,7 +12,7 @@ from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.reserved import SWITCH
 from hotdesk.brief.value import BriefValue
 from hotdesk.config import MIB, WALLS, parse_seconds
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 _MOST_TOOLS = 200
 _MOST_MODELS = 8
@@ -40,7 +40,7 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
         raise field.make_error(f"tools is empty, so the worker could do nothing; write {example(field, 'tools')}")
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
-            shown = printable(each.value[:80])
+            shown = make_printable(each.value[:80])
             raise each.make_error(
                 f"{shown!r} is neither a tool nor the prefix of several; write {example(field, 'tools')}"
             )
@@ -165,7 +165,7 @@ def _read_model(field: BriefValue) -> str:
     provider, _, model = name.partition(":")
     if not MODEL_SHAPE.fullmatch(name) or provider not in PROVIDERS or "//" in model:
         key = ".".join(part for part in field.where if isinstance(part, str))
-        shown = printable(str(field.value)[:80])
+        shown = make_printable(str(field.value)[:80])
         remedy = field.write(key, KEYS["look"])
         raise field.make_error(f"{shown!r} is not a model of {', '.join(PROVIDERS)}; write {remedy}")
     return name

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from typing import TypeAlias
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 Where: TypeAlias = tuple[str | int, ...]
 """How a value is reached from the whole: `("deliverables", 0, "path")`."""
@@ -105,7 +105,7 @@ class Scan:
         for key in self.keys():
             table = (*table, key)
             if self.strict and table in self.lines:
-                raise ValueError(f", line {line}: {printable(key[:80])!r} is there twice; remove one of them")
+                raise ValueError(f", line {line}: {make_printable(key[:80])!r} is there twice; remove one of them")
             self.lines.setdefault(table, line)
         self.at += 1  # `=` or `:`
         self.skip()

@@ -29,7 +29,7 @@ from hotdesk.brief.reserved import refuse_reserved
 from hotdesk.brief.swarm import read_each, read_reduce
 from hotdesk.brief.value import BriefValue, Form, is_json_value
 from hotdesk.brief.wire import format_canonical_json
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 FILES = ("brief.toml", "brief.json")
 MAX_BRIEF_BYTES = 1 << 20
@@ -48,13 +48,13 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
             data = source.read(MAX_BRIEF_BYTES + 1)
     except OSError as e:
         raise BriefError(
-            f"the brief {printable(str(file))} cannot be read: {e.strerror}; pass the path of a brief or its folder"
+            f"the brief {make_printable(str(file))} cannot be read: {e.strerror}; pass the path of a brief or its folder"
         ) from e
     form: Form = "json" if file.suffix == ".json" else "toml"
     try:
         return parse_job(data, file.absolute().parent, make_scope, form, operator=operator)
     except ValueError as e:
-        raise BriefError(f"{printable(str(file))}{e}") from None
+        raise BriefError(f"{make_printable(str(file))}{e}") from None
 
 
 def find_brief(path: Path) -> Path:
@@ -63,7 +63,7 @@ def find_brief(path: Path) -> Path:
         return path
     found = [path / name for name in FILES if (path / name).exists()]
     if len(found) > 1:
-        raise BriefError(f"{printable(str(path))} has both {' and '.join(FILES)}; pass the path of one of them")
+        raise BriefError(f"{make_printable(str(path))} has both {' and '.join(FILES)}; pass the path of one of them")
     return found[0] if found else path / FILES[0]
 
 

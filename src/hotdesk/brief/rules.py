@@ -19,7 +19,7 @@ from hotdesk.brief import paths
 from hotdesk.brief.data import ANY, READ, Rule, Verdict
 from hotdesk.brief.names import canonicalize_pattern, is_address
 from hotdesk.config import parse_size
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "GET example.test/data/*"
 MAX_LINE_CHARS = 1 << 17
@@ -52,7 +52,7 @@ def parse_rule(text: str) -> Rule:
     try:
         return canonicalize_rule(read_words(words_of(text)))
     except (ValueError, BriefError) as e:
-        raise BriefError(f"rule {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
 
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
@@ -60,7 +60,7 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
     try:
         return canonicalize_rule(read_table(table))
     except (ValueError, BriefError) as e:
-        shown = printable(repr(dict(table))[:200])
+        shown = make_printable(repr(dict(table))[:200])
         raise BriefError(f'rule {shown}: {e}; write it like {{host = "example.test", path = "/data/*"}}') from None
 
 
@@ -69,7 +69,7 @@ def check_rule(rule: Rule) -> Rule:
     try:
         return canonicalize_rule(rule)
     except ValueError as e:
-        raise BriefError(f"rule for {printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        raise BriefError(f"rule for {make_printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
 
 def rule_text(rule: Rule) -> str:
@@ -131,7 +131,7 @@ def _read_target(text: str) -> Rule:
     """Read where a rule leads."""
     found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
     if not found:
-        raise ValueError(f"{printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
+        raise ValueError(f"{make_printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
     if found["scheme"] and found["scheme"].lower() not in PORTS:
         raise ValueError(f"the scheme {found['scheme']!r} is neither http nor https")
     return Rule(
@@ -172,7 +172,7 @@ def read_option(name: str, value: str | None) -> object:
         case "step", str() if value:
             return value
     raise ValueError(
-        f"{printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
+        f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
     )
 
 
@@ -250,7 +250,7 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
             raise ValueError(
-                f"{printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names like GET"
+                f"{make_printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names like GET"
             )
         if method in NEVER:
             raise ValueError(f"{method} is never admitted; name the methods that do the work")
@@ -290,7 +290,9 @@ def because(what: str, text: object, read: paths.Reader) -> str:
 def one_of(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse what is none of the choices; True is not 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
-        raise ValueError(f"the {what} is {printable(str(value)[:80])!r}; it must be {' or '.join(map(str, choices))}")
+        raise ValueError(
+            f"the {what} is {make_printable(str(value)[:80])!r}; it must be {' or '.join(map(str, choices))}"
+        )
 
 
 def number(what: str, value: object, kind: type, least: float, most: float) -> None:
@@ -299,4 +301,6 @@ def number(what: str, value: object, kind: type, least: float, most: float) -> N
         return
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        raise ValueError(f"{what} is {printable(str(value)[:80])!r}; it must be a number from {least:g} to {most:g}")
+        raise ValueError(
+            f"{what} is {make_printable(str(value)[:80])!r}; it must be a number from {least:g} to {most:g}"
+        )

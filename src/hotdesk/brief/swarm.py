@@ -10,7 +10,7 @@ from hotdesk.brief.deliverables import read_deliverables, read_goal
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.limits import MOST_SECONDS, read_image, read_item_budget
 from hotdesk.brief.value import BriefValue, is_json_value
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 PLACEHOLDER = "{item}"
 """Stands for an item's name: in deliverables, in paths of rules, in the goal and in the steps of a plan."""
@@ -91,6 +91,6 @@ def _read_key(field: BriefValue) -> str:
     """Read which column names a row."""
     key = field.get("key", "")
     if not isinstance(key.value, str) or not is_json_value(key.value) or len(key.value) > _LONGEST_COLUMN:
-        shown = printable(str(key.value)[:80])
+        shown = make_printable(str(key.value)[:80])
         raise key.make_error(f"{shown!r} is not a column name; write {example(key, 'each.key')}")
     return key.value

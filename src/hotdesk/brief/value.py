@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from hotdesk.brief.lines import Where, nearest
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 Form: TypeAlias = Literal["toml", "json", "python"]
 
@@ -60,14 +60,14 @@ class BriefValue:
         for key in self.value:
             if key not in keys:
                 raise self.get(key).make_error(
-                    f"{what} has no field {printable(str(key)[:80])!r}; its fields are {', '.join(keys)}"
+                    f"{what} has no field {make_printable(str(key)[:80])!r}; its fields are {', '.join(keys)}"
                 )
         return self
 
 
 def spelt(where: Where) -> str:
     """Write where a value is, as `deliverables[0].path`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part[:80])}" for part in where)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{make_printable(part[:80])}" for part in where)
     return text.removeprefix(".")
 
 

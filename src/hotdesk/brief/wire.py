@@ -13,7 +13,7 @@ from hotdesk.brief.egress_proxy import check_proxy
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.names import canonicalize_name, split_authority
 from hotdesk.brief.rules import check_rule
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import StrictError, read
 
 Thing = TypeVar("Thing", Rule, Grant)
@@ -81,7 +81,7 @@ def _grant_values(grant: Grant) -> dict[str, object]:
 def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
     """Refuse what is not in canonical form already: another form would have another digest."""
     if check(thing) != thing:
-        raise make_scope_error(f"{printable(str(thing)[:200])} is not in canonical form")
+        raise make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
 
 
 def _require_names(names: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ def _require_names(names: Mapping[str, str]) -> None:
         except ValueError:
             right = False
         if not right:
-            raise make_scope_error(f"the name {printable(name[:80])!r} does not map to host:port")
+            raise make_scope_error(f"the name {make_printable(name[:80])!r} does not map to host:port")
 
 
 def _require_tokens(scope: Scope) -> None:
@@ -101,7 +101,9 @@ def _require_tokens(scope: Scope) -> None:
     for name, token in scope.tokens.items():
         texts = (token.name, token.audience, token.issuer)
         if name not in granted or not all(each.isprintable() and 0 < len(each) <= MAX_TOKEN_TEXT for each in texts):
-            raise make_scope_error(f"the token {printable(name[:80])!r} has no grant, or texts that cannot be signed")
+            raise make_scope_error(
+                f"the token {make_printable(name[:80])!r} has no grant, or texts that cannot be signed"
+            )
 
 
 def make_scope_error(why: str) -> BriefError:

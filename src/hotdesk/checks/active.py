@@ -10,7 +10,7 @@ from hotdesk.checks.evidence import RESIDENT, limit_faults, look, read_json, rea
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 NAME = "active-content"
 NEEDS = ("active_found", "active_zip", "active_office", "active_pdf", "active_text", RESIDENT)
@@ -98,7 +98,7 @@ class ActiveCheck:
             if not isinstance(each, str) or each not in FAMILIES:
                 families = ", ".join(FAMILIES)
                 raise BriefError(
-                    f"{printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of {families}"
+                    f"{make_printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of {families}"
                 )
         return cls(tuple(allow), *map(bool, flags))
 
@@ -184,7 +184,7 @@ class ActiveFindings:
         """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
         match read_json(report):
             case {"unreadable": str(why)}:
-                raise ValueError(f"it cannot be inspected: {printable(why[:200])}")
+                raise ValueError(f"it cannot be inspected: {make_printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(_fault_of, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
@@ -215,7 +215,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             return read_text(by, 40), tuple(_request_of(each) for each in requests)
         case {"by": by, "why": str(why)}:
             opener = read_text(by, 40)
-            found = f"{opener} cannot open it: {printable(why[:160])}"
+            found = f"{opener} cannot open it: {make_printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
             raise ValueError("malformed inspection report: invalid opener")

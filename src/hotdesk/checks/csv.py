@@ -18,7 +18,7 @@ from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import Length
 
 EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"], unique = ["Order"]}'
@@ -66,7 +66,7 @@ class CsvCheck:
             raise BriefError(f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}")
         for name in (*check.numeric, *check.unique, *check.sums):
             if check.columns and name not in check.columns:
-                shown = printable(name[:80])
+                shown = make_printable(name[:80])
                 raise BriefError(f"csv: {shown!r} must be one of the columns; write expect = {EXAMPLE}")
         return check
 
@@ -129,9 +129,9 @@ class CsvCheck:
             faults, more = limit_faults(rules, REMEDIES)
         values: dict[str, Value] = {"rows": len(table) - 1, "columns": format_cells(table[0])}
         for name in self.sums:
-            values[f"sum of {printable(name[:80])}"] = str(total(table, name))
+            values[f"sum of {make_printable(name[:80])}"] = str(total(table, name))
         facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
-        return Verdict(LOOKED_FOR, faults, tuple(map(printable, facts)), values, more=more)
+        return Verdict(LOOKED_FOR, faults, tuple(map(make_printable, facts)), values, more=more)
 
     def shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find rows of another width, and columns that are others."""
@@ -216,7 +216,7 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
     """Read what the desk said strictly: the table, and its source."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a table: {printable(why[:200])}")
+            raise ValueError(f"it cannot be opened as a table: {make_printable(why[:200])}")
         case {"rows": rows, "source": source}:
             return read_table(rows), read_table(source) if source else []
         case _:
@@ -239,9 +239,9 @@ def read_table(value: object) -> list[list[str]]:
 
 def format_cells(cells: Sequence[str]) -> str:
     """Write what a brief names."""
-    return printable(", ".join(cells)[:400] if len(cells) != 1 else cells[0][:SHOWN])
+    return make_printable(", ".join(cells)[:400] if len(cells) != 1 else cells[0][:SHOWN])
 
 
 def quote_cells(cells: Sequence[str]) -> str:
     """Quote cells of the file."""
-    return printable(", ".join(repr(cell[:SHOWN]) for cell in cells)[:400])
+    return make_printable(", ".join(repr(cell[:SHOWN]) for cell in cells)[:400])

@@ -22,7 +22,7 @@ from anyio import to_thread
 
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import alone, printable
+from hotdesk.errors import make_printable, unwrap_group
 from hotdesk.strict import Length, Range, StrictError, loads, reader
 
 INSIDE = Path(__file__).with_name("inside")
@@ -109,7 +109,7 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
             for name in programs:
                 tasks.start_soon(desk.write, f"{folder}/{name}.py", (INSIDE / f"{name}.py").read_bytes())
     except BaseExceptionGroup as e:
-        raise alone(e) from None
+        raise unwrap_group(e) from None
 
 
 def trouble_of(done: Done) -> str:
@@ -172,7 +172,7 @@ def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
     """Return a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
     if not isinstance(value, str):
         raise ValueError("malformed inspection report: expected a text")
-    return printable(value[:longest])
+    return make_printable(value[:longest])
 
 
 def read_number(value: object) -> float:
@@ -199,5 +199,5 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
     """Return the verdict on what nothing can be said of."""
-    found = printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
+    found = make_printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

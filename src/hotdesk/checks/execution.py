@@ -17,7 +17,7 @@ from hotdesk.checks.seam import Evidence, Fault, Value
 from hotdesk.checks.sentences import list_words, show
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.strict import Alias, Range
 
 MAX_OUTPUT_BYTES = 1 << 20
@@ -47,7 +47,7 @@ class Execution:
     def values(self) -> Mapping[str, Value]:
         """Return what a certificate says of it."""
         whole = hashlib.sha256(self.stdout.encode("utf-8", "backslashreplace")).hexdigest()
-        return {"exit code": self.exit_code, "output": printable(self.stdout[:QUOTED]), "output's sha256": whole}
+        return {"exit code": self.exit_code, "output": make_printable(self.stdout[:QUOTED]), "output's sha256": whole}
 
 
 async def run(
@@ -136,12 +136,12 @@ class Ending:
 
 def quote_output(text: str) -> str:
     """Write the end of an output as it may be shown."""
-    return printable(" ".join(text.split())[-QUOTED:])
+    return make_printable(" ".join(text.split())[-QUOTED:])
 
 
 def show_output(text: str) -> str:
     """Quote the end of an output in a sentence; a program chose it."""
-    return printable(repr(" ".join(text.split())[-QUOTED:])) if text.strip() else "nothing"
+    return make_printable(repr(" ".join(text.split())[-QUOTED:])) if text.strip() else "nothing"
 
 
 def describe_inputs(beside: Sequence[str]) -> Iterator[str]:

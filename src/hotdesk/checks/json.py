@@ -14,7 +14,7 @@ from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show, show_count
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.strict import Length
 
 EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {orders = {min = 1}}}'
@@ -150,7 +150,7 @@ def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
         at = [each for where, value in at for each in step_into(where, value, step)]
         if len(at) > MOST_PLACES:
             raise ValueError("it has too many values to check")
-    yield from ((printable(where[:200]), value) for where, value in at)
+    yield from ((make_printable(where[:200]), value) for where, value in at)
 
 
 def steps(place: str) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _read_document(report: bytes) -> object:
     """Read what the desk said: the document, as it read it."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be read as JSON: {printable(why[:200])}")
+            raise ValueError(f"it cannot be read as JSON: {make_printable(why[:200])}")
         case {"document": document, **more} if not more:
             return document
         case _:

@@ -19,7 +19,7 @@ from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_words, show
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
@@ -131,7 +131,7 @@ class PatchCheck:
             "exit code after": runs[AFTER].exit_code,
             "output before": tail(runs[BEFORE]),
             "output after": tail(runs[AFTER]),
-            "changed": printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
+            "changed": make_printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
         count = f"{many(len(changed), 'file')} changed"
         facts = (count, "tests fail without the change", "tests pass with it")
@@ -140,7 +140,7 @@ class PatchCheck:
     def find_forbidden_changes(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
         """Find what it touches and may not."""
         for how, path, mode in changed:
-            where = printable(path[:200])
+            where = make_printable(path[:200])
             if mode not in PLAIN:
                 yield Fault("plain files", where, "a plain file", "a link or something else")
             if self.allowed and not is_any(path, self.allowed):
@@ -156,11 +156,11 @@ class PatchCheck:
         for name in self.red:
             if not fails(before, name):
                 yield Fault(
-                    "red before", printable(name[:200]), "a test that fails without the change", show_tail(before)
+                    "red before", make_printable(name[:200]), "a test that fails without the change", show_tail(before)
                 )
             if fails(after, name):
                 yield Fault(
-                    "green after", printable(name[:200]), "a test that passes with the change", show_tail(after)
+                    "green after", make_printable(name[:200]), "a test that passes with the change", show_tail(after)
                 )
         if after.exit_code != 0 or after.trouble:
             found = after.trouble or f"exit code {after.exit_code}: {show_tail(after)}"

@@ -11,7 +11,7 @@ from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show_count
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 EXAMPLE = "{width = {min = 600}, height = 400}"
 LOOKED_FOR = ("opens", "width", "height", "blank")
@@ -83,7 +83,7 @@ def read_size(report: bytes) -> dict[str, int]:
     """Read what the desk said strictly."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a picture: {printable(why[:200])}")
+            raise ValueError(f"it cannot be opened as a picture: {make_printable(why[:200])}")
         case {"width": width, "height": height, "format": form} if read_text(form) == "PNG":
             return {"width": int(read_number(width)), "height": int(read_number(height))}
         case _:

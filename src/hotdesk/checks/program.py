@@ -14,7 +14,7 @@ from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, quote_words, show
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 from hotdesk.strict import Alias
 
 EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
@@ -76,14 +76,14 @@ class ProgramCheck(Ending):
             return unreadable(LOOKED_FOR, "a program that can be run", e, "Write a program that starts.")
         faults = list(self.faults(run))
         faults += [
-            Fault("makes", printable(name[:200]), "a file that is not empty", "none", _MAKES)
+            Fault("makes", make_printable(name[:200]), "a file that is not empty", "none", _MAKES)
             for name, size in sizes.items()
             if size < 1
         ]
         facts = [f"exit code {run.exit_code}", *(f"{name}: {size} bytes" for name, size in sizes.items())]
         if self.output is not None or self.contains:
             facts.append("the output is as expected")
-        return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, facts)), run.values)
+        return Verdict(LOOKED_FOR, tuple(faults), tuple(map(make_printable, facts)), run.values)
 
     def read(self, evidence: Evidence) -> tuple[execution.Execution, dict[str, int]]:
         """Read what was seen."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hotdesk.checks.count_range import MAX_COUNT, Span
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 MAX_WORD_CHARS = 200
 _MAX_WORDS = 60
@@ -32,7 +32,7 @@ def list_exactly(words: Iterable[str]) -> str:
 
 def show(word: object) -> str:
     """Write what a brief says as a part of one line."""
-    text = printable(str(word))
+    text = make_printable(str(word))
     return text if len(text) <= MAX_WORD_CHARS else text[: MAX_WORD_CHARS - 1] + "…"
 
 

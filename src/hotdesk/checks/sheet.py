@@ -23,7 +23,7 @@ from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
@@ -54,7 +54,7 @@ class SheetCheck:
     def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
         """Read what a brief expects."""
         if unknown := sorted(set(expect) - set(KEYS)):
-            raise BriefError(f"sheet cannot expect {printable(unknown[0][:80])!r}; write {EXAMPLE}")
+            raise BriefError(f"sheet cannot expect {make_printable(unknown[0][:80])!r}; write {EXAMPLE}")
         columns, rows = expect.get("columns"), expect.get("rows")
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
             raise BriefError(f"sheet: columns must be a list of headings; write {EXAMPLE}")

@@ -14,7 +14,7 @@ from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, show, show_count
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min = 1}}}'
 LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
@@ -100,23 +100,23 @@ class ZipCheck:
         there = {each.name: each for each in members}
         for name in self.members:
             if name not in there:
-                yield Fault("members", printable(name[:200]), "a member of that name", "none")
+                yield Fault("members", make_printable(name[:200]), "a member of that name", "none")
         if self.only:
             for name in sorted(set(there) - set(self.members)):
-                yield Fault("members", printable(name[:200]), "no other member", "one")
+                yield Fault("members", make_printable(name[:200]), "no other member", "one")
         if self.count is not None and len(members) not in self.count:
             yield Fault("count", "", f"{self.count} members", str(len(members)))
         for name, span in self.sizes.items():
             if name not in there or there[name].size not in span:
                 size = f"{there[name].size}" if name in there else "no such member"
-                yield Fault("sizes", printable(name[:200]), f"{span} bytes", size)
+                yield Fault("sizes", make_printable(name[:200]), f"{span} bytes", size)
 
 
 def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
     """Find members that are broken, that are no files, and whose names lead out or are there twice."""
     visited: set[str] = set()
     for each in members:
-        where = printable(each.name[:200])
+        where = make_printable(each.name[:200])
         if not each.whole:
             yield Fault("whole", where, "bytes that match their checksum", "others")
         if each.kind != "file":
@@ -133,7 +133,7 @@ def _read_members(report: bytes) -> tuple[Member, ...]:
     """Read what the desk said strictly."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as an archive: {printable(why[:200])}")
+            raise ValueError(f"it cannot be opened as an archive: {make_printable(why[:200])}")
         case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
             return tuple(map(_read_member, members))
         case _:

@@ -12,7 +12,7 @@ from importlib import import_module
 from hotdesk import __version__
 from hotdesk.cli import quick
 from hotdesk.cli.quick.streams import FAILED as FAILED
-from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 
 EXTRAS = {
     "serve": {
@@ -155,15 +155,15 @@ def main() -> None:
             from traceback import format_exc
 
             trace = format_exc()
-            print("\n".join(map(printable, trace.splitlines())), file=sys.stderr)
-        print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
+            print("\n".join(map(make_printable, trace.splitlines())), file=sys.stderr)
+        print(f"hotdesk: {make_printable(str(e))}", file=sys.stderr)
         code = FAILED
     except OSError as e:
         if os.environ.get("HOTDESK_DEBUG"):
             raise
         code = FAILED
         try:
-            print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
+            print(f"hotdesk: {make_printable(str(e))}", file=sys.stderr)
         except OSError:
             pass  # nobody reads it
     except KeyboardInterrupt:

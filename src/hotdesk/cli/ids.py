@@ -6,7 +6,7 @@ import re
 
 from hotdesk.config import Config
 from hotdesk.desk.seam import ID_SHAPE, DeskId
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 MIN_PREFIX = 4
 _PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
@@ -21,7 +21,7 @@ def find_desk(settings: Config, text: str) -> DeskId:
         raise BriefError(f"several open desks start with {text!r}: {', '.join(found)}; pass more characters of the id")
     if not found:
         raise BriefError(
-            f"{printable(text[:40])!r} is not the id of an open desk{why_not(text)}; `hotdesk ps` lists open desks"
+            f"{make_printable(text[:40])!r} is not the id of an open desk{why_not(text)}; `hotdesk ps` lists open desks"
         )
     return found[0]
 

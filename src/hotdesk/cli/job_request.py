@@ -35,7 +35,7 @@ from hotdesk.desk.image import image, sterilize
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.host import Host, control_path
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
@@ -159,7 +159,7 @@ def choose(arguments: argparse.Namespace) -> JobRequest:
     try:
         source = base64.b64encode(script.read_bytes()).decode() if script else ""
     except OSError as e:
-        raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
+        raise BriefError(f"the script {make_printable(str(script))} cannot be read: {e.strerror}") from e
     if arguments.replay:
         replay(arguments.replay)  # it says what is wrong with the file before anything is opened
     return JobRequest(
@@ -255,4 +255,4 @@ def make_result_folders(settings: Config, *more: Path) -> list[Path]:
 def say(*lines: str) -> None:
     """Tell a person, with nothing in it that could steer a terminal."""
     for line in lines:
-        print(printable(line), file=sys.stderr, flush=True)
+        print(make_printable(line), file=sys.stderr, flush=True)

@@ -26,7 +26,7 @@ from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.event import Decided, Event, JobBegun, Pending
 from hotdesk.job import report
 from hotdesk.job.people.wait import Card
@@ -175,7 +175,7 @@ class TerminalJob:
         if self.stream is not None:
             self.stream.finish(receipt, paths, proofs, self.report_path)
         else:
-            print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
+            print(*(make_printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
         return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
 
 

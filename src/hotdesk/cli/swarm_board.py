@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Event, ItemEnded, JobPaused, Pending, Planned, Reduced, SwarmBegun
 from hotdesk.job.event_text import describe
 from hotdesk.swarm.receipt import SwarmReceipt
@@ -63,7 +63,7 @@ class SwarmBoard:
     def say(self, text: str) -> None:
         """Write a line that stays."""
         self.erase()
-        print(printable(text), file=self.stream, flush=True)
+        print(make_printable(text), file=self.stream, flush=True)
 
     def erase(self) -> None:
         """Take away the line that is written again."""
@@ -77,7 +77,7 @@ class SwarmBoard:
             return
         if self.live:
             self.erase()
-            self.stream.write(printable(self.describe())[:200])
+            self.stream.write(make_printable(self.describe())[:200])
             self.stream.flush()
             self.is_drawn = True
         elif self.clock() - self.last_line >= _LINE_INTERVAL_S:

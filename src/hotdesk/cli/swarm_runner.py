@@ -26,7 +26,7 @@ from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
 from hotdesk.job.people.wait import Card
@@ -152,7 +152,7 @@ class TerminalSwarm:
         if self.stream is not None:
             self.stream.write("SwarmReceipt", {**asdict(receipt), "paths": paths})
         else:
-            print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
+            print(*(make_printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
         if receipt.outcome == "paused":
             return PAUSED
         return 0 if receipt.outcome == "done" and not receipt.quarantined else UNDONE

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.cli.columns import align_columns as align_columns
 from hotdesk.desk.seam import Desk, Done, Process
-from hotdesk.errors import alone, printable
+from hotdesk.errors import make_printable, unwrap_group
 
 _TIMED_OUT = 124
 CHUNK = 1 << 16
@@ -47,7 +47,7 @@ async def follow(
         if done is None:
             await process.kill()
     if done.reason:
-        print(f"hotdesk: {printable(done.reason)}", file=sys.stderr)
+        print(f"hotdesk: {make_printable(done.reason)}", file=sys.stderr)
     if done.timed_out:
         print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
         return _TIMED_OUT
@@ -122,4 +122,4 @@ def _run_event_loop(work: Callable[[], Awaitable[int]]) -> int:
     try:
         return anyio.run(work)
     except BaseExceptionGroup as group:
-        raise alone(group) from None
+        raise unwrap_group(group) from None

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import anyio
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 
 PORT = 3710
 DNS = "dns:"
@@ -83,7 +83,7 @@ def parse_discovery(text: str) -> Discovery:
     host, _, port = text.removeprefix(DNS).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16 and _is_host(host)):
-        raise ValueError(f"has {printable(text[:80])!r}; write {FORMS}")
+        raise ValueError(f"has {make_printable(text[:80])!r}; write {FORMS}")
     return DnsNodes(host, int(port)) if text.startswith(DNS) else StaticNode(Address(host, int(port)))
 
 

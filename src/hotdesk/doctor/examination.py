@@ -46,7 +46,7 @@ from hotdesk.doctor.measure import (
 )
 from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, probe, program, read_result
 from hotdesk.doctor.walls import ExaminedWall
-from hotdesk.errors import DeskError, HotdeskError, printable
+from hotdesk.errors import DeskError, HotdeskError, make_printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup
 
@@ -110,7 +110,7 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
                 for work, without in _list_parts(chosen):
                     tasks.start_soon(attempt, examiner, work, without, found)
     except HotdeskError as e:
-        found.unopened = printable(str(e))
+        found.unopened = make_printable(str(e))
         found.results += _skip_desks(report_untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from hotdesk.config import MIB, Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.namespace import uncover_proc
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE, START
 from hotdesk.linux import cgroup, loopdev, syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
@@ -68,7 +68,7 @@ def parse(output: bytes) -> HostTrial:
 
 
 def _fail(why: str) -> HostTrial:
-    failure = TrialFailure(0, f"the test process did not respond: {printable(why)}")
+    failure = TrialFailure(0, f"the test process did not respond: {make_printable(why)}")
     return HostTrial(frozenset({"mount"}), {"mount": failure})
 
 

@@ -20,7 +20,7 @@ from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.wall.container.status import list_flaws
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
 from hotdesk.doctor.view import read
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import cgroup, uids
 
@@ -284,7 +284,7 @@ def line(facts: MachineFacts) -> str:
     """Describe the machine in a line."""
     version = ".".join(map(str, facts.version)) or "missing"
     parts = (facts.name, facts.arch, f"kernel {facts.kernel}", f"{facts.runtime} {version}")
-    return printable(", ".join((*parts, f"cgroup {facts.cgroups[:2] or 'missing'}")))
+    return make_printable(", ".join((*parts, f"cgroup {facts.cgroups[:2] or 'missing'}")))
 
 
 SETUP = "run `hotdesk setup`"

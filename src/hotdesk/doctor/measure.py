@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Literal, TypeVar
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 State = Literal["held", "failed", "untested"]
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
 
 def clean(text: str) -> str:
     """Cut and escape a text that a desk may have had a hand in."""
-    return printable(text if len(text) <= SEEN else f"{text[:SEEN]} …")
+    return make_printable(text if len(text) <= SEEN else f"{text[:SEEN]} …")
 
 
 def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:

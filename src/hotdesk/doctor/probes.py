@@ -14,7 +14,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls
 from hotdesk.doctor.measure import SilentProbeError
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 LIMIT = 1 << 18
 """Bytes a probe may say."""
@@ -243,7 +243,7 @@ def read_result(done: Done) -> ProbeResult:
         value = None
     if not isinstance(value, dict):
         complaint = done.stderr[-200:].decode("utf-8", "replace").strip()
-        raise SilentProbeError(f"exit code {done.exit_code} {printable(complaint)}".strip())
+        raise SilentProbeError(f"exit code {done.exit_code} {make_printable(complaint)}".strip())
     return ProbeResult(value)
 
 

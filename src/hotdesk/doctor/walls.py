@@ -11,7 +11,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.registry import survey
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.host import Host
 from hotdesk.walls import WallStatus, describe_kernel
 
@@ -85,7 +85,7 @@ async def measure_idle(host: Host, wall: ExaminedWall) -> None:
             usage = await desk.usage()
             wall.idle = IdleCost(max(0.0, usage.cpu - before) / (time.monotonic() - began), usage.memory)
     except HotdeskError as e:
-        wall.failure = printable(str(e))[:400]
+        wall.failure = make_printable(str(e))[:400]
 
 
 def as_json(wall: ExaminedWall) -> dict[str, object]:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 OPERATOR = "uid:0"
 """May read, write and remove everything."""
@@ -55,7 +55,7 @@ def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
 def check_owner(text: str) -> str:
     """Refuse what names nobody."""
     if not SHAPE.fullmatch(text):
-        raise BriefError(f"{printable(text[:80])!r} is not an identity; write it like uid:1000")
+        raise BriefError(f"{make_printable(text[:80])!r} is not an identity; write it like uid:1000")
     return text
 
 

@@ -21,7 +21,7 @@ from hotdesk.desk.image.store import Progress, make_private
 from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.drive.image_manifest import MAGIC, MAX_MANIFEST_BYTES, MAX_PAYLOAD_BYTES, ImageManifest, parse
 from hotdesk.drive.signing import fingerprint
-from hotdesk.errors import BriefError, HostError, ImageError, printable
+from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 
 COPY = 1 << 20
 _SIGNED_BY = re.compile(r"^signed by [0-9a-f]{32}: ")
@@ -95,7 +95,9 @@ def open_source(source: str) -> Iterator[IO[bytes]]:
             yield stream
         return
     if path.is_dir():
-        raise BriefError(f"{printable(str(path))!r} is a directory; name the file that `hotdesk image export` wrote.")
+        raise BriefError(
+            f"{make_printable(str(path))!r} is a directory; name the file that `hotdesk image export` wrote."
+        )
     with open(open_archive(path), "rb") as file:
         yield file
 

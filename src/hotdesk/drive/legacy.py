@@ -13,7 +13,7 @@ from hotdesk.drive.blobs import SHAPE, Blobs, Staged
 from hotdesk.drive.catalog import Catalog, Origin
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.names import fault
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 FOLDER = "names"
 
@@ -63,7 +63,7 @@ def convert_name(name: str) -> str:
     """Return a name of today's rules: what they no longer allow is written out, or left away."""
     if not fault(name):
         return name
-    plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in printable(name))
+    plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in make_printable(name))
     return "/".join(part[:200] or "_" for part in plain.split("/"))
 
 

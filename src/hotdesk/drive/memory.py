@@ -21,7 +21,7 @@ from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.keep import Drive, Intent, silent
-from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 
 FACTS_FILE = "facts.md"
 """The file in that folder that lists the facts."""
@@ -61,7 +61,7 @@ def check_memory_name(name: str) -> str:
     """Refuse what cannot be a memory's name."""
     if not _MEMORY_NAME.fullmatch(name):
         raise BriefError(
-            f"{printable(name[:80])!r} is not the name of a memory; `hotdesk memory ls` lists the memories"
+            f"{make_printable(name[:80])!r} is not the name of a memory; `hotdesk memory ls` lists the memories"
         )
     return name
 
@@ -75,7 +75,7 @@ def find_name_fault(name: str) -> str:
 
 def clean_fact(text: str) -> str:
     """Write a fact as one line in which nothing hides."""
-    return printable(" ".join(text.split()))
+    return make_printable(" ".join(text.split()))
 
 
 def name_fact(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 _MAX_NAME_LENGTH = 1024
 """Characters of a name."""
@@ -29,7 +29,7 @@ def fault(name: str) -> str:
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
         return f"it has more than {_MAX_NAME_LENGTH} characters or more than {DEEPEST} parts"
-    if printable(name) != name or unicodedata.normalize("NFC", name) != name:
+    if make_printable(name) != name or unicodedata.normalize("NFC", name) != name:
         return "it has invisible characters, or characters with several encodings"
     if any(part in ("", ".", "..") or part != part.strip() for part in parts):
         return "a part of it is empty, `.` or `..`, or starts or ends with a space"
@@ -55,4 +55,4 @@ def split(text: str) -> tuple[str, int | None]:
 
 def format_name(name: str) -> str:
     """Write a name, whatever it is, so that it can be shown."""
-    return printable(name[:SHOWN]) + ("…" if len(name) > SHOWN else "")
+    return make_printable(name[:SHOWN]) + ("…" if len(name) > SHOWN else "")

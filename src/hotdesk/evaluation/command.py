@@ -16,7 +16,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE
 
 START = (
@@ -126,7 +126,7 @@ def last_line(text: str, *, is_own: bool) -> str:
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     preferred = [line for line in lines if line.startswith(_OWN_PREFIX) == is_own]
     last = (preferred or lines or ["it printed no error"])[-1]
-    return printable(last.removeprefix(_OWN_PREFIX))[:_MAX_LINE_CHARS]
+    return make_printable(last.removeprefix(_OWN_PREFIX))[:_MAX_LINE_CHARS]
 
 
 async def end_process(process: Process) -> None:

@@ -11,7 +11,7 @@ import anyio
 
 from hotdesk.brain.models.record import RecordingHeader, read_header
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.evaluation.command import StateDirectory, read_lines, repeat_option
 from hotdesk.evaluation.task import SOLUTION, EvalTask
 from hotdesk.event import Event, Pending, readers
@@ -124,7 +124,7 @@ class JobOutput:
             read_event = readers().get(found.event)
             event = read_event(found.data) if read_event is not None else None
         except StrictError as e:
-            raise HostError(f"`hotdesk work --json` printed a malformed line: {printable(str(e))}.") from None
+            raise HostError(f"`hotdesk work --json` printed a malformed line: {make_printable(str(e))}.") from None
         if event is not None:
             self.events.append(event)
         return event

@@ -16,7 +16,7 @@ import anyio
 from hotdesk.brain.models import record
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.errors import BriefError, HotdeskError, make_printable
 from hotdesk.evaluation.command import StateDirectory, make_state
 from hotdesk.evaluation.grade import Grade, generate, grade, lay_out
 from hotdesk.evaluation.job import EvalWorker, JobOutput, carry_out
@@ -165,7 +165,7 @@ class TaskRun:
                 file.write(data)
 
     def _say(self, what: str) -> None:
-        self.evaluation.say(printable(f"{self.task.name} seed {self.seed}: {what}"))
+        self.evaluation.say(make_printable(f"{self.task.name} seed {self.seed}: {what}"))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from hotdesk.brain.models.record import RecordedLine
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.evaluation.grade import Grade
 from hotdesk.event import (
     Acted,
@@ -154,7 +154,7 @@ def add_recorded_usage(figures: JobFigures, lines: Sequence[RecordedLine]) -> Jo
 
 def shorten(text: str) -> str:
     """Return a text as one line of bounded length that is safe to print."""
-    line = printable(" ".join(text.split()))
+    line = make_printable(" ".join(text.split()))
     return line if len(line) <= _MAX_FAILURE_CHARS else f"{line[: _MAX_FAILURE_CHARS - 1]}…"
 
 

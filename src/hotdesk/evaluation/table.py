@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.evaluation.score import ModelUsage, TaskResult
 
 _HEAD = (
@@ -139,7 +139,7 @@ def _times(seconds: float, usage: ModelUsage, own_seconds: float) -> tuple[str, 
 
 
 def _cut(text: str) -> str:
-    line = printable(text)
+    line = make_printable(text)
     return line if len(line) <= _MAX_CELL_CHARS else f"{line[: _MAX_CELL_CHARS - 1]}…"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import Length, Range, StrictError, read
 
 Family: TypeAlias = Literal["documents", "tables", "web", "code", "screen", "research"]
@@ -66,16 +66,16 @@ def read_task(folder: Path) -> EvalTask:
             raise StrictError(f"it is larger than {_MAX_FILE_BYTES >> 10} KiB")
         settings = read(TaskFile, tomllib.loads(data.decode()))
     except OSError as e:
-        raise BriefError(f"Cannot read {printable(str(file))}: {e.strerror}.") from e
+        raise BriefError(f"Cannot read {make_printable(str(file))}: {e.strerror}.") from e
     except ValueError as e:
-        raise BriefError(f"{printable(str(file))}: {printable(str(e))}. Correct the file.") from None
+        raise BriefError(f"{make_printable(str(file))}: {make_printable(str(e))}. Correct the file.") from None
     if not _NAME_SHAPE.fullmatch(folder.name):
-        shown = printable(folder.name)
+        shown = make_printable(folder.name)
         raise BriefError(
             f"{shown!r} is not a valid task name. Name the folder with up to 64 characters of a-z, 0-9, - and _."
         )
     if missing := [name for name in _PROGRAMS if not (folder / name).is_file()]:
-        raise BriefError(f"The task {printable(str(folder))} has no {missing[0]}. Write it, or remove the folder.")
+        raise BriefError(f"The task {make_printable(str(folder))} has no {missing[0]}. Write it, or remove the folder.")
     return EvalTask(folder, settings)
 
 
@@ -85,15 +85,17 @@ def find_tasks(folder: Path, globs: Sequence[str] = ()) -> list[EvalTask]:
     places = [root] if (root / FILE).exists() else sorted(each.parent for each in _find_files(root))
     if not places:
         raise BriefError(
-            f"There is no task in {printable(str(folder))}. Name a task's folder, or a folder of FAMILY/TASK/{FILE}."
+            f"There is no task in {make_printable(str(folder))}. Name a task's folder, or a folder of FAMILY/TASK/{FILE}."
         )
     tasks = sorted((read_task(place) for place in places), key=lambda task: task.name)
     names = [task.name for task in tasks]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise BriefError(f"Two tasks in {printable(str(folder))} are called {twice[0]}. Rename one of the folders.")
+        raise BriefError(
+            f"Two tasks in {make_printable(str(folder))} are called {twice[0]}. Rename one of the folders."
+        )
     for pattern in globs:
         if not any(_is_match(name, pattern) for name in names):
-            raise BriefError(f"No task matches --task {printable(pattern[:80])}. There are: {', '.join(names)}.")
+            raise BriefError(f"No task matches --task {make_printable(pattern[:80])}. There are: {', '.join(names)}.")
     return [task for task in tasks if not globs or any(_is_match(task.name, pattern) for pattern in globs)]
 
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Entry
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 from hotdesk.hands.output import readable
 from hotdesk.hands.page_view import describe_alternatives, find_kind, show_page
 from hotdesk.hands.picture import Sight
@@ -64,18 +64,18 @@ async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
     lines = [describe(entry, path) for entry in entries]
     text, omitted = fitting(lines)
     note = f"\n… {omitted:,} more; list a subfolder, or use find_files" if omitted else ""
-    return Observation(f"{printable(path)} has {len(entries):,} entries:\n{text}{note}")
+    return Observation(f"{make_printable(path)} has {len(entries):,} entries:\n{text}{note}")
 
 
 def describe(entry: Entry, top: str) -> str:
     """Describe an entry in a line."""
-    name = printable(entry.path.removeprefix(top).lstrip("/"))
+    name = make_printable(entry.path.removeprefix(top).lstrip("/"))
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(min(max(entry.modified, 0), 4e9)))
     match entry.kind:
         case "directory":
             return f"{'':>12}  {when}  {name}/"
         case "symlink":
-            return f"{'':>12}  {when}  {name} -> {printable(entry.target or '')}"
+            return f"{'':>12}  {when}  {name} -> {make_printable(entry.target or '')}"
     return f"{entry.size:>12,}  {when}  {name}"
 
 
@@ -110,9 +110,9 @@ async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sigh
     kind = find_kind(path, described)
     if kind is None:
         what = described or "not a text file"
-        return Observation(f"{printable(path)} is {what} ({size:,} bytes). Open it with a program in the shell.")
+        return Observation(f"{make_printable(path)} is {what} ({size:,} bytes). Open it with a program in the shell.")
     name = f"a picture ({described}, {size:,} bytes)" if kind == "picture" else f"{described} ({size:,} bytes)"
-    what = f"{printable(path)} is {name}."
+    what = f"{make_printable(path)} is {name}."
     if not sight.sees:
         return Observation(f"{what} {describe_alternatives(kind, sight)}")
     return await show_page(desk, path, kind, page, what)
@@ -177,8 +177,8 @@ class FilePage:
         if self.lines:
             return "\n".join(self.lines)
         if self.has_requested_lines():
-            return f"{printable(path)} is empty."
-        return f"{printable(path)} has only {self.line - 1} lines; start is {self.start}."
+            return f"{make_printable(path)} is empty."
+        return f"{make_printable(path)} has only {self.line - 1} lines; start is {self.start}."
 
 
 def format_line(number: int, data: bytes | bytearray) -> str:

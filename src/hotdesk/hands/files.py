@@ -8,7 +8,7 @@ from collections import deque
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 from hotdesk.hands import file_view
 from hotdesk.hands.page_view import MAX_PAGES
 from hotdesk.hands.paths import place
@@ -129,7 +129,9 @@ class Files:
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
         data = text_of(arguments, "content").encode()
         await self.change(path, before, data)
-        return Observation(f"{printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes.")
+        return Observation(
+            f"{make_printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes."
+        )
 
     async def replace(self, path: str, arguments: Arguments) -> Observation:
         """Replace what occurs once."""
@@ -143,14 +145,14 @@ class Files:
         changed = data.replace(old, new)
         await self.change(path, data, changed)
         part = file_view.around(changed, lines[0], new.count(b"\n") + 1)
-        return Observation(f"{printable(path)} was changed:\n{part}")
+        return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
         """Insert lines after a line."""
         data = await self.desk.read(path, limit=EDITED)
         lines, line = lines_of(data), integer_of(arguments, "line")
         if line > len(lines):
-            raise INSERT.refuse(f"line is {line}, but {printable(path)} has only {len(lines)} lines")
+            raise INSERT.refuse(f"line is {line}, but {make_printable(path)} has only {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
         text = _as_in(data, text_of(arguments, "text")).removesuffix(end) + end
         if line and not lines[line - 1].endswith(b"\n"):
@@ -158,7 +160,7 @@ class Files:
         changed = b"".join([*lines[:line], text, *lines[line:]])
         await self.change(path, data, changed)
         part = file_view.around(changed, line + 1, text.count(b"\n"))
-        return Observation(f"{printable(path)} was changed:\n{part}")
+        return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def undo(self, path: str) -> Observation:
         """Take the last edit of a file back."""
@@ -174,7 +176,7 @@ class Files:
             await self.desk.write(path, edit.before)
         self.edits.remove(edit)
         what = "was removed" if edit.before is None else "is as it was before its last edit"
-        return Observation(f"{printable(path)} {what}.")
+        return Observation(f"{make_printable(path)} {what}.")
 
     async def current(self, path: str) -> bytes | None:
         """Return what a file holds; None when there is none."""
@@ -213,7 +215,7 @@ def _as_in(data: bytes, text: str) -> bytes:
 
 def report_failure(text: str) -> Observation:
     """Return what was not done."""
-    return Observation(printable(text), ok=False)
+    return Observation(make_printable(text), ok=False)
 
 
 def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:

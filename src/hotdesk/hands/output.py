@@ -8,7 +8,7 @@ from dataclasses import field
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 
 MAX_OUTPUT_BYTES = 16 * MIB
 """Bytes of an output that are kept; what comes after is heard, counted and dropped."""
@@ -23,7 +23,7 @@ def readable(text: str) -> str:
     """Return text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
     lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in last)
+    return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in last)
 
 
 @dataclass(slots=True)
@@ -79,5 +79,5 @@ class Outputs:
         try:
             await self.desk.write(path, bytes(output.data))
         except FileError as e:
-            return f"it could not be saved: {printable(str(e))}"
+            return f"it could not be saved: {make_printable(str(e))}"
         return f"{whole} in ~/{path}, read it with file_view or search"

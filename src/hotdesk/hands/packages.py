@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.hands.file_view import fitting
 from hotdesk.hands.output import readable
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
@@ -85,7 +85,7 @@ class Packages:
         try:
             done = await self.run(manager, action, names)
         except BriefError as e:
-            return Observation(f"apt needs a desk with root, and this one has none: {printable(str(e))}", ok=False)
+            return Observation(f"apt needs a desk with root, and this one has none: {make_printable(str(e))}", ok=False)
         if done.exit_code == 127:
             return Observation(f"This desk has no {manager}.", ok=False)
         if done.timed_out:
@@ -115,7 +115,7 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
         raise PACKAGES.refuse(f"names is missing: which packages to {action}")
     for name in names:
         if not SHAPES[manager].fullmatch(name):
-            shown = printable(name)[:60]
+            shown = make_printable(name)[:60]
             raise PACKAGES.refuse(
                 f"names holds `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
             )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.hands.picture import MAX_BYTES, MAX_SIDE, PictureError, Sight, check_picture
 from hotdesk.strict import Length, Range, StrictError, loads, read
 from hotdesk.tool import Observation
@@ -61,7 +61,7 @@ async def show_page(desk: Desk, path: str, kind: PageKind, page: int, what: str)
         picture = check_picture(data)
     except (StrictError, PictureError) as e:
         return Observation(
-            f"{what} It cannot be shown: {printable(str(e))}. Open it with a program in the shell.", ok=False
+            f"{what} It cannot be shown: {make_printable(str(e))}. Open it with a program in the shell.", ok=False
         )
     where = f"Page {report.page} of {report.pages}, " if report.pages else "Shown "
     text = f"{what} {where}{picture.width} by {picture.height} pixels. {UNTRUSTED}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.hands.file_view import fitting
 from hotdesk.hands.output import readable
 from hotdesk.hands.paths import place
@@ -87,12 +87,12 @@ def tell(done: Done, path: str, limit: int) -> Observation:
         )
     if done.exit_code == 127:
         return Observation("This desk has no ripgrep. Use grep or find in the shell.", ok=False)
-    why = printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
+    why = make_printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
     lines = readable(done.text).splitlines()
     if not lines and done.exit_code == 2:
         return Observation(f"The search failed: {why}", ok=False)
     if not lines:
-        return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
+        return Observation(f"Nothing in {make_printable(path)} matches. {why}".rstrip())
     text, omitted = fitting(lines)
     cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
     return Observation(text, note="there may be more: narrow the search, or raise limit" if cut else why)

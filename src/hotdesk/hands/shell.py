@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import anyio
 
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.output import MAX_OUTPUT_BYTES, BoundedOutput, Outputs
 from hotdesk.hands.paths import place
 from hotdesk.hands.shell_session import BashSession, CommandOutcome
@@ -172,7 +172,7 @@ class Shell:
 def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
     """Describe how a command of a session ended."""
     if ended.lives:
-        where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"
+        where = f"[exit code {ended.exit_code}, in {make_printable(ended.cwd)}]"
         if not ended.timed_out:
             return where
         return f"[timed out after {timeout:g} seconds and was interrupted; the session is still running] {where}"
@@ -191,7 +191,7 @@ def _tell_done(done: Done, timeout: float) -> str:
     if done.timed_out:
         how = f"killed: timed out after {timeout:g} seconds"
     elif done.reason:
-        how += f": {printable(done.reason)}"
+        how += f": {make_printable(done.reason)}"
     if done.out_of_memory:
         how += "; the desk ran out of memory"
     if done.truncated:

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
-from hotdesk.errors import BriefError, DeskError, DeskGone, printable
+from hotdesk.errors import BriefError, DeskError, DeskGone, make_printable
 from hotdesk.event import Note, Used
 from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Hand, Observation, Tool, ToolArgumentError
@@ -207,13 +207,11 @@ class Toolbox:
     def unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
         if name.startswith(_SIGHTED):
-            return (
-                f"There is no tool `{printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` has one."
-            )
+            return f"There is no tool `{make_printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` has one."
         usable = self.usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
-        return f"There is no tool `{printable(name)[:WORDS]}`. {there}"
+        return f"There is no tool `{make_printable(name)[:WORDS]}`. {there}"
 
     def describe_forbidden(self, name: str) -> str:
         """Say that a tool may not be used here, and which may."""
@@ -234,7 +232,7 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     except DeskGone:
         raise
     except (BriefError, DeskError) as e:
-        return ToolOutcome(Observation(f"{name} failed: {printable(str(e))}", ok=False), "failed", e.code)
+        return ToolOutcome(Observation(f"{name} failed: {make_printable(str(e))}", ok=False), "failed", e.code)
     return ToolOutcome(observation, "done" if observation.ok else "failed")
 
 

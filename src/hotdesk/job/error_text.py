@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.job.plans import JobStoppedError
 
 MAX_NOTE_CHARS = 500
@@ -12,7 +12,7 @@ MAX_NOTE_CHARS = 500
 
 def brief_words(text: str) -> str:
     """Return somebody's words as one line of an event."""
-    return printable(text[:MAX_NOTE_CHARS])
+    return make_printable(text[:MAX_NOTE_CHARS])
 
 
 def describe_error(error: BaseException) -> str:
@@ -20,4 +20,4 @@ def describe_error(error: BaseException) -> str:
     if not isinstance(error, Exception):
         return "it was interrupted"
     expected = isinstance(error, JobStoppedError | JobHaltedError | BudgetSpentError | HotdeskError)
-    return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:MAX_NOTE_CHARS]
+    return make_printable(str(error) if expected else f"{type(error).__name__}: {error}")[:MAX_NOTE_CHARS]

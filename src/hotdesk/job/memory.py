@@ -33,7 +33,7 @@ from hotdesk.drive.memory import (
     find_name_fault,
     name_fact,
 )
-from hotdesk.errors import FileError, HotdeskError, printable
+from hotdesk.errors import FileError, HotdeskError, make_printable
 from hotdesk.event import Exchange, MemoryDropped, MemoryKept, MemoryOffered, MemoryStaged
 from hotdesk.job.desks import remove_tree
 from hotdesk.job.record.log import JobLog
@@ -140,7 +140,7 @@ class JobMemory:
         name, data, why = await self.fetch(desk, arguments) if kind == "file" else read_fact(arguments)
         why = why or self.find_excess(kind, name, len(data)) or self.refuse_secret(name, data)
         if why:
-            return Observation(f"Not stored for later jobs: {printable(why)}", ok=False)
+            return Observation(f"Not stored for later jobs: {make_printable(why)}", ok=False)
         paper, digest = self.log.papers.write(data), hashlib.sha256(data).hexdigest()
         sources = tuple(self.list_sources(desks))
         event = MemoryStaged(self.log.job, step, kind, name, digest, len(data), paper, sources)
@@ -236,7 +236,7 @@ class JobMemory:
 
     def drop(self, name: str, why: str) -> None:
         """Write down that something is not kept or not offered."""
-        self.log.note(MemoryDropped(self.log.job, self.job.memory, name, printable(why)[:MAX_REASON_CHARS]))
+        self.log.note(MemoryDropped(self.log.job, self.job.memory, name, make_printable(why)[:MAX_REASON_CHARS]))
 
 
 def read_fact(arguments: Arguments) -> tuple[str, bytes, str]:

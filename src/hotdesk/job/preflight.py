@@ -21,7 +21,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.names import parse_reference
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.errors import BriefError, HotdeskError, make_printable
 from hotdesk.plan import Plan
 from hotdesk.tool import Tool
 
@@ -48,7 +48,7 @@ class Findings:
 
     def tell(self, what: str, why: str = "") -> None:
         """Take one result down; `why` is empty when it held."""
-        (self.failed if why else self.passed).append(printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
+        (self.failed if why else self.passed).append(make_printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
 
 
 def look_up(name: str) -> object:

@@ -22,7 +22,7 @@ from pathlib import Path
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.identity import invoker
 from hotdesk.drive.names import check_name
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -232,4 +232,4 @@ def explain_errors(path: Path, more: str = "") -> Iterator[None]:
 
 def format_path(path: Path) -> str:
     """Write a path so that it can be shown."""
-    return printable(str(path))
+    return make_printable(str(path))

@@ -13,7 +13,7 @@ from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS
-from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, printable
+from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, make_printable
 from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
@@ -127,7 +127,7 @@ class JobRun:
         try:
             return Candidate(item, await self.desks.main.read(item.path, limit=_MAX_DELIVERABLE_BYTES))
         except FileError as e:
-            return Candidate(item, lacks=printable(e.reason))
+            return Candidate(item, lacks=make_printable(e.reason))
 
     async def verify(self, candidates: list[Candidate]) -> list[Candidate] | None:
         """Have everything looked at where nothing else is; None where something failed, which is told.

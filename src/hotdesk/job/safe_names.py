@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brief.brief import Brief, locate_input
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 SHOWN = 40
 """Names of a folder that are listed."""
@@ -58,5 +58,5 @@ def _count_folders(files: list[PurePosixPath]) -> str:
 
 def sanitize_name(name: str) -> str:
     """Return a name as one short line in which nothing hides, and no sentence fits."""
-    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
+    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in make_printable(name))
     return safe[:MAX_NAME_CHARS]

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hotdesk.brain.own_tools import KEEPING
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 from hotdesk.hands.screen import computer
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.hands.toolbox import Toolbox
@@ -169,7 +169,7 @@ def _describe_doubts(arguments: object) -> str:
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
-    return printable("; ".join(texts))[:_MAX_DOUBT_CHARS]
+    return make_printable("; ".join(texts))[:_MAX_DOUBT_CHARS]
 
 
 def translate_actions(arguments: object) -> list[computer.ScreenAction]:

@@ -23,7 +23,7 @@ from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MemoryStore
 from hotdesk.drive.names import check_name
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import JobBegun, JobEvent, Note, Resumed, ignore
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
@@ -99,7 +99,7 @@ def papers_of(order: JobContext) -> Papers:
         check_name(f"{order.id}/{item.path}")
         if item.path.endswith(SUFFIX):
             raise BriefError(
-                f"{printable(item.path[:200])} is reserved for a certificate; give the deliverable another name"
+                f"{make_printable(item.path[:200])} is reserved for a certificate; give the deliverable another name"
             )
         for name, expect in checks_of(item):
             find(name, expect)

@@ -24,7 +24,7 @@ from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_j
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.certificate import beside_digest
-from hotdesk.errors import ImageError, alone
+from hotdesk.errors import ImageError, unwrap_group
 from hotdesk.event import StepBegun, StepEnded, Verified
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import describe_error
@@ -151,7 +151,7 @@ class DeliverableVerifier:
                 for place in range(len(candidates)):
                     tasks.start_soon(one, place)
         except BaseExceptionGroup as e:
-            raise alone(e) from None
+            raise unwrap_group(e) from None
         for at in self.shared.values():
             await self.count_late(at)
         return [self.fail_late_sender(place, each) for place, each in enumerate(proven, 1)]

@@ -14,7 +14,7 @@ from dataclasses import field
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.certificate import CLAIM, Fields, beside_digest, digest_of, fits, sign
 from hotdesk.drive.journal import Journal
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import (
     Amended,
     Certified,
@@ -124,11 +124,13 @@ def certify(
     if walled and not all(each["desk"]["sterile"] and not each["desk"]["network"] for each in claim["checks"]):
         raise BriefError("no certificate: the file was not checked in a clean desk without network")
     if why := refusal(story, looks, claim):
-        raise BriefError(f"{printable(path[:200])} gets no certificate: {why}")
+        raise BriefError(f"{make_printable(path[:200])} gets no certificate: {why}")
     found = {each.desk: read_wall(journal, each.desk) or proofs.get(each.desk) for each in looks}
     walls = {desk: proof for desk, proof in found.items() if proof is not None}
     if walled and walls.keys() != found.keys():
-        raise BriefError(f"{printable(path[:200])} gets no certificate: no keeper verified the wall around its check")
+        raise BriefError(
+            f"{make_printable(path[:200])} gets no certificate: no keeper verified the wall around its check"
+        )
     signed = sign(certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
     journal.add(job, "keys", event)

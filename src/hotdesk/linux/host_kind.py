@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 Kind = Literal["bare", "vm", "docker", "podman", "kubernetes", "lxc", "nspawn", "container", "wsl2", "lima"]
 _CONTAINERS: frozenset[Kind] = frozenset({"docker", "podman", "kubernetes", "lxc", "nspawn", "container"})
@@ -161,7 +161,7 @@ class HostKind:
             text = f"{text} ({how})"
         if self.machine and self.kind not in ("wsl2", "lima"):
             text += f" ({self.machine})" if self.kind == "vm" else f", in a virtual machine ({self.machine})"
-        return printable(f"{text}, a runner of {self.runner}" if self.runner else text)
+        return make_printable(f"{text}, a runner of {self.runner}" if self.runner else text)
 
 
 def look() -> HostKind:

@@ -14,7 +14,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import read_job
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import BriefError, alone
+from hotdesk.errors import BriefError, unwrap_group
 from hotdesk.event import Event, ItemEnded
 from hotdesk.host import Host
 from hotdesk.job.machine import Machine
@@ -58,7 +58,7 @@ class Swarm:
                     async for record in receive:
                         yield record
         except BaseExceptionGroup as group:
-            raise alone(group) from None
+            raise unwrap_group(group) from None
 
     async def carry_out(self, machine: Machine, listener: object) -> None:
         """Carry it out on a machine."""

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from hotdesk.brief.names import domain_first, registrable
 from hotdesk.brief.swarm import PLACEHOLDER
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Asked, Decided
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
@@ -114,9 +114,9 @@ class Cohort:
         more = f" [and {len(reasons) - 1} other reasons]" if len(reasons) > 1 else ""
         return Card(
             "Allow this for every item?",
-            {name: printable(text)[:300] for name, text in facts.items()},
-            tuple(printable(line)[:300] for line in lines),
-            printable(words)[: MAX_QUOTE_CHARS - len(more)] + more,
+            {name: make_printable(text)[:300] for name, text in facts.items()},
+            tuple(make_printable(line)[:300] for line in lines),
+            make_printable(words)[: MAX_QUOTE_CHARS - len(more)] + more,
             shape.subject,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import field
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Event
 from hotdesk.plan import Plan
 from hotdesk.swarm.ledger import ItemCost, SwarmLedger
@@ -83,5 +83,5 @@ class ItemLog:
 
 def _cut(text: str) -> str:
     """Shorten a text, and make it safe to show."""
-    shown = printable(text[:_MAX_TEXT_CHARS])
+    shown = make_printable(text[:_MAX_TEXT_CHARS])
     return shown if len(text) <= _MAX_TEXT_CHARS else f"{shown} [and {len(text) - _MAX_TEXT_CHARS} more characters]"

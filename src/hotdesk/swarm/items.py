@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 MAX_ITEMS = 50_000
 """One event each: their swarm's share of the journal has room for these."""
@@ -77,7 +77,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
         data = read_table(brief, MAX_TABLE_BYTES)
         items = tuple(_list_rows(_parse_csv(data, each), each) if suffix == ".csv" else _list_lines(data, each))
     if not items:
-        raise BriefError(f"no items found: no file next to the brief matches {printable(each.over)!r}")
+        raise BriefError(f"no items found: no file next to the brief matches {make_printable(each.over)!r}")
     return items
 
 
@@ -129,9 +129,9 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
     try:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
-        raise BriefError(f"{printable(each.over)} is not a table in UTF-8: {e}") from None
+        raise BriefError(f"{make_printable(each.over)} is not a table in UTF-8: {e}") from None
     if any(None in row or None in row.values() for row in rows):
-        raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
+        raise BriefError(f"{make_printable(each.over)} has a row with more or fewer cells than headings; correct it")
     return rows
 
 
@@ -140,7 +140,7 @@ def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
-            f"{printable(each.over)} has no column {printable(each.key)!r}; each.key names one of its columns"
+            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}; each.key names one of its columns"
         )
     keys = _Keys()
     for index, start in enumerate(range(0, len(rows), each.batch)):
@@ -189,7 +189,7 @@ def _require_few(count: int) -> None:
 def _require_inside(folder: Path, path: Path) -> Path:
     """Refuse a link that leads out of the brief's folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise BriefError(f"{printable(path.name)!r} is a link to a place outside; copy the file next to the brief")
+        raise BriefError(f"{make_printable(path.name)!r} is a link to a place outside; copy the file next to the brief")
     return path
 
 
@@ -199,7 +199,7 @@ def _read_file(path: Path, most: int) -> bytes:
         with open(os.open(path, _OPEN), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                raise BriefError(f"{printable(path.name)!r} is not a regular file of at most {most >> 20} MiB")
+                raise BriefError(f"{make_printable(path.name)!r} is not a regular file of at most {most >> 20} MiB")
             return file.read(most)
     except OSError as e:
-        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+        raise BriefError(f"{make_printable(str(path))} cannot be read: {e.strerror}") from e

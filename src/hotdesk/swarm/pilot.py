@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import ItemEnded
 from hotdesk.job.people.wait import Card
 from hotdesk.swarm.items import Item
@@ -53,7 +53,7 @@ def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Ca
         "plan": plan,
     }
     lines = [
-        printable(f"{each.item}: {each.outcome}, {', '.join(each.paths) or 'nothing'} {each.why}".strip())[:300]
+        make_printable(f"{each.item}: {each.outcome}, {', '.join(each.paths) or 'nothing'} {each.why}".strip())[:300]
         for each in records
     ]
     subject = json.dumps({"plan": plan, "pilot": [[each.item, each.outcome, *each.digests] for each in records]})

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import ItemEnded
 from hotdesk.job.people.wait import Card
 
@@ -40,4 +40,4 @@ def _quote(name: str, data: bytes) -> list[str]:
     text = data[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
     for sign in ("}, {", "},{", "], ["):
         text = text.replace(sign, f"{sign[0]},\n{sign[-1]}")
-    return [printable(f"{name} > {line}")[:_MAX_LINE_CHARS] for line in text.splitlines()]
+    return [make_printable(f"{name} > {line}")[:_MAX_LINE_CHARS] for line in text.splitlines()]

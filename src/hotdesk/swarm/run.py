@@ -16,7 +16,7 @@ from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, alone, printable
+from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, make_printable, unwrap_group
 from hotdesk.event import Decided, Event, ItemEnded, ItemsBegun, PilotEnded
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
@@ -195,7 +195,7 @@ class SwarmRun:
                 yield
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise alone(group) from None
+            raise unwrap_group(group) from None
         finally:
             if self.context.doors is not None:
                 self.context.doors.gathers = False
@@ -260,7 +260,7 @@ class SwarmRun:
                     self.verifier.expected += 1
                     tasks.start_soon(self.take_one, item, queue)
         except BaseExceptionGroup as group:
-            raise alone(group) from None
+            raise unwrap_group(group) from None
         if self.line.log.halted:
             raise JobHaltedError(ASKED)
 
@@ -393,7 +393,7 @@ class SwarmRun:
             tuple(len(each.data) for each in candidates),
             tuple(checks) if outcome == "done" else (),
             last.number,
-            printable(why[:300]),
+            make_printable(why[:300]),
             cause,
             self.papers.write(write_paper(attempts, verdicts)) if attempts else "",
             tuple(self.papers.write(each.data) for each in candidates),

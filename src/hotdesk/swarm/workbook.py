@@ -8,7 +8,7 @@ from typing import Annotated
 from hotdesk.brief.brief import Brief
 from hotdesk.checks.evidence import LOOK_TIMEOUT_S, look, read_json
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, DeskError, printable
+from hotdesk.errors import BriefError, DeskError, make_printable
 from hotdesk.job.desks import Desks
 from hotdesk.job.machine import Machine
 from hotdesk.job.verify import BASE
@@ -38,21 +38,21 @@ async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableR
             await desk.write(_FILE, data)
             evidence = await look(desk, _PROGRAM, {"path": _FILE, "rows": True}, seconds=LOOK_TIMEOUT_S)
     except DeskError as e:  # a desk that breaks was broken by what is in it
-        raise BriefError(f"{printable(brief.each.over)} cannot be read: {e}") from e
+        raise BriefError(f"{make_printable(brief.each.over)} cannot be read: {e}") from e
     if evidence.trouble:
-        raise BriefError(f"{printable(brief.each.over)} cannot be read: {evidence.trouble}")
+        raise BriefError(f"{make_printable(brief.each.over)} cannot be read: {evidence.trouble}")
     return parse_rows(evidence.report, brief.each.over)
 
 
 def parse_rows(report: bytes, over: str) -> list[TableRow]:
     """Read what a desk said of a workbook, strictly: the desk may have been turned."""
-    name = printable(over)
+    name = make_printable(over)
     try:
         found: WorkbookRows = reader(WorkbookRows)(read_json(report))
     except (ValueError, StrictError) as e:
-        raise BriefError(f"{name} cannot be read: {printable(str(e)[:200])}") from None
+        raise BriefError(f"{name} cannot be read: {make_printable(str(e)[:200])}") from None
     if found.unreadable or not found.rows:
-        why = printable(found.unreadable[:300]) or "it is empty"
+        why = make_printable(found.unreadable[:300]) or "it is empty"
         raise BriefError(f"{name} has no rows that can be read: {why}")
     headings, *rows = found.rows
     if len(set(headings)) != len(headings) or "" in headings:

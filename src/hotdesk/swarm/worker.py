@@ -14,7 +14,7 @@ from hotdesk.brief import CLOSED, Scope
 from hotdesk.brief.brief import ITEM, Brief, Deliverable, Each, locate_input
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import FileError, printable
+from hotdesk.errors import FileError, make_printable
 from hotdesk.event import Event
 from hotdesk.job.desks import Desks, remove_tree
 from hotdesk.job.machine import Machine
@@ -221,7 +221,7 @@ async def fetch(desk: Desk, item: Deliverable) -> Candidate:
     try:
         return Candidate(item, await desk.read(item.path, limit=MAX_RESULT_BYTES))
     except FileError as e:
-        return Candidate(item, lacks=printable(e.reason))
+        return Candidate(item, lacks=make_printable(e.reason))
 
 
 def write_paper(attempts: list[ItemAttempt], verdicts: list[dict[str, object]]) -> str:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from hotdesk.api.acme.jws import AccountKey, encode
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 MAX_REPLY_BYTES = 256 << 10
 REQUEST_TIMEOUT_S = 20.0
@@ -125,7 +125,7 @@ class AcmeClient:
             if status == "valid":
                 return found
             if status not in ("pending", "processing", "ready"):
-                raise AcmeError(f"the authority says {printable(status[:40])}: {describe_problem(found)}")
+                raise AcmeError(f"the authority says {make_printable(status[:40])}: {describe_problem(found)}")
             pause = reply.headers.get("retry-after", "")
             seconds = float(pause) if pause.isdecimal() and len(pause) < 6 else _POLL_S
             if time.monotonic() + seconds > end:
@@ -182,7 +182,9 @@ def describe_problem(found: Mapping[str, Any]) -> str:
     """Describe what an authority says is wrong, in one short printable line."""
     inner = [found.get("error"), *(each.get("error") for each in found.get("challenges", ()) if isinstance(each, dict))]
     problem = next((each for each in inner if isinstance(each, dict)), found)
-    return printable(f"{problem.get('type', '')} {problem.get('detail', '')}".strip()[:300]) or "it does not say why"
+    return (
+        make_printable(f"{problem.get('type', '')} {problem.get('detail', '')}".strip()[:300]) or "it does not say why"
+    )
 
 
 def _build_request(key: ec.EllipticCurvePrivateKey, names: Sequence[str]) -> bytes:

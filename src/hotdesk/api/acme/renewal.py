@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.ipc.child import spawn
 from hotdesk.linux.sockets import receive
 
@@ -40,7 +40,7 @@ class CertificateRenewal:
                     continue
                 LOG.write("certificate", "a new certificate is in use")
             else:
-                why, seconds = printable(str(message.get("failed"))[:400]), message.get("seconds")
+                why, seconds = make_printable(str(message.get("failed"))[:400]), message.get("seconds")
                 LOG.write("certificate", f"no certificate came: {why}", next_attempt_s=seconds)
         LOG.write("certificate", "the process that gets certificates ended; restart the server to have one again")
 

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from hotdesk.api.log import LOG
-from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallError, printable
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallError, make_printable
 
 ENVD_VERSION = "0.6.13"
 """What the SDKs take as the version of what runs in a sandbox; it decides which features they use."""
@@ -45,7 +45,7 @@ def not_running(sandbox: str) -> E2bError:
 
 def not_found(sandbox: str) -> E2bError:
     """Say that there is no such sandbox."""
-    return E2bError(404, f"sandbox '{printable(sandbox[:64])}' not found")
+    return E2bError(404, f"sandbox '{make_printable(sandbox[:64])}' not found")
 
 
 def refusal_of(error: Exception) -> E2bError:
@@ -54,14 +54,14 @@ def refusal_of(error: Exception) -> E2bError:
         case E2bError():
             return error
         case BriefError():
-            return E2bError(400, printable(str(error)[:500]))
+            return E2bError(400, make_printable(str(error)[:500]))
         case DeskGone():
             return E2bError(404, "the sandbox ended in the meantime; create another one")
         case ClientDisconnect():
             return E2bError(400, "the client disconnected before the request was read")
     log(error)
     if isinstance(error, WallError):
-        return E2bError(503, f"the sandbox could not be created for this key: {printable(str(error)[:500])}")
+        return E2bError(503, f"the sandbox could not be created for this key: {make_printable(str(error)[:500])}")
     if isinstance(error, HostError):
         return E2bError(503, "this server has no capacity for that now; try later, or ask its operator")
     kind = error.code if isinstance(error, HotdeskError) else "internal"

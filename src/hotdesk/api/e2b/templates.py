@@ -10,7 +10,7 @@ import anyio
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.linux.sockets import receive, send
 from hotdesk.walls import NAMES
 
@@ -44,7 +44,7 @@ def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
     """Return the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
     wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
     if wall and wall not in NAMES[1:]:
-        raise E2bError(400, f"unknown wall '{printable(wall[:64])}'; the walls are {', '.join(NAMES[1:])}")
+        raise E2bError(400, f"unknown wall '{make_printable(wall[:64])}'; the walls are {', '.join(NAMES[1:])}")
     return wall
 
 
@@ -69,7 +69,9 @@ async def start(desk: Desk, image: str) -> None:
         if image == _INTERPRETER:
             raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines() or [f"status {done.exit_code}"]
-        raise E2bError(500, f"the start command of this template did not become ready: {printable(lines[-1][:300])}")
+        raise E2bError(
+            500, f"the start command of this template did not become ready: {make_printable(lines[-1][:300])}"
+        )
 
 
 async def _introduce(desk: Desk) -> bool:

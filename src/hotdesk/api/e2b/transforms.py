@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hotdesk.brief.data import Grant, Scope, SecretPlace, WorkloadToken
 from hotdesk.brief.grants import check_grant
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 VAULT_PREFIX = "e2b-"
 """How the secrets of E2B programs begin in the vault: none of its other secrets is reached by a placeholder."""
@@ -97,11 +97,11 @@ def find_placeholder(name: str, value: str) -> re.Match[str] | None:
     matches = list(_PLACEHOLDER.finditer(value))
     if not VALUE.fullmatch(value) or value.count(_MARK) != len(matches):
         raise BriefError(
-            f"the value of header {printable(name[:60])!r} cannot be sent, or has a placeholder that is not offered: "
+            f"the value of header {make_printable(name[:60])!r} cannot be sent, or has a placeholder that is not offered: "
             "there are ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME}"
         )
     if len(matches) > 1:
-        raise BriefError(f"the value of header {printable(name[:60])!r} has more than one placeholder")
+        raise BriefError(f"the value of header {make_printable(name[:60])!r} has more than one placeholder")
     return matches[0] if matches else None
 
 
@@ -122,7 +122,7 @@ def _find_token(name: str, tokens: Tokens) -> WorkloadToken:
     if name not in tokens:
         listed = ", ".join(sorted(tokens)) or "none"
         raise BriefError(
-            f"this sandbox has no workload token {printable(name[:60])!r}; it has: {printable(listed[:200])}"
+            f"this sandbox has no workload token {make_printable(name[:60])!r}; it has: {make_printable(listed[:200])}"
         )
     return tokens[name]
 

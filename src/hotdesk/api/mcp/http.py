@@ -24,7 +24,7 @@ from hotdesk.api.mcp.protocol import server_of
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 
 log = logging.getLogger(__name__)
 _MAX_REQUEST_BYTES = 1 << 20
@@ -133,7 +133,7 @@ class Mcp:
             await self.tasks.start(self.run, live, caller)
             await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
-            await fault(503, f"the session could not be started: {printable(str(e))}")(scope, receive, send)
+            await fault(503, f"the session could not be started: {make_printable(str(e))}")(scope, receive, send)
         finally:
             if status >= 400:
                 with anyio.CancelScope(shield=True):

@@ -23,7 +23,7 @@ from mcp_types import Tool as Described
 
 from hotdesk.api.mcp.results import ToolAnswer, result
 from hotdesk.api.mcp.session import McpSession
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.tool import Tool
 
 PROGRESS_INTERVAL_S = 2.0
@@ -43,7 +43,7 @@ def server_of(session: McpSession) -> Server[None]:
         try:
             return ListToolsResult(tools=[describe_tool(each) for each in await session.tools()])
         except HotdeskError as e:
-            raise MCPError(INTERNAL_ERROR, f"the tools are not available: {printable(str(e))}") from None
+            raise MCPError(INTERNAL_ERROR, f"the tools are not available: {make_printable(str(e))}") from None
 
     async def call_tool(ctx: ServerRequestContext[None], params: CallToolRequestParams) -> CallToolResult:
         return await use(session, ctx, params)
@@ -81,7 +81,7 @@ async def _keep_telling(ctx: ServerRequestContext[None], name: str) -> None:
     began = anyio.current_time()
     while True:
         spent = anyio.current_time() - began
-        await ctx.session.report_progress(round(spent, 1), None, f"{printable(name)[:64]}: {spent:.0f} s")
+        await ctx.session.report_progress(round(spent, 1), None, f"{make_printable(name)[:64]}: {spent:.0f} s")
         await anyio.sleep(PROGRESS_INTERVAL_S)
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.tool import Observation
 
 MAX_TEXT_CHARS = 60_000
@@ -67,4 +67,4 @@ def shorten_text(text: str) -> str:
 
 def clean(text: str) -> str:
     """Escape what steers a terminal or hides in a text; lines and tabs stay."""
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in text.split("\n"))

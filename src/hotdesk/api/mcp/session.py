@@ -16,7 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskGone, HotdeskError, printable
+from hotdesk.errors import DeskGone, HotdeskError, make_printable
 from hotdesk.host import Host
 from hotdesk.tool import Observation, Tool, ToolArgumentError
 
@@ -90,7 +90,7 @@ class McpSession:
                 await self.forget(desk)
                 return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
-                return ToolAnswer("the tool call failed:", Observation(printable(str(e)), ok=False), ok=False)
+                return ToolAnswer("the tool call failed:", Observation(make_printable(str(e)), ok=False), ok=False)
             return ToolAnswer(observation=observation, ok=observation.ok)
 
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:

@@ -15,7 +15,16 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 
 from hotdesk.api.quotas import QuotaError
-from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, ImageError, LinkError, printable
+from hotdesk.errors import (
+    BriefError,
+    DeskError,
+    DeskGone,
+    FileError,
+    HotdeskError,
+    ImageError,
+    LinkError,
+    make_printable,
+)
 
 LOG = logging.getLogger("hotdesk.api")
 _MAX_MESSAGE_CHARS = 2000
@@ -49,7 +58,7 @@ class ProblemError(Exception):
 
 def problem(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error as a response; nothing in it can steer a terminal."""
-    return JSONResponse({"code": code, "message": printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
+    return JSONResponse({"code": code, "message": make_printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
 
 
 def problem_from_error(error: HotdeskError) -> ProblemError:

@@ -11,7 +11,7 @@ from hotdesk.brain.adversaries.clumsy import Clumsy
 from hotdesk.brain.adversaries.hijacked import Hijacked
 from hotdesk.brain.adversaries.liar import Liar
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 Adversary = Hijacked | Liar | Clumsy
 ADVERSARIES: dict[str, Callable[[ScriptedModel | None], Adversary]] = {
@@ -25,5 +25,5 @@ ADVERSARIES: dict[str, Callable[[ScriptedModel | None], Adversary]] = {
 def find_adversary(name: str, script: ScriptedModel | None = None) -> Adversary:
     """Return an adversary; with a script it hides behind that script's plan."""
     if name not in ADVERSARIES:
-        raise BriefError(f"unknown adversary {printable(name[:80])!r}; choose one of {', '.join(ADVERSARIES)}")
+        raise BriefError(f"unknown adversary {make_printable(name[:80])!r}; choose one of {', '.join(ADVERSARIES)}")
     return ADVERSARIES[name](script)

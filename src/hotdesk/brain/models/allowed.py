@@ -6,7 +6,7 @@ import os
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from hotdesk.errors import ModelError, printable
+from hotdesk.errors import ModelError, make_printable
 
 SWITCH = "HOTDESK_LOOPBACK_MODELS"
 
@@ -23,7 +23,7 @@ def is_loopback(url: str) -> bool:
 def check(url: str, name: str) -> None:
     """Refuse to ask a model elsewhere while the switch is set."""
     if os.environ.get(SWITCH) and not is_loopback(url):
-        host = printable(urlsplit(url).hostname or "nowhere")[:200]
+        host = make_printable(urlsplit(url).hostname or "nowhere")[:200]
         raise ModelError(
             f"{name} was not asked: it is at {host}, and {SWITCH} allows models at this machine only; "
             f"unset {SWITCH}, or name a model at 127.0.0.1"

@@ -18,7 +18,7 @@ from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.client import Events, Patience, ProviderError, RefusedRequestError, ReplyCutError
 from hotdesk.brain.models.seam import Reply
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 DISCOUNT = 0.5
 _LONGEST_S = 25 * 3600.0
@@ -91,7 +91,7 @@ class AnthropicBatchModel(AnthropicModel):
 
     def build_batch_error(self, kind: str, message: str) -> Exception:
         """Say why a batch's request failed; one that was refused may be asked without some feature."""
-        detail = printable(self.line.hide_key(message))
+        detail = make_printable(self.line.hide_key(message))
         if kind != "invalid_request_error":
             return ReplyCutError(f"its batch failed: {kind}")
         return RefusedRequestError(str(self.line.build_error(detail[:300], "another model may answer")), detail[:2000])

@@ -13,7 +13,7 @@ from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver, DriverOptions
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.window import LEAST_REPLY, estimate_fixed_tokens, request_tokens
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 WINDOW = 16_000
 VARIABLE = "HOTDESK_CHAT_KEY"
@@ -84,7 +84,7 @@ def can_see(model: str) -> bool:
     """Return whether a model can be shown pictures: by the variable, else by its name."""
     choice = os.environ.get(IMAGES_VARIABLE, "")
     if choice not in ("", "0", "1"):
-        raise BriefError(f"{IMAGES_VARIABLE} is {printable(choice[:40])!r}; set it to 1 or 0, or unset it")
+        raise BriefError(f"{IMAGES_VARIABLE} is {make_printable(choice[:40])!r}; set it to 1 or 0, or unset it")
     return choice == "1" if choice else SEEING.search(model) is not None
 
 
@@ -114,5 +114,7 @@ def _window_set() -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) < _SMALLEST:
-        raise BriefError(f"{_WINDOW_VARIABLE} is {printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}")
+        raise BriefError(
+            f"{_WINDOW_VARIABLE} is {make_printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}"
+        )
     return int(text)

@@ -17,7 +17,7 @@ import anyio
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_passing
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import ModelError, printable
+from hotdesk.errors import ModelError, make_printable
 
 Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
@@ -142,7 +142,7 @@ class ProviderClient:
     def tell(self, note: str) -> None:
         """Tell whoever waits."""
         if self.notify is not None:
-            self.notify(f"{self.name}: {printable(note)}")
+            self.notify(f"{self.name}: {make_printable(note)}")
 
     async def tries(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
@@ -152,7 +152,7 @@ class ProviderClient:
             try:
                 return await self.once(begin, gather)
             except ReplyCutError as e:
-                why = f"{printable(str(e))[:300]}, {tried} times"
+                why = f"{make_printable(str(e))[:300]}, {tried} times"
             if tried < self.patience.tries:
                 await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
         raise self.build_error(why, LATER)
@@ -169,11 +169,11 @@ class ProviderClient:
                 finally:
                     await drain(events)
         except ProviderError as e:
-            raise self.build_error(printable(str(e))[:300], "another model may answer") from e
+            raise self.build_error(make_printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
             raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
-            where = printable(str(self.client.base_url))[:200]
+            where = make_printable(str(self.client.base_url))[:200]
             raise self.build_error(
                 f"{where} does not respond: {self.describe(e)}", "check that it is running and reachable"
             ) from e
@@ -254,7 +254,7 @@ class ProviderClient:
 
     def describe(self, error: Exception, most: int = 300) -> str:
         """Return what an error says, without the key."""
-        return printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
+        return make_printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
 
     def hide_key(self, text: str) -> str:
         """Take the key out of a text."""
@@ -309,8 +309,8 @@ def find_detail(body: object) -> str:
     match body:
         case {"error": dict(error)} | dict(error) if isinstance(message := error.get("message"), str):
             param = error.get("param")
-            named = f" [{printable(param)[:100]}]" if isinstance(param, str) else ""
-            return printable(message)[:_DETAIL] + named
+            named = f" [{make_printable(param)[:100]}]" if isinstance(param, str) else ""
+            return make_printable(message)[:_DETAIL] + named
     return ""
 
 
@@ -327,4 +327,4 @@ def show_address(url: str) -> str:
         place = f"{host}:{parts.port}" if parts.port else host
     except ValueError:
         return "an invalid address"
-    return printable(f"{parts.scheme}://{place}{parts.path.rstrip('/')}")[:200]
+    return make_printable(f"{parts.scheme}://{place}{parts.path.rstrip('/')}")[:200]

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hotdesk.brain.models.seam import LanguageModel
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 MAKERS = {
     "anthropic": "hotdesk.brain.models.anthropic:AnthropicModel",
@@ -50,7 +50,7 @@ def parts(name: str) -> tuple[str, str, str]:
         or not model.isprintable()
         or (maker == "chat" and not _is_http(url))
     ):
-        raise BriefError(f"{printable(name[:80])!r} is not a model name; write {FORMS}")
+        raise BriefError(f"{make_printable(name[:80])!r} is not a model name; write {FORMS}")
     return maker, model, url
 
 

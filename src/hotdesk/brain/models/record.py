@@ -15,7 +15,7 @@ from hotdesk.brain.models.codec import item_from_json, item_to_json, read_record
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import ModelError, printable
+from hotdesk.errors import ModelError, make_printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class RecordingModel:
         try:
             reply = await self.model.ask(request)
         except ModelError as e:
-            self.write({"request": recorded, "error": printable(str(e))})
+            self.write({"request": recorded, "error": make_printable(str(e))})
             raise
         ms = int((time.monotonic() - began) * 1000)
         self.write({"request": recorded, "reply": reply_to_json(reply), "ms": ms})
@@ -176,7 +176,7 @@ def _translate_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as e:
-        raise ModelError(f"the recording {file} cannot be read: {printable(str(e))[:200]}; record it again") from e
+        raise ModelError(f"the recording {file} cannot be read: {make_printable(str(e))[:200]}; record it again") from e
 
 
 def _is_header(line: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results, TokenUsage
-from hotdesk.errors import ModelError, printable
+from hotdesk.errors import ModelError, make_printable
 
 WINDOW = 1_000_000_000
 """More than any history has: what is said does not depend on it."""
@@ -24,7 +24,7 @@ class Replay:
 
     def __init__(self, of: str, replies: Sequence[Reply] | Mapping[str, Sequence[Reply]]) -> None:
         """`of` says whose they are; by step each step has its own, otherwise they are given as they come."""
-        self.name = f"replay of {printable(of)[:300]}"
+        self.name = f"replay of {make_printable(of)[:300]}"
         self.window = WINDOW
         self.steps = dict(replies) if isinstance(replies, Mapping) else None
         self.all = () if isinstance(replies, Mapping) else tuple(replies)
@@ -43,7 +43,7 @@ class Replay:
 
     def build_end_error(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""
-        where = f"for the step {printable(step)[:60]!r} " if self.steps is not None and step else ""
+        where = f"for the step {make_printable(step)[:60]!r} " if self.steps is not None and step else ""
         return ModelError(
             f"the {self.name} has no more replies: {where}it has {count}, and the job needs another; "
             "the job took another course than when it was recorded, so start it again without the replay"

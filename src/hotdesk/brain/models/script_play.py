@@ -16,7 +16,7 @@ from hotdesk.brain.models.script_hands import Ask, Hands
 from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
-from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
+from hotdesk.errors import BriefError, HotdeskError, ModelError, make_printable
 from hotdesk.tool import Call, Observation
 
 _MAX_REASON_CHARS = 2000
@@ -163,8 +163,8 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
     """Describe where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
-        f"the script does not repeat its earlier calls: call {place} of step {step} was {printable(before)[:200]}, "
-        f"and is now {printable(now)[:200]}, or has other arguments; start the job again"
+        f"the script does not repeat its earlier calls: call {place} of step {step} was {make_printable(before)[:200]}, "
+        f"and is now {make_printable(now)[:200]}, or has other arguments; start the job again"
     )
 
 
@@ -185,4 +185,4 @@ def headline(act: ScriptFunction) -> str:
 def extract_last_line(done: Done) -> str:
     """Return the last line a program said, made safe to show."""
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-    return printable(lines[-1][:500]) if lines else done.reason or "no output"
+    return make_printable(lines[-1][:500]) if lines else done.reason or "no output"

@@ -25,7 +25,7 @@ from hotdesk.brain.models.script_play import WINDOW, Player, ScriptFunction, hea
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
+from hotdesk.errors import BriefError, HotdeskError, ModelError, make_printable
 from hotdesk.plan import Plan, Step
 
 __all__ = ["Failed", "Hands", "Scene", "ScriptedModel", "step"]
@@ -79,7 +79,7 @@ class ScriptedModel:
         except OSError as e:
             raise _unloadable(path, e) from e
         if len(source) > MAX_SCRIPT_BYTES:
-            raise BriefError(f"the script {printable(str(path))} is larger than {MAX_SCRIPT_BYTES >> 20} MiB")
+            raise BriefError(f"the script {make_printable(str(path))} is larger than {MAX_SCRIPT_BYTES >> 20} MiB")
         return cls(source, path.absolute())
 
     @property
@@ -105,7 +105,7 @@ class ScriptedModel:
         """Run the step's function to its next wish."""
         if request.step not in self.scenes:
             has = ", ".join(self.scenes)
-            raise ModelError(f"the script {printable(str(self.path))} has no step {request.step!r}; it has {has}")
+            raise ModelError(f"the script {make_printable(str(self.path))} has no step {request.step!r}; it has {has}")
         return self.player.ask(request, self.scenes[request.step].act)
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
     if not named or len(named) != len(parts):
-        raise BriefError(f"{printable(str(path))} has no valid plan; write {EXAMPLE}, each step once")
+        raise BriefError(f"{make_printable(str(path))} has no valid plan; write {EXAMPLE}, each step once")
     return named
 
 
@@ -144,7 +144,7 @@ def _is_scene(part: object) -> bool:
 
 def _unloadable(path: Path, error: Exception) -> BriefError:
     """Say why a script cannot be loaded."""
-    shown = printable(str(path))
+    shown = make_printable(str(path))
     return BriefError(f"the script {shown} cannot be loaded: {error}; it must be a Python file that ends in {EXAMPLE}")
 
 
@@ -156,4 +156,4 @@ def wrap_errors(path: Path) -> Iterator[None]:
     except HotdeskError:
         raise
     except Exception as e:
-        raise BriefError(f"the script {printable(str(path))} failed: {type(e).__name__}: {e}; correct it") from e
+        raise BriefError(f"the script {make_printable(str(path))} failed: {type(e).__name__}: {e}; correct it") from e

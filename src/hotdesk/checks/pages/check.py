@@ -18,7 +18,7 @@ from hotdesk.checks.pages.requirements import REMEDIES, describe_pages
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Value, Verdict
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 WIDEST = 900
 """Pixels of the widest page."""
@@ -116,7 +116,7 @@ class PagesCheck:
         reading = DocumentText(self.want, document, frozenset(), self.word)
         facts = [f"{many(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"]
         facts += [
-            f"{printable(word)!r} on {self.word} {format_page_numbers(reading.pages_with(word))}"
+            f"{make_printable(word)!r} on {self.word} {format_page_numbers(reading.pages_with(word))}"
             for word in self.want.words
         ]
         if self.want.sources:

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 
 MAX_COUNT = 100_000
@@ -87,7 +87,7 @@ class PageExpectations:
         """Read what a brief expects of a kind of file."""
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
             names = ", ".join(sorted(EXAMPLES))
-            raise BriefError(f"{kind} cannot expect {printable(unknown[0][:80])!r}; it can expect {names}")
+            raise BriefError(f"{kind} cannot expect {make_printable(unknown[0][:80])!r}; it can expect {names}")
         try:
             expectations = read(cls, dict(expect))
         except StrictError as e:

@@ -13,7 +13,7 @@ from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, find_edge_strokes
 from hotdesk.checks.seam import DrawnPixels, Fault
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 NEAR = 1.5
 """Points that nobody sees."""
@@ -112,7 +112,7 @@ class Layout:
         """Compare a shape with its page, and the text that was drawn for it with the shape."""
         leaf = self.document.leaves[frame.page]
         whole = Box(0, 0, leaf.width, leaf.height)
-        where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {printable(frame.name)!r}"
+        where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {make_printable(frame.name)!r}"
         side = find_crossed_edge(frame.box, whole, 2 * NEAR)
         if side and shows(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
             yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
@@ -128,7 +128,7 @@ class Layout:
         area = self.document.area
         if area is not None and frame.box.width > area.width + 2 * FAR:
             found = f"{frame.box.width:.0f} pt"
-            where = f"{frame.kind} {printable(frame.name)!r}"
+            where = f"{frame.kind} {make_printable(frame.name)!r}"
             yield Fault("overflow", where, f"at most the {area.width:.0f} pt between the margins", found)
 
     def too_high(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
@@ -136,7 +136,7 @@ class Layout:
         needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
             found = f"{quote_start(frame.text)}, which needs {min(needed):.0f} pt"
-            where = f"{frame.kind} {printable(frame.name)!r}"
+            where = f"{frame.kind} {make_printable(frame.name)!r}"
             yield Fault("overflow", where, f"text that fits into {frame.box.height:.0f} pt", found)
 
     def find_margin_text(self) -> Iterator[Fault]:
@@ -274,4 +274,4 @@ def normalize_text(text: str) -> str:
 
 def quote_start(text: str) -> str:
     """Quote the beginning of a text."""
-    return repr(printable(" ".join(text.split())[:QUOTED]))
+    return repr(make_printable(" ".join(text.split())[:QUOTED]))

@@ -12,7 +12,7 @@ from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quote_start
 from hotdesk.checks.seam import Fault
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 _LEAST_LETTERS = 3
 """Letters and digits of a page that says something."""
@@ -60,7 +60,7 @@ class DocumentText:
         """Find words that are asked for and are nowhere."""
         for word in self.want.words:
             if not self.pages_with(word):
-                yield Fault("words", "", repr(printable(word)), f"no {self.word} with these words")
+                yield Fault("words", "", repr(make_printable(word)), f"no {self.word} with these words")
 
     def pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
@@ -77,7 +77,7 @@ class DocumentText:
                     yield Fault("leftovers", where, "no template text", quote_start(line.text))
         for frame in self.document.frames:
             if frame.empty:
-                where = f"{self.describe_place(frame.page)}, {printable(frame.name)!r}"
+                where = f"{self.describe_place(frame.page)}, {make_printable(frame.name)!r}"
                 yield Fault("leftovers", where, "every placeholder filled or removed", "an empty one")
 
     def garbled(self) -> Iterator[Fault]:
@@ -96,7 +96,10 @@ class DocumentText:
         expected, found = self.want.title, self.document.title.strip()
         if isinstance(expected, str) and found != expected:
             yield Fault(
-                "title", "properties", f"the title {printable(expected)!r}", quote_start(found) if found else "none"
+                "title",
+                "properties",
+                f"the title {make_printable(expected)!r}",
+                quote_start(found) if found else "none",
             )
         elif expected is True and found.casefold() in ("", "untitled", "powerpoint presentation", "word document"):
             yield Fault("title", "properties", "a title", quote_start(found) if found else "none")

@@ -11,7 +11,7 @@ from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
 
 MAX_ITEMS = 100
@@ -125,7 +125,7 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
     """Read what a brief expects; `BriefError` for what cannot be."""
     if unknown := sorted(set(expect) - set(EXAMPLES)):
         names = ", ".join(EXAMPLES)
-        raise BriefError(f"xlsx cannot expect {printable(unknown[0][:80])!r}; it can expect {names}")
+        raise BriefError(f"xlsx cannot expect {make_printable(unknown[0][:80])!r}; it can expect {names}")
     try:
         expected = read(Expected, dict(expect))
     except StrictError as e:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.requirements import REMEDIES
 from hotdesk.checks.xlsx.workbook import Cell, Shown
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 _ERROR = re.compile(r"#[A-Z0-9/_]{1,20}[!?]?|Err:\d{1,4}", re.ASCII)
 
@@ -25,7 +25,7 @@ def fault(rule: str, where: str, expected: str, found: str, remedy: str = "") ->
 
 def short(text: str) -> str:
     """Cut a text, and escape what steers."""
-    return printable(text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…")
+    return make_printable(text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…")
 
 
 def format_value(value: Shown) -> str:

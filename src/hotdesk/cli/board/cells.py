@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import escape_character, printable
+from hotdesk.errors import escape_character, make_printable
 
 STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}
 """What a style is in ANSI; the empty one is none."""
@@ -40,8 +40,8 @@ class TerminalTraits:
         """Make text safe to show: nothing in it steers a terminal."""
         if not self.unicode:
             text = text.translate(ASCII)
-            return printable(text).encode("ascii", "backslashreplace").decode()
-        return printable(text) if text.isascii() else "".join(sparse(printable(text)))
+            return make_printable(text).encode("ascii", "backslashreplace").decode()
+        return make_printable(text) if text.isascii() else "".join(sparse(make_printable(text)))
 
     def paint(self, line: Line, width: int | None = None) -> str:
         """Write a line, cut to a width."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Certified, Kept
 from hotdesk.job.format import lasting, money, plural, size
 from hotdesk.job.record.progress import ModelCost, StepProgress
@@ -23,7 +23,7 @@ def receipt_lines(receipt: Receipt) -> list[str]:
         f"  {word:8} {text}"
         for word, text in (*_list_results(receipt), *went(receipt), *took(receipt), *burnt(receipt))
     )
-    return [printable(line) for line in lines]
+    return [make_printable(line) for line in lines]
 
 
 def _list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.room.room import GATE
 from hotdesk.drive.identity import invoker
-from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 from hotdesk.host import borrow
 from hotdesk.linux.landlock import confine
 from hotdesk.linux.sockets import accept
@@ -132,7 +132,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 def tell(text: str) -> None:
     """Say something to whoever runs this."""
-    print(f"hotdesk: {printable(text)}", file=sys.stderr, flush=True)
+    print(f"hotdesk: {make_printable(text)}", file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True)

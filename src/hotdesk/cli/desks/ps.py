@@ -15,7 +15,7 @@ from hotdesk.cli.quick.listing import format_desks
 from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.host import server
 
 
@@ -40,7 +40,7 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
     except NotAdmittedError:
         raise
     except HostError as e:
-        print(f"hotdesk: cannot list the desks: {printable(str(e))}", file=sys.stderr)
+        print(f"hotdesk: cannot list the desks: {make_printable(str(e))}", file=sys.stderr)
         return []
 
 

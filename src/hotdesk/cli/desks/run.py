@@ -18,7 +18,7 @@ from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.owner.transfer import get, put
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.event import Asked
 from hotdesk.host import Host, control_path
 from hotdesk.linux.landlock import confine
@@ -54,7 +54,7 @@ async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
         try:
             await get(desk, remote, Path(local), complain)
         except HotdeskError as e:
-            complain(printable(str(e)))
+            complain(make_printable(str(e)))
             failures += 1
     return failures == 0
 
@@ -72,7 +72,7 @@ def asks(scope: Scope) -> bool:
 def show(question: Asked) -> None:
     """Tell whoever watches that something waits for them."""
     what = domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
-    complain(printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
+    complain(make_printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
 
 
 def make_run_spec(arguments: argparse.Namespace) -> Spec:

@@ -22,7 +22,7 @@ from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
 from hotdesk.desk.door_files import NO_EGRESS
 from hotdesk.desk.seam import Desk, Process, Size
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.host import borrow
 from hotdesk.linux.landlock import confine
 
@@ -109,7 +109,7 @@ async def sit(desk: Desk, command: list[str], user: str) -> int:
     if done is None:
         return 128 + signal.SIGHUP
     if done.reason:
-        print(f"hotdesk: {printable(done.reason)}", file=sys.stderr)
+        print(f"hotdesk: {make_printable(done.reason)}", file=sys.stderr)
     return done.exit_code
 
 

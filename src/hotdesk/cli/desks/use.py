@@ -14,7 +14,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.errors import BriefError, KeeperError, printable
+from hotdesk.errors import BriefError, KeeperError, make_printable
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 
@@ -75,7 +75,9 @@ def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
         schema = tool["input_schema"]
         takes = [each if each in schema["required"] else f"[{each}]" for each in schema["properties"]]
         print(
-            printable(f"{name} {' '.join(takes)}\n    {tool['description']}".replace("\n", "\f")).replace("\\x0c", "\n")
+            make_printable(f"{name} {' '.join(takes)}\n    {tool['description']}".replace("\n", "\f")).replace(
+                "\\x0c", "\n"
+            )
         )
     return 0
 
@@ -87,7 +89,7 @@ def values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
     for each in pairs:
         name, equals, text = each.partition("=")
         if not equals:
-            raise BriefError(f"{printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
+            raise BriefError(f"{make_printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
         fields[name] = value(text, types.get(name, {}))
     return fields
 
@@ -126,14 +128,14 @@ def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> 
         raise KeeperError("malformed reply from the desk's owner") from e
     if out is not None and image:
         write(out, image)
-        print(f"hotdesk: wrote {printable(str(out))}, {len(image)} bytes", file=sys.stderr)
+        print(f"hotdesk: wrote {make_printable(str(out))}, {len(image)} bytes", file=sys.stderr)
     if as_json:
         print(json.dumps({name: field for name, field in observation.items() if name != "image" or out is None}))
         return 0 if ok else FAILED
     for line in text.splitlines():
-        print(printable(line.expandtabs()))
+        print(make_printable(line.expandtabs()))
     if note:
-        print(f"hotdesk: {printable(note)}", file=sys.stderr)
+        print(f"hotdesk: {make_printable(note)}", file=sys.stderr)
     if image and out is None:
         print(f"hotdesk: the tool returned a picture of {len(image)} bytes; save it with --out FILE", file=sys.stderr)
     return 0 if ok else FAILED
@@ -144,4 +146,4 @@ def write(path: Path, image: bytes) -> None:
     try:
         path.write_bytes(image)
     except OSError as e:
-        raise BriefError(f"{printable(str(path))} cannot be written: {e.strerror}") from e
+        raise BriefError(f"{make_printable(str(path))} cannot be written: {e.strerror}") from e

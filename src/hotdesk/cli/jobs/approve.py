@@ -16,7 +16,7 @@ from hotdesk.cli.jobs import decision
 from hotdesk.cli.jobs.decision import OpenDecision
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Asked
 from hotdesk.job.people import questions
 from hotdesk.job.people.card_text import format_fact
@@ -126,7 +126,7 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
 def complain(owner: Path, why: str) -> None:
     """Say that an owner cannot be asked."""
-    print(f"hotdesk: cannot reach the owner at {owner}: {printable(why)}", file=sys.stderr)
+    print(f"hotdesk: cannot reach the owner at {owner}: {make_printable(why)}", file=sys.stderr)
 
 
 def listing(found: list[PendingQuestion]) -> str:
@@ -148,5 +148,5 @@ def card(question: Asked) -> str:
         "left": f"{question.seconds:.0f} s",
     }
     lines = [f"  {name:8}{format_fact(value)}" for name, value in facts.items()]
-    words = printable(question.reason[:MAX_QUOTE_CHARS]).replace('"', "'")
+    words = make_printable(question.reason[:MAX_QUOTE_CHARS]).replace('"', "'")
     return "\n".join([question.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])

@@ -27,7 +27,7 @@ from hotdesk.config import Config
 from hotdesk.desk.wall.registry import survey
 from hotdesk.door.policy.policy import find_beyond_ceiling
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def new(arguments: argparse.Namespace) -> None:
         raise BriefError(f"unknown template {arguments.template!r}; the templates are {', '.join(templates())}")
     folder = arguments.folder or Path(arguments.template)
     copy(templates()[arguments.template], folder)
-    where = printable(str(folder))
+    where = make_printable(str(folder))
     print(f"created {where}/brief.toml; edit it, then run `hotdesk brief check {where}`")
 
 
@@ -105,7 +105,7 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 
 def load_checked_brief(path: Path, settings: Config) -> Brief:
     """Return a job as it may be done here; `BriefError` says why it may not."""
-    job, file = read_job(path, scope_of), printable(str(find_brief(path)))
+    job, file = read_job(path, scope_of), make_printable(str(find_brief(path)))
     try:
         for item in job.deliverables:
             for name, expect in checks_of(item):
@@ -154,14 +154,14 @@ def copy(template: Traversable, folder: Path) -> None:
     found = dict(walk(template, folder))
     for path in (*found, folder / "brief.json"):
         if os.path.lexists(path):
-            raise BriefError(f"{printable(str(path))} exists already; name another folder")
+            raise BriefError(f"{make_printable(str(path))} exists already; name another folder")
     try:
         for path, data in found.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:
                 file.write(data)
     except OSError as e:
-        raise BriefError(f"{printable(str(folder))} cannot be written: {e.strerror}; name another folder") from e
+        raise BriefError(f"{make_printable(str(folder))} cannot be written: {e.strerror}; name another folder") from e
 
 
 def walk(template: Traversable, folder: Path) -> Iterator[tuple[Path, bytes]]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Event
 from hotdesk.host import Host
 from hotdesk.job.people.draft import as_draft, difference, from_draft
@@ -81,7 +81,7 @@ def edit(case: OpenDecision) -> str:
     if subject == from_draft(before):
         return ""
     for line in difference(before, as_draft(subject)):
-        print(printable(line), file=sys.stderr)
+        print(make_printable(line), file=sys.stderr)
     if sys.stdin.isatty() and input("approve this? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("not approved; the request is still pending")
     return subject

@@ -24,7 +24,7 @@ from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import check_owner, describe_actor, me
 from hotdesk.drive.keep import Drive, Intent
 from hotdesk.drive.names import check_name, parse_reference
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
 from hotdesk.job.results import Out
@@ -136,7 +136,7 @@ def get(arguments: argparse.Namespace) -> None:
         pieces = _meter_pieces(read, version.size) if proof is None else [proof]
         path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
     fields = {**as_json(version), "to": str(path)}
-    print(json.dumps(fields, indent=1) if arguments.json else printable(str(path)))
+    print(json.dumps(fields, indent=1) if arguments.json else make_printable(str(path)))
 
 
 def put(arguments: argparse.Namespace) -> None:
@@ -200,7 +200,7 @@ def change(
         if arguments.json:
             print(json.dumps([as_json(each) for each in done], indent=1))
         else:
-            print("\n".join(printable(f"{what} {each.name}@{each.number}") for each in done))
+            print("\n".join(make_printable(f"{what} {each.name}@{each.number}") for each in done))
         return 0
 
     if code := run_interruptible(work):
@@ -233,7 +233,7 @@ def source(name: str) -> Iterator[BinaryIO]:
     try:
         file = open(name, "rb")  # noqa: SIM115 - closed below
     except OSError as e:
-        raise BriefError(f"{printable(name)} cannot be read: {e.strerror}") from e
+        raise BriefError(f"{make_printable(name)} cannot be read: {e.strerror}") from e
     with file:
         yield file
 

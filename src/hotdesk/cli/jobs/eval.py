@@ -12,7 +12,7 @@ from hotdesk.brain.models.names import parts
 from hotdesk.cli import options, prestart
 from hotdesk.cli.job_request import say
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 from hotdesk.evaluation.job import EvalWorker
 from hotdesk.evaluation.run import Evaluation, RunOptions
 from hotdesk.evaluation.score import TaskResult
@@ -157,4 +157,4 @@ def _print_totals(evaluation: Evaluation, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"totals": totals_to_json(sum_up(evaluation.results)), "worker": worker}), flush=True)
     elif evaluation.results:
-        print(f"Worker: {printable(worker)}", *lay_out_table(evaluation.results), sep="\n", flush=True)
+        print(f"Worker: {make_printable(worker)}", *lay_out_table(evaluation.results), sep="\n", flush=True)

@@ -12,7 +12,7 @@ from hotdesk.cli import options
 from hotdesk.cli.jobs.decision import JOBS, journal_of
 from hotdesk.cli.terminal import align_columns
 from hotdesk.config import Config
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, tales
 
@@ -81,7 +81,7 @@ def state_of(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
 
 def cut(text: str, most: int = GOAL) -> str:
     """Write a text in one short line."""
-    shown = printable(" ".join(text.split()))
+    shown = make_printable(" ".join(text.split()))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

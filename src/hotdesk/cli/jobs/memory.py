@@ -20,7 +20,7 @@ from hotdesk.drive.identity import describe_actor, me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS, MemoryItem, MemoryStore, check_memory_name
 from hotdesk.drive.memory_origin import MemoryOrigin, read_origin
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
 
@@ -160,7 +160,7 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps([each.as_json() for each in reports], indent=1))
     else:
-        print("\n".join(printable(line) for each in reports for line in each.lines()))
+        print("\n".join(make_printable(line) for each in reports for line in each.lines()))
 
 
 def rm(arguments: argparse.Namespace) -> None:
@@ -204,7 +204,11 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
     store = MemoryStore(drive, me())
     items = [each for each in store.list_items(name) if arguments.item in ("", each.name)]
     if not items:
-        what = f"no {printable(arguments.item[:80])!r} in the memory {name}" if arguments.item else f"no memory {name}"
+        what = (
+            f"no {make_printable(arguments.item[:80])!r} in the memory {name}"
+            if arguments.item
+            else f"no memory {name}"
+        )
         raise BriefError(
             f"There is {what}; `hotdesk memory ls` lists memories, `hotdesk memory show` lists the contents of one."
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli.jobs.decision import JOBS, journal_of
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 from hotdesk.job import report
 from hotdesk.job.record.summary import find_job
 from hotdesk.job.results import Out
@@ -51,5 +51,5 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     with Out(arguments.out.parent, [arguments.out.name]) as out:
         path = report.write(out, arguments.out.name, report.make(journal, settings.lib / JOBS, job))
-    print(printable(str(path)))
+    print(make_printable(str(path)))
     return 0

@@ -23,7 +23,7 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import ID_SHAPE
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import ItemsOffered
 from hotdesk.job.record import papers
 from hotdesk.job.record.lock import is_held
@@ -157,5 +157,5 @@ def require_desks(settings: Config, names: list[str]) -> None:
     for name in names:
         if not ID_SHAPE.fullmatch(name) and not begin_with(settings, name):
             raise BriefError(
-                f"{printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` list them"
+                f"{make_printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` list them"
             )

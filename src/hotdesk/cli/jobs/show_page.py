@@ -8,7 +8,7 @@ from dataclasses import asdict
 from hotdesk.cli.board.receipt import certificate_of
 from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.machine.journal import moment
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Exchange, Kept
 from hotdesk.job.people.card_text import KINDS, describe_deadline
 from hotdesk.job.record.door_activity import DoorActivity, count_requests
@@ -42,7 +42,7 @@ def page(
     lines: list[str] = []
     for title, part in zip(titles, parts, strict=True):
         lines += [*(["", title] if title and part else []), *part]
-    return [printable(line) for line in lines]
+    return [make_printable(line) for line in lines]
 
 
 def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:

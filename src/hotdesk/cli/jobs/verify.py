@@ -16,7 +16,7 @@ from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.drive.certificate import LARGEST, SUFFIX, read
 from hotdesk.drive.signing import fingerprint
 from hotdesk.drive.swarm_certificate import write_proof
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import as_dict
 
 INTERMIXED = True
@@ -88,7 +88,7 @@ def verify_item(arguments: argparse.Namespace) -> int:
     else:
         head = f"{arguments.file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
         rows = list_item_rows(judged, proof) if judged.claim is not None and proof is not None else ()
-        print("\n".join(printable(line) for line in (head, *(f"  {word:12} {text}" for word, text in rows))))
+        print("\n".join(make_printable(line) for line in (head, *(f"  {word:12} {text}" for word, text in rows))))
     return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
 
 
@@ -114,9 +114,9 @@ def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
     """Write it for people, in short or whole."""
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
     if judged.claim is None:
-        return [printable(head)]
+        return [make_printable(head)]
     text = (page if whole else short)(judged.claim, file.name, judged.signer, judged.trusted)
-    return [printable(each) for each in (head, *text)]
+    return [make_printable(each) for each in (head, *text)]
 
 
 def as_json(judged: Judged) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal
 
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.certificate import Fields
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 CHUNK = 1 << 20
 OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -38,10 +38,10 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
     try:
         fd = os.open(path, OPEN)
     except OSError as e:
-        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+        raise BriefError(f"{make_printable(str(path))} cannot be read: {e.strerror}") from e
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise BriefError(f"{printable(str(path))} is not a regular file")
+            raise BriefError(f"{make_printable(str(path))} is not a regular file")
         yield file
 
 

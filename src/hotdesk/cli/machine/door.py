@@ -9,7 +9,7 @@ from hotdesk.cli import options
 from hotdesk.cli.machine.journal import as_json, cell, moment, pairs, parse_count, select_rows, stream
 from hotdesk.cli.parser import add_acts
 from hotdesk.drive.chain import Row
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Alarm, Answered, Asked, Event, Exchange, Rescoped, Revoked
 
 SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, Rescoped, Revoked))
@@ -73,7 +73,7 @@ def as_line(row: Row) -> str | None:
         desk, what = describe_event(row.event())
     except (ValueError, RecursionError):
         desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
-    return printable(f"{moment(row.at)}  {desk}  {what}")
+    return make_printable(f"{moment(row.at)}  {desk}  {what}")
 
 
 def describe_event(event: Event) -> tuple[str, str]:

@@ -35,7 +35,7 @@ from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.image_archive import import_archive, is_signed_image, open_source, read_manifest, write_archive
 from hotdesk.drive.image_manifest import sign
 from hotdesk.drive.signing import fingerprint, load_signer
-from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
+from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, make_printable
 from hotdesk.host import Host, borrow
 from hotdesk.linux.landlock import confine
 
@@ -287,7 +287,7 @@ def confirm(name: str, others: list[str]) -> None:
 
 def say(line: str) -> None:
     """Tell what goes on, apart from the result."""
-    print(printable(line), file=sys.stderr, flush=True)
+    print(make_printable(line), file=sys.stderr, flush=True)
 
 
 def find_image(settings: Config, name: str) -> Image | None:

@@ -28,7 +28,7 @@ from hotdesk.drive.export import verify_export
 from hotdesk.drive.journal import FILE, export_head, find_chain, follow, heads, read
 from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import fingerprint, load_own_public, load_public
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.record.summary import find_job, tell
 
 PLAIN = re.compile(r'[^\s"=,]+')
@@ -126,7 +126,7 @@ def verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
     else:
-        print("\n".join(map(printable, _describe_report(report, fingerprint(key), saved_heads))))
+        print("\n".join(map(make_printable, _describe_report(report, fingerprint(key), saved_heads))))
     return _FAULTY if report.faults else 0
 
 
@@ -140,7 +140,7 @@ def head(arguments: argparse.Namespace) -> int:
     chain = find_chain(path, arguments.chain) if arguments.chain else None
     lines = [export_head(path, chain)] if chain else [str(each) for each in heads(path)]
     for line in lines:
-        print(printable(line))
+        print(make_printable(line))
     return 0
 
 
@@ -256,7 +256,9 @@ def as_line(row: Row) -> str:
         )
     except (ValueError, RecursionError):
         fields = row.data  # of a later version, or damaged: shown as it is
-    return printable(f"{moment(row.at)}  {row.chain:21} {row.seq:5}  {row.actor:6}  {row.name:12}  {fields}".rstrip())
+    return make_printable(
+        f"{moment(row.at)}  {row.chain:21} {row.seq:5}  {row.actor:6}  {row.name:12}  {fields}".rstrip()
+    )
 
 
 def pairs(fields: Mapping[str, object]) -> str:

@@ -21,7 +21,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import raw
 from hotdesk.drive.identity import describe_actor as described_user
 from hotdesk.drive.signing import PUBLIC, fingerprint, load_own_public
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 if TYPE_CHECKING:
     from hotdesk.api.keys import ApiKeys, Key
@@ -117,7 +117,7 @@ def ls(arguments: argparse.Namespace) -> None:
     for each in found:
         powers = "all" if len(each["powers"]) == len(POWERS) else " ".join(each["powers"])
         until = time.strftime(DAY, time.localtime(each["expires"])) if each["expires"] else "never"
-        rows.append((each["id"], printable(each["name"]), each["tenant"], each["state"], until, powers))
+        rows.append((each["id"], make_printable(each["name"]), each["tenant"], each["state"], until, powers))
     print("\n".join(align_columns(rows)))
 
 
@@ -194,7 +194,7 @@ def lasting(text: str) -> float:
     """Read how long a key lasts."""
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:
-        raise BriefError(f"{printable(text[:40])!r} is not a valid lifetime; write 12h or 30d")
+        raise BriefError(f"{make_printable(text[:40])!r} is not a valid lifetime; write 12h or 30d")
     return seconds
 
 

@@ -24,7 +24,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.desk.wall.registry import survey
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, make_printable
 
 LOOPBACK = "127.0.0.1"
 ACME_FOLDER = "acme"
@@ -108,12 +108,12 @@ def _require_certificate(serving: Serving) -> None:
         try:
             path.open("rb").close()
         except OSError as e:
-            raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+            raise BriefError(f"{make_printable(str(path))} cannot be read: {e.strerror}") from e
     if serving.certificate is not None and serving.private_key is not None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)
         except (ssl.SSLError, ValueError) as e:
-            names = " and ".join(printable(str(path)) for path in files)
+            names = " and ".join(make_printable(str(path)) for path in files)
             raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
 
 
@@ -127,7 +127,7 @@ def _require_templates(settings: Config, serving: Serving, *, named: bool) -> No
     for template in serving.ready:
         if image_of(template) not in there:
             raise BriefError(
-                f"unknown template {printable(template[:64])!r} in --ready; the templates are {', '.join(there)}"
+                f"unknown template {make_printable(template[:64])!r} in --ready; the templates are {', '.join(there)}"
             )
 
 

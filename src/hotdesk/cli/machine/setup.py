@@ -38,7 +38,7 @@ from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.desk.keeper import state
 from hotdesk.doctor import host_needs
-from hotdesk.errors import BriefError, HostError, ImageError, printable
+from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 from hotdesk.linux.landlock import existing
@@ -106,7 +106,7 @@ def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
     for step in steps:
         done.append(step)
         if not arguments.json:
-            print(printable(str(step)), flush=True)
+            print(make_printable(str(step)), flush=True)
     if arguments.json:
         print(json.dumps([asdict(step) for step in done], indent=1))
     return 0

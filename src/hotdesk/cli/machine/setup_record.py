@@ -12,7 +12,7 @@ from pathlib import Path
 from hotdesk.cli.machine.image import say
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.strict import StrictError, loads, read
 
 ACCOUNT = "hotdesk"
@@ -100,7 +100,7 @@ def apt(*argv: str, cwd: Path | None = None) -> None:
         child.communicate()
         raise
     if child.returncode != 0:
-        lines = "\n".join(f"  {printable(line)}" for line in output.splitlines()[-LAST_LINES:])
+        lines = "\n".join(f"  {make_printable(line)}" for line in output.splitlines()[-LAST_LINES:])
         raise HostError(
             f"`apt-get {argv[0]}` failed; fix the reported problem, then run `hotdesk setup` again:\n{lines}"
         )

@@ -14,7 +14,7 @@ import time
 
 from hotdesk.cli.quick.link_socket import CHUNK, read_some, send_some
 from hotdesk.cli.quick.signals import EndingSignals, Interrupted
-from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError, printable
+from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError, make_printable
 from hotdesk_guest import wire
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ class Follower:
         if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
             raise LinkError("malformed exit status from the guest")
         if text:
-            print(f"hotdesk: {printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
+            print(f"hotdesk: {make_printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
         return tell_timeout(timeout) if body.get("timed_out") is True else code
 
     # -- one turn ---------------------------------------------------------------------------------------------

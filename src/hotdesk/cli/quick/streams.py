@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
@@ -23,4 +23,4 @@ def are_open() -> bool:
 
 def complain(text: str) -> None:
     """Print an error in one line."""
-    print(f"hotdesk: {printable(text)}", file=sys.stderr)
+    print(f"hotdesk: {make_printable(text)}", file=sys.stderr)

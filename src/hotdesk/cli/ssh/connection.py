@@ -9,7 +9,7 @@ from hotdesk.cli.ssh.fields import FieldReader, SshError, names, string
 from hotdesk.cli.ssh.forwarding import GATE_PORT, LOOPBACK, PortForwarding, fail_opening
 from hotdesk.cli.ssh.session import Session
 from hotdesk.cli.ssh.transport import SERVICE_ACCEPT, SERVICE_REQUEST
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class SshConnection:
         try:
             if user not in USERS:
                 raise SshError(
-                    f"a desk has no user {printable(user[:40])!r}; sign in as `user`, or as `root` if allowed"
+                    f"a desk has no user {make_printable(user[:40])!r}; sign in as `user`, or as `root` if allowed"
                 )
             if service != b"ssh-connection":
                 raise SshError("the client asks for an unknown service")
@@ -150,7 +150,7 @@ class SshConnection:
         """Open a channel to a port inside; nothing else is reached from here."""
         desk = self.owner.desk
         if host.lower() not in LOOPBACK | {desk, desk + DESK_SUFFIX}:
-            name = printable(host[:80])
+            name = make_printable(host[:80])
             why = f"{name} is not inside the desk; only localhost can be forwarded"
             self.fail(opening[0], PROHIBITED, why)
             return
@@ -160,7 +160,7 @@ class SshConnection:
         try:
             sock, request = self.owner.call(f"dial/{port}")
         except HotdeskError as e:
-            self.fail(opening[0], messages.CONNECT_FAILED, printable(str(e)))
+            self.fail(opening[0], messages.CONNECT_FAILED, make_printable(str(e)))
             return
         stream = PortForwarding(self.transport, self.next_number(), opening, sock, request)
         self.channels[stream.local] = stream

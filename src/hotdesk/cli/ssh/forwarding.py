@@ -6,7 +6,7 @@ import _socket
 
 from hotdesk.cli.ssh.channel import CONNECT_FAILED, OPEN_FAILURE, SshChannel
 from hotdesk.cli.ssh.fields import string, uint32
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,4 +165,4 @@ def read_reason(head: bytes) -> str:
     except (ValueError, RecursionError):
         value = None
     text = value.get("text") if isinstance(value, dict) else None
-    return printable(text[:_MAX_TEXT]) if isinstance(text, str) else "the desk's owner closed the connection"
+    return make_printable(text[:_MAX_TEXT]) if isinstance(text, str) else "the desk's owner closed the connection"

@@ -7,7 +7,7 @@ from collections import deque
 from hotdesk.cli.ssh.channel import REQUEST, SshChannel
 from hotdesk.cli.ssh.fields import FieldReader, string, uint32
 from hotdesk.cli.ssh.sftp_replies import SftpError, SftpReplies
-from hotdesk.errors import LinkError, printable
+from hotdesk.errors import LinkError, make_printable
 from hotdesk_guest import wire
 
 TYPE_CHECKING = False
@@ -159,7 +159,7 @@ class Session(SshChannel):
         """Note how the program ended; a text is the desk's, and shown as such."""
         self.code = code
         if text:
-            self.waiting.append((wire.STDERR, f"hotdesk: {printable(text)}\r\n".encode(), 0))
+            self.waiting.append((wire.STDERR, f"hotdesk: {make_printable(text)}\r\n".encode(), 0))
         self.pump()
 
     def abort(self, why: str) -> None:

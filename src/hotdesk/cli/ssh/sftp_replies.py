@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class SftpReplies:
             code = fields.uint32()
             text = fields.text() if fields.at < len(fields.data) else ""
             fields.at = len(fields.data)
-            return uint32(min(code, MAX_STATUS)) + string(printable(text[:300]).encode()) + string(b"")
+            return uint32(min(code, MAX_STATUS)) + string(make_printable(text[:300]).encode()) + string(b"")
         if kind == HANDLE:
             handle = fields.string()
             if len(handle) > MAX_HANDLE_BYTES:
@@ -191,7 +191,7 @@ class SftpReplies:
         """Tell of a name that is left out, unless many were."""
         self.left_out += 1
         if self.left_out <= MAX_TOLD:
-            shown = printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
+            shown = make_printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
             self.tell(f"left out {shown}: a name this machine must not use")
         elif self.left_out == MAX_TOLD + 1:
             self.tell("left out more names that this machine must not use")

@@ -16,7 +16,7 @@ from hotdesk.cli.ssh.desk_link import GONE, DeskLink
 from hotdesk.cli.ssh.forwarding import MAX_HEAD_BYTES, PortForwarding, read_reason
 from hotdesk.cli.ssh.host_key import load_host_key
 from hotdesk.cli.ssh.transport import Transport
-from hotdesk.errors import DeskError, DeskGone, HotdeskError, printable
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, make_printable
 from hotdesk.linux.landlock import confine
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ def tell(text: str) -> None:
     """Say something on the person's terminal, which a session may have made raw."""
     end = "\r\n" if os.isatty(2) else "\n"
     try:
-        os.write(2, f"hotdesk: {printable(text)}{end}".encode())
+        os.write(2, f"hotdesk: {make_printable(text)}{end}".encode())
     except OSError:
         pass  # nobody reads it
 
@@ -131,7 +131,7 @@ class StdioServer:
         except Interrupted:
             return 0  # ssh ends its proxy command by SIGHUP
         except HotdeskError as e:
-            self.transport.disconnect(printable(str(e)))
+            self.transport.disconnect(make_printable(str(e)))
             return FAILED
         finally:
             self.say_goodbye()

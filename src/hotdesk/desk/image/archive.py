@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import IO, Literal
 
 from hotdesk.desk.image.untar import ArchiveLimits, headers, open_tar
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
 Kind = Literal["tar", "oci", "docker"]
@@ -82,10 +82,10 @@ class Folder:
         try:
             fd = self.root.open(name.encode(), os.O_RDONLY | os.O_NONBLOCK)
         except OSError as e:
-            raise ImageError(f"the layout has no {printable(name[:90])}: {e.strerror}") from e
+            raise ImageError(f"the layout has no {make_printable(name[:90])}: {e.strerror}") from e
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise ImageError(f"the layout's {printable(name[:90])} is not a file")
+            raise ImageError(f"the layout's {make_printable(name[:90])} is not a file")
         return io.BufferedReader(io.FileIO(fd, "rb"), BUFFER)
 
 
@@ -114,7 +114,7 @@ class Wrapped:
         """Open a file of it; a link, as `docker save` writes for a layer used twice, is followed once."""
         where = self.found.get(clean(name)) or self.found.get(self.links.get(clean(name), ""))
         if where is None:
-            raise ImageError(f"the archive has no {printable(name[:90])}")
+            raise ImageError(f"the archive has no {make_printable(name[:90])}")
         return io.BufferedReader(FileWindow(self.fd, *where), BUFFER)
 
 
@@ -195,4 +195,4 @@ def verify(stream: IO[bytes], digest: str, name: str) -> None:
     while data := stream.read(BUFFER):
         sha256.update(data)
     if f"sha256:{sha256.hexdigest()}" != digest:
-        raise ImageError(f"the content of layer {printable(name[:90])} does not match its digest")
+        raise ImageError(f"the content of layer {make_printable(name[:90])} does not match its digest")

@@ -18,7 +18,7 @@ from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.image.normalise import find_python, strip
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
-from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.errors import HostError, ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux", "apt-get": "apt"}
@@ -161,7 +161,7 @@ def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) ->
             child.stdin.write(task.dump())
             child.stdin.close()
         for line in child.stdout or ():
-            progress(printable(line.rstrip("\n")))
+            progress(make_printable(line.rstrip("\n")))
         child.wait()
     except BaseException:
         child.kill()
@@ -178,4 +178,4 @@ def _read_log_tail(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 16384))
         text = file.read().decode("utf-8", "replace")
-    return "\n".join(f"  {printable(line)[:300]}" for line in text.splitlines()[-LAST_LINES:])
+    return "\n".join(f"  {make_printable(line)[:300]}" for line in text.splitlines()[-LAST_LINES:])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.content import pour
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import open_strictly
 
 OPAQUE = "trusted.overlay.opaque"
@@ -223,7 +223,7 @@ class Copy:
     def refusal(self, why: str) -> ImageError:
         """Return what of the tree is wrong, fit for a terminal."""
         path = b"/".join([*(level.name for level in self.levels[1:]), self.at])
-        shown = printable(os.fsdecode(path[-SHOWN:]))
+        shown = make_printable(os.fsdecode(path[-SHOWN:]))
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
 
 

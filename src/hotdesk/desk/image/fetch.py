@@ -23,7 +23,7 @@ from typing import IO, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from hotdesk.desk.image.build import passes
-from hotdesk.errors import BriefError, ImageError, printable
+from hotdesk.errors import BriefError, ImageError, make_printable
 from hotdesk.linux import jail, uids
 
 FETCH_TIMEOUT_S = 3600.0
@@ -45,7 +45,7 @@ def file_of(url: str) -> Path | None:
         return None
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
         return Path(unquote(parts.path))
-    raise BriefError(f"{printable(url[:200])!r} cannot be fetched: use https://HOST/PATH or file:///PATH.")
+    raise BriefError(f"{make_printable(url[:200])!r} cannot be fetched: use https://HOST/PATH or file:///PATH.")
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
             if not child.returncode:
                 raise
             why = child.stderr.read(2000).decode(errors="replace").strip().rpartition("\n")[2]
-            raise ImageError(f"{printable(url[:200])} could not be fetched: {printable(why[:500])}") from e
+            raise ImageError(f"{make_printable(url[:200])} could not be fetched: {make_printable(why[:500])}") from e
         finally:
             child.kill()
 

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path, PurePosixPath
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, ImageError, printable
+from hotdesk.errors import BriefError, ImageError, make_printable
 
 SCHEMA = 1
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -67,7 +67,7 @@ def as_name(text: str) -> str:
     """Check that a text can be an image's name."""
     if not NAME_SHAPE.fullmatch(text):
         raise BriefError(
-            f"{printable(text[:80])!r} is not a valid image name; use up to 64 characters of a-z 0-9 . _ -, "
+            f"{make_printable(text[:80])!r} is not a valid image name; use up to 64 characters of a-z 0-9 . _ -, "
             "starting with a letter or digit"
         )
     return text

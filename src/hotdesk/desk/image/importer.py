@@ -16,7 +16,7 @@ from hotdesk.desk.image.image import Image, as_name
 from hotdesk.desk.image.normalise import PYTHONS
 from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
 from hotdesk.desk.image.untar import ArchiveLimits
-from hotdesk.errors import BriefError, ImageError, printable
+from hotdesk.errors import BriefError, ImageError, make_printable
 
 RIGHTS = "-all,+chown,+dac_override,+fowner"
 """What the unpacking program may do as root: give files away, and write where it must."""
@@ -36,7 +36,7 @@ def import_image(
     try:
         digest = digest_of(archive, path)
         with writing(store, progress) as (work, lock):
-            progress(f"{name}: unpacking {printable(path.name)}")
+            progress(f"{name}: unpacking {make_printable(path.name)}")
             tree = work / "tree"
             tree.mkdir(0o755)
             kind, python = unwrap(archive, tree, limits, timeout, lock)
@@ -49,7 +49,7 @@ def import_image(
                 arch=os.uname().machine,
                 built=time.time(),
                 size=disk_usage(tree),
-                source=f"{KINDS[kind]}, {printable(path.name)}",
+                source=f"{KINDS[kind]}, {make_printable(path.name)}",
             )
             publish(store, image, layer if layer.exists() else tree)
     finally:
@@ -82,13 +82,13 @@ def open_archive(path: Path) -> int:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as e:
-        raise BriefError(f"{printable(str(path))!r} cannot be read: {e.strerror}") from e
+        raise BriefError(f"{make_printable(str(path))!r} cannot be read: {e.strerror}") from e
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and (path / "index.json").is_file()):
         return fd
     os.close(fd)
     remedy = "pass a tar file, or the directory of an OCI layout"
-    raise BriefError(f"{printable(str(path))!r} is not an archive; {remedy}")
+    raise BriefError(f"{make_printable(str(path))!r} is not an archive; {remedy}")
 
 
 def digest_of(archive: int, path: Path) -> str:
@@ -125,7 +125,7 @@ def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock
         raise ImageError(f"the archive could not be unpacked within {timeout:.0f} s") from e
     kind, _, python = done.stdout.strip().partition(" ")
     if done.returncode != 0 or kind not in KINDS or python not in PYTHONS:
-        lines = [printable(line) for line in done.stderr.splitlines() if line.strip()]
+        lines = [make_printable(line) for line in done.stderr.splitlines() if line.strip()]
         why = lines[-1][:500] if lines else f"the unpacking program ended with {done.returncode}"
         raise ImageError(f"the archive cannot be imported: {why}")
     return kind, python

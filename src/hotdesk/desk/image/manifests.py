@@ -7,7 +7,7 @@ import json
 import re
 from typing import IO, Protocol, TypeVar
 
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 
 DIGEST_SHAPE = re.compile(r"sha256:([0-9a-f]{64})")
 _MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
@@ -71,7 +71,7 @@ def choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[st
             others.append(str(platform.get("architecture")))
     if len(silent) == 1:
         return silent[0]
-    found = printable(", ".join(others))[:80] or "no machine"
+    found = make_printable(", ".join(others))[:80] or "no machine"
     raise ImageError(f"the archive has no image for {architecture}, only for {found}")
 
 
@@ -79,7 +79,7 @@ def require_machine(config: dict[str, object], machine: str) -> None:
     """Refuse an image for another machine."""
     found, expected = config.get("architecture"), _MACHINES.get(machine, machine)
     if found not in (None, "", expected):
-        raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {expected}")
+        raise ImageError(f"the image is for {make_printable(str(found))[:40]}, and this machine is {expected}")
 
 
 def check_layer_count(layers: list[T]) -> list[T]:
@@ -101,7 +101,7 @@ def blob_name(descriptor: dict[str, object]) -> str:
     """Return the name of the blob a descriptor means; only a sha256 becomes a path."""
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
-        shown = printable(str(descriptor.get("digest")))[:90]
+        shown = make_printable(str(descriptor.get("digest")))[:90]
         raise ImageError(f"the layout names a blob {shown!r}, which is not a sha256")
     return f"blobs/sha256/{match[1]}"
 
@@ -119,7 +119,7 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
         raise ImageError(f"the content of blob {name} does not match its digest")
     data = _load_json(text)
     if not isinstance(data, dict):
-        raise ImageError(f"{printable(name[:90])} is not a JSON object")
+        raise ImageError(f"{make_printable(name[:90])} is not a JSON object")
     return data
 
 

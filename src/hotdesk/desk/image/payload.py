@@ -21,7 +21,7 @@ from typing import IO
 
 from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits
-from hotdesk.errors import HotdeskError, ImageError, printable
+from hotdesk.errors import HotdeskError, ImageError, make_printable
 from hotdesk.linux import syscalls
 
 LEVEL = 6
@@ -50,7 +50,9 @@ def export(store: Path, name: str, target: int) -> ArchiveBudget:
         raise ImageError(f"Image {name!r} could not be exported within {EXPORT_TIMEOUT_S:.0f} s.") from e
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     if done.returncode != 0:
-        raise ImageError(f"Image {name!r} could not be exported: {printable(last[-500:]) or 'the child was killed'}")
+        raise ImageError(
+            f"Image {name!r} could not be exported: {make_printable(last[-500:]) or 'the child was killed'}"
+        )
     counted = json.loads(last)
     return ArchiveBudget(LIMITS, counted["entries"], counted["size"])
 
@@ -121,7 +123,7 @@ def _add(
         return
     with open(os.open(name, _FLAGS, dir_fd=fd), "rb") as source:
         if not os.path.samestat(os.fstat(source.fileno()), info):
-            raise ImageError(f"{printable(path)} changed while it was read")
+            raise ImageError(f"{make_printable(path)} changed while it was read")
         tar.addfile(entry, source)
 
 

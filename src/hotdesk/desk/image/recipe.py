@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE, as_name
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.ipc.child import SOURCE
 
 FORMAT = 1
@@ -65,7 +65,7 @@ def load(source: str, name: str | None = None) -> Recipe:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as e:
-        raise BriefError(f"recipe {printable(source)!r} cannot be read: {e}") from e
+        raise BriefError(f"recipe {make_printable(source)!r} cannot be read: {e}") from e
     return parse(text, path.stem if name is None else name)
 
 
@@ -95,7 +95,7 @@ def parse(text: str, name: str) -> Recipe:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise BriefError(f"recipe {printable(name)!r} is not TOML: {e}") from e
+        raise BriefError(f"recipe {make_printable(name)!r} is not TOML: {e}") from e
     where = f"recipe {as_name(name)!r}"
     recipe = Recipe(
         name=name,
@@ -108,7 +108,7 @@ def parse(text: str, name: str) -> Recipe:
         run=_list_of(table, "run", _LINE_SHAPE, where),
     )
     if table:
-        key = printable(sorted(table)[0])
+        key = make_printable(sorted(table)[0])
         raise BriefError(f"{where} has an unknown key {key!r}; the keys are from, apt, pip, files and run")
     if (recipe.parent is None) == (recipe.suite is None):
         raise BriefError(f'{where} must name its base: `from = "base"` (or a `suite`, not both)')
@@ -165,9 +165,9 @@ def _ours_of(table: dict[str, object], where: str) -> dict[str, str]:
 def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
     """Check one text of a recipe."""
     if not isinstance(value, str):
-        raise BriefError(f"{where}: {key} must be a text, not {printable(repr(value))[:80]}")
+        raise BriefError(f"{where}: {key} must be a text, not {make_printable(repr(value))[:80]}")
     if not shape.fullmatch(value):
-        raise BriefError(f"{where}: {printable(value[:80])!r} is not valid in {key}")
+        raise BriefError(f"{where}: {make_printable(value[:80])!r} is not valid in {key}")
     return value
 
 

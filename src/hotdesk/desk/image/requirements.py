@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.linux import cgroup
 
 _SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
@@ -73,7 +73,7 @@ def describe(os_release: str, arch: str) -> HostMachine:
             facts[key.strip()] = unquote(value)
     distro, release = facts.get("ID", "").lower(), facts.get("VERSION_ID", "")
     name = facts.get("PRETTY_NAME") or f"{distro} {release}".strip() or "a system without /etc/os-release"
-    return HostMachine(distro, release, facts.get("VERSION_CODENAME", ""), printable(name[:80]), arch)
+    return HostMachine(distro, release, facts.get("VERSION_CODENAME", ""), make_printable(name[:80]), arch)
 
 
 def unquote(value: str) -> str:

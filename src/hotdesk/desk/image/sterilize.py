@@ -18,7 +18,7 @@ from pathlib import Path
 from hotdesk.config import MIB
 from hotdesk.desk.image import sterile
 from hotdesk.desk.image.image import Image
-from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.errors import HostError, ImageError, make_printable
 from hotdesk.linux import loopdev, syscalls, uids
 from hotdesk.linux.filelock import hold_lock
 
@@ -62,7 +62,7 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
     except (OSError, subprocess.TimeoutExpired) as e:
         raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {e}") from e
     if done.returncode:
-        error = printable(done.stderr.decode(errors="replace").strip()[-600:])
+        error = make_printable(done.stderr.decode(errors="replace").strip()[-600:])
         raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {error or 'the process was killed'}")
 
 

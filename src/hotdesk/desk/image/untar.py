@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import IO, Literal
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux import openat2
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -112,7 +112,7 @@ def _parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
     """Split a name of an archive, refusing what no honest archive holds."""
     path = text.encode("utf-8", "surrogateescape")
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
-    shown = printable(text[:80])
+    shown = make_printable(text[:80])
     if b".." in parts:
         raise ImageError(f"the archive's entry {shown!r} leaves the archive with `..`")
     if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
@@ -172,7 +172,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     source = root.open(target, os.O_PATH | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
-            shown = printable(os.fsdecode(target[:80]))
+            shown = make_printable(os.fsdecode(target[:80]))
             raise ImageError(f"the archive links to {shown!r}, which is not a file")
         openat2.link(source, fd, name)
     finally:

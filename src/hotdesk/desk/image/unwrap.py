@@ -28,7 +28,7 @@ from hotdesk.desk.image.archive import (
 from hotdesk.desk.image.manifests import docker_layers, oci_layers
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
 MEMORY = 1 << 30
@@ -49,7 +49,7 @@ def main() -> int:
             python = find_python(root, "the image")
             furnish(root)
     except BROKEN as e:
-        print(printable(str(e) or type(e).__name__)[:500], file=sys.stderr)
+        print(make_printable(str(e) or type(e).__name__)[:500], file=sys.stderr)
         return 1
     except (MemoryError, RecursionError):
         print("the archive needs more memory to unpack than it may have", file=sys.stderr)

@@ -25,7 +25,7 @@ from hotdesk.desk.image.image import Image, as_name, find
 from hotdesk.desk.image.normalise import FILES
 from hotdesk.desk.image.store import disk_usage, publish, writing
 from hotdesk.desk.room import layout
-from hotdesk.errors import ImageError, printable
+from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import open_strictly
 
 DEFAULTS = TreeLimits()
@@ -82,7 +82,7 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
             arch=below.arch,
             built=time.time(),
             size=disk_usage(tree) + below.size,
-            source=printable(f"desk {desk_id}"),
+            source=make_printable(f"desk {desk_id}"),
         )
         publish(store, image, layer if layer.exists() else tree)
 

@@ -12,7 +12,7 @@ import anyio
 
 from hotdesk.desk.link.channel import Body, Channel, ChannelOwner, GuestReply
 from hotdesk.desk.link.clock import DeskClock
-from hotdesk.errors import BriefError, DeskError, DeskGone, LinkError, printable
+from hotdesk.errors import BriefError, DeskError, DeskGone, LinkError, make_printable
 from hotdesk_guest import wire
 
 READ = 1 << 16
@@ -302,7 +302,7 @@ class Link:
                 case GuestReply(answer) if "error" not in answer:
                     return
                 case GuestReply(answer):
-                    raise DeskError(f"the desk's guest refused: {printable(str(answer.get('text'))[:200])}")
+                    raise DeskError(f"the desk's guest refused: {make_printable(str(answer.get('text'))[:200])}")
             raise LinkError("unexpected frame from the guest")
         finally:
             self.channels.pop(channel.number, None)

@@ -46,7 +46,7 @@ from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import DeskId, Keep, SnapshotId, Spec, as_id
-from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, unwrap_group
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, listen, peer, receive, send
@@ -331,7 +331,7 @@ class ControlServer:
                 desk = await self.runtime.open(spec)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise alone(group) from None
+            raise unwrap_group(group) from None
         if desk is None:
             raise DeskGone("the client disconnected")
         return desk

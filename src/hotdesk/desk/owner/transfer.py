@@ -14,7 +14,7 @@ import anyio
 from hotdesk.config import GIB
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Entry
-from hotdesk.errors import BriefError, FileError, printable
+from hotdesk.errors import BriefError, FileError, make_printable
 
 CHUNK = 1 << 18
 MAX_BYTES = 16 * GIB
@@ -65,7 +65,9 @@ class Fetch:
         """Copy one entry into an open local folder under a checked name."""
         self.remaining_entries -= 1
         if self.remaining_entries < 0:
-            raise FileError(f"{printable(remote)} has more than {MAX_ENTRIES} entries; copy fewer at once", "other")
+            raise FileError(
+                f"{make_printable(remote)} has more than {MAX_ENTRIES} entries; copy fewer at once", "other"
+            )
         if found.kind == "file":
             await self.file(found, remote, folder, name)
         elif found.kind == "directory" and depth < MAX_DEPTH:
@@ -91,7 +93,9 @@ class Fetch:
         """Copy a file's bytes; of its mode only whether it can be executed."""
         if found.size > self.remaining_bytes:
             most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
-            raise FileError(f"{printable(remote)} is larger than {most}; copy less, or read it as a stream", "other")
+            raise FileError(
+                f"{make_printable(remote)} is larger than {most}; copy less, or read it as a stream", "other"
+            )
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
         with os.fdopen(fd, "wb", buffering=0) as file:
@@ -102,14 +106,14 @@ class Fetch:
                     self.remaining_bytes -= len(data)
                     if self.remaining_bytes < 0:
                         most = f"the copy exceeds the limit of {MAX_BYTES // GIB} GiB"
-                        raise FileError(f"{most}; it stopped at {printable(remote)}, copy less", "other")
+                        raise FileError(f"{most}; it stopped at {make_printable(remote)}, copy less", "other")
                     while data:
                         data = data[file.write(data) :]
 
     def skip(self, remote: str, why: str) -> None:
         """Leave something out, and say so."""
         self.skipped.append(remote)
-        self.warn(f"left out {printable(remote)}: {why}")
+        self.warn(f"left out {make_printable(remote)}: {why}")
 
 
 async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
@@ -119,12 +123,12 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
     except FileError as e:
         raise FileError(f"in the desk: {e}", e.reason) from e
     if found.kind == "symlink":
-        raise FileError(f"{printable(remote)} is a symbolic link in the desk; name its target instead", "invalid")
+        raise FileError(f"{make_printable(remote)} is a symbolic link in the desk; name its target instead", "invalid")
     into = local.is_dir() and found.kind == "file"
     name = os.path.basename(remote.rstrip("/")) if into else local.name
     parent = local if into else local.parent
     if not _is_safe(name):
-        raise BriefError(f"{printable(name)!r} is not a valid file name here; name the local file")
+        raise BriefError(f"{make_printable(name)!r} is not a valid file name here; name the local file")
     parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -146,5 +150,5 @@ def open_local(name: str, flags: int, folder: int, mode: int = 0o644) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as e:
         raise BriefError(
-            f"{printable(name)!r} cannot be written here: {e.strerror}; remove the existing file or folder"
+            f"{make_printable(name)!r} cannot be written here: {e.strerror}; remove the existing file or folder"
         ) from e

@@ -19,7 +19,7 @@ from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import sources
 from hotdesk.door.policy.lookups import LOOKUPS, Lookups
-from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 
 GITHUB = (
     "read https://github.com",
@@ -67,7 +67,7 @@ def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | Non
 def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
     """Return the rules of a preset."""
     if name not in PRESETS:
-        shown = printable(name[:80])
+        shown = make_printable(name[:80])
         raise BriefError(f"unknown preset {shown!r}; the presets are {', '.join(PRESETS)}, as in --allow pypi")
     return tuple(dict.fromkeys(PRESETS[name](machine)))
 

@@ -12,7 +12,7 @@ from hotdesk.brief.names import bracket_ipv6, canonicalize_name, split_authority
 from hotdesk.brief.rules import words_of
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import PRESETS, parse_rules
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 
 VERDICTS = ("allow", "deny", "ask", "tunnel")
 TABLE = '{secret = "erp-token", host = "erp.example.test", places = ["bearer"]}'
@@ -48,7 +48,7 @@ def grant_of(entry: str | Mapping[str, object]) -> Grant:
     try:
         return check_grant(read_table(entry))
     except ValueError as e:
-        raise BriefError(f"grant {printable(repr(dict(entry))[:200])}: {e}; write it like {TABLE}") from None
+        raise BriefError(f"grant {make_printable(repr(dict(entry))[:200])}: {e}; write it like {TABLE}") from None
 
 
 def read_table(table: Mapping[str, object]) -> Grant:
@@ -66,7 +66,7 @@ def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappin
     """Refuse a table with a field its kind does not have."""
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
-        raise ValueError(f"{printable(unknown[0][:80])!r} is not a field of a {what}")
+        raise ValueError(f"{make_printable(unknown[0][:80])!r} is not a field of a {what}")
 
 
 def place_of(entry: object) -> SecretPlace:
@@ -76,7 +76,7 @@ def place_of(entry: object) -> SecretPlace:
         return SecretPlace(**{"kind": "", **entry})
     found = read_grant_words(["one@host.test", *words_of(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
-        raise ValueError(f"{printable(str(entry)[:80])!r} is not a place")
+        raise ValueError(f"{make_printable(str(entry)[:80])!r} is not a place")
     return found.places[0]
 
 
@@ -92,7 +92,7 @@ def _lead_of(name: str, upstream: str) -> tuple[str, str]:
         if split_authority(upstream)[1] is None:
             raise ValueError("has no port")
     except ValueError as e:
-        shown = printable(f"{name}={upstream}"[:200])
+        shown = make_printable(f"{name}={upstream}"[:200])
         raise BriefError(f"{shown!r}: the host {e}; map a name to a host and port: erp.test=127.0.0.1:8443") from None
     return host, upstream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.browser.results import (
     BrowserResult,
     did,
@@ -109,7 +109,7 @@ class Browser:
         placed = [place(self.seat.desk, path) for path in paths]
         for path in placed:
             if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):
-                raise DeskError(f"{printable(path)} is not a file; only files can be uploaded")
+                raise DeskError(f"{make_printable(path)} is not a file; only files can be uploaded")
         return await self.ask("upload", ref=ref, paths=placed)
 
     async def press(self, keys: Sequence[str]) -> BrowserResult:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.hands.reader import ProtocolError, VerbResult
 from hotdesk.hands.reader.untrusted import clip
 from hotdesk.strict import By, Range, StrictError, reader
@@ -24,12 +24,14 @@ MAX_NUMBER = 10**15 - 1
 
 def line(text: str, longest: int = 4000) -> str:
     """Return a text that stands in a line."""
-    return printable(clip(text, longest))
+    return make_printable(clip(text, longest))
 
 
 def sanitize_text(text: str) -> str:
     """Return a text of several lines as it may be shown."""
-    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n"))
+    return "\n".join(
+        "\t".join(map(make_printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n")
+    )
 
 
 Line: TypeAlias = Annotated[str, line]

@@ -24,7 +24,7 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.control import read_request
-from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, make_printable
 from hotdesk.hands.page.login import PageLogin, PageSession
 from hotdesk.hands.page.websocket import carry
 from hotdesk.linux.sockets import accept, send
@@ -200,7 +200,7 @@ class PageServer:
                 case "POST", "wheel":
                     return await self.turn(request, session)
         except HotdeskError as e:
-            return as_json({"error": printable(str(e)), "gone": isinstance(e, DeskGone)}, 409)
+            return as_json({"error": make_printable(str(e)), "gone": isinstance(e, DeskGone)}, 409)
         return self.show(name, session) if request.method == "GET" else NOTHING
 
     def show(self, name: str, session: PageSession) -> PageResponse:
@@ -244,7 +244,7 @@ class PageServer:
         try:
             screen = await self.owner.screen(name, self.control)
         except HotdeskError as e:
-            await self.write(sock, PageResponse(503, printable(str(e)).encode()))
+            await self.write(sock, PageResponse(503, make_printable(str(e)).encode()))
             return
         with screen:
             session.viewer = name

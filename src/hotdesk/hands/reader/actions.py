@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader import scripts
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.page import BrowserPage
@@ -18,7 +18,7 @@ _MAX_VALUE_CHARS = 200_000
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
     """Click an element where it can be hit; one that is covered gets the keyboard."""
     point = await _find_point(page, ref)
-    covered = printable(point.text("by", 200))
+    covered = make_printable(point.text("by", 200))
     if covered:
         return await _press_covered(page, ref, covered, plain=(button, count) == ("left", 1))
     x, y = point.number("x"), point.number("y")
@@ -28,7 +28,7 @@ async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 
         await mouse(page, "mouseReleased", x, y, button, number)
     await page.settle()
     if point.flag("aside"):
-        return {"fallback": "coordinates", "covered": printable(point.text("covered", 200))}
+        return {"fallback": "coordinates", "covered": make_printable(point.text("covered", 200))}
     return {}
 
 
@@ -67,7 +67,7 @@ async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
     point = await _find_point(page, ref)
     await move(page, point.number("x"), point.number("y"))
     await page.settle()
-    return {"covered": printable(point.text("by", 200))}
+    return {"covered": make_printable(point.text("by", 200))}
 
 
 async def press(page: BrowserPage, keys: list[str]) -> dict[str, object]:
@@ -127,7 +127,7 @@ def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     holds = field.text("value", _MAX_VALUE_CHARS)
     editable = field.flag("editable")
     same = _normalize_text(holds, editable) == _normalize_text(meant, editable)
-    return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
+    return {"as_meant": same, "holds": "" if same else make_printable(holds[:500])}
 
 
 def _normalize_text(text: str, editable: bool) -> str:
@@ -153,11 +153,11 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
     if result.flag("other"):
         raise DeskError(f"{ref} is not a select list: click it, take a new snapshot, and click the option")
     if "known" in result:
-        labels = ", ".join(printable(clip(one, 100)) for one in result.items("known")[:50])
+        labels = ", ".join(make_printable(clip(one, 100)) for one in result.items("known")[:50])
         why = "takes only one" if result.flag("single") and not result.items("missing") else "has no such option"
         raise DeskError(f"{ref} {why}; it has: {labels}")
     await page.settle()
-    return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in result.items("chosen")[:50])}
+    return {"text": "chosen: " + ", ".join(make_printable(clip(one, 100)) for one in result.items("chosen")[:50])}
 
 
 async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
@@ -172,7 +172,7 @@ async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, obj
         return {}
     holds = (await page.apply(ref, scripts.FIELD)).text("value")
     meant = ", ".join(path.rpartition("/")[2] for path in paths)
-    return {"as_meant": holds == meant, "holds": "" if holds == meant else printable(holds[:500])}
+    return {"as_meant": holds == meant, "holds": "" if holds == meant else make_printable(holds[:500])}
 
 
 async def _open_chooser(page: BrowserPage, ref: str) -> int:

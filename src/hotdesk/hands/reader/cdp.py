@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import anyio
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader import BROWSER_PORT, Dial, ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
@@ -109,5 +109,5 @@ def parse(message: bytes) -> object:
 def answer(message: UntrustedObject) -> UntrustedObject:
     """Return what an answer says."""
     if "error" in message:
-        raise CdpError(printable(message.facts("error").text("message", 300)))
+        raise CdpError(make_printable(message.facts("error").text("message", 300)))
     return message.facts("result")

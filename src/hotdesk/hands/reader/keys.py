@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 
 _MODIFIERS = {"Alt": 1, "Control": 2, "Ctrl": 2, "Meta": 4, "Shift": 8}
 NAMED = {
@@ -45,7 +45,7 @@ def read_stroke(name: str) -> Stroke:
     if unknown or not (last in NAMED or len(last) == 1):
         wrong = unknown[0] if unknown else last
         examples = ", ".join([*NAMED][:15])
-        raise DeskError(f"unknown key {printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
+        raise DeskError(f"unknown key {make_printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
                         "with Alt, Control, Meta or Shift, such as Control+a")  # fmt: skip
     modifiers = 0
     for one in modifier_names:

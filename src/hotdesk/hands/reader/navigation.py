@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader import scripts
 from hotdesk.hands.reader.cdp import CdpError
 from hotdesk.hands.reader.page import BrowserPage, Countdown
@@ -39,11 +39,13 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
         reply = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
     except DeskError:
         await page.ask("Page.stopLoading")
-        raise DeskError(f"{printable(url[:200])} did not respond within {seconds:g} seconds") from None
+        raise DeskError(f"{make_printable(url[:200])} did not respond within {seconds:g} seconds") from None
     if reply.flag("isDownload"):
         return {"download": True}
     if error := reply.text("errorText", 200):
-        raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}{REFUSED.get(error, '')}")
+        raise DeskError(
+            f"{make_printable(url[:200])} could not be opened: {make_printable(error)}{REFUSED.get(error, '')}"
+        )
     if not reply.text("loaderId") or wait == "none":
         return {"loaded": wait != "none"}
     return await arrive(page, wait, old, clock)

@@ -6,7 +6,7 @@ import base64
 import binascii
 import fnmatch
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader import ProtocolError, VerbResult, scripts
 from hotdesk.hands.reader.cdp import CdpError
 from hotdesk.hands.reader.markdown import MAX_OUTLINE_CHARS, to_markdown
@@ -154,7 +154,7 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
 def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Return what came of an expression."""
     if "thrown" in value:
-        raise DeskError(f"the expression threw an error: {printable(value.text('thrown', 2000))}")
+        raise DeskError(f"the expression threw an error: {make_printable(value.text('thrown', 2000))}")
     return {"text": value.text("text", most), "length": value.read_integer("length")}
 
 

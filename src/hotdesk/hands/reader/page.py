@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, CdpError
 from hotdesk.hands.reader.tabs import TabState, stale
 from hotdesk.hands.reader.untrusted import UntrustedObject
@@ -101,7 +101,7 @@ def describe_exception(reply: UntrustedObject) -> str:
     """Describe what a script threw."""
     details = reply.facts("exceptionDetails")
     description = details.facts("exception").data.get("description")
-    return printable(description[:500] if isinstance(description, str) else details.text("text", 500))
+    return make_printable(description[:500] if isinstance(description, str) else details.text("text", 500))
 
 
 class Countdown:

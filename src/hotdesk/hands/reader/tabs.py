@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import field
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
 _MAX_TABS = 64
@@ -73,7 +73,7 @@ class References:
         if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
             raise stale(name)
         raise DeskError(
-            f"unknown reference {printable(name[:20])!r}: use a reference from browser_snapshot, such as e12"
+            f"unknown reference {make_printable(name[:20])!r}: use a reference from browser_snapshot, such as e12"
         )
 
     def forget(self) -> None:
@@ -158,7 +158,7 @@ class Tabs:
             if tab.id == name:
                 return tab
         ids = ", ".join(tab.id for tab in self.by_target.values())
-        raise DeskError(f"unknown tab {printable(name[:20])!r}; the tabs are {ids or 'none'}")
+        raise DeskError(f"unknown tab {make_printable(name[:20])!r}; the tabs are {ids or 'none'}")
 
     def hear(self, session: str, name: str, event: UntrustedObject) -> None:
         """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
@@ -196,9 +196,9 @@ class Tabs:
                 return
             self.opened_count += 1
             tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
-            self.note(" ".join(["tab", tab.id, "was opened", printable(info.text("url", 200))]).rstrip())
-        tab.url = printable(info.text("url", _MAX_URL_CHARS))
-        tab.title = printable(info.text("title", MAX_TITLE_CHARS))
+            self.note(" ".join(["tab", tab.id, "was opened", make_printable(info.text("url", 200))]).rstrip())
+        tab.url = make_printable(info.text("url", _MAX_URL_CHARS))
+        tab.title = make_printable(info.text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
         """Take note that a page crashed; whoever waits for it would wait in vain."""
@@ -288,14 +288,14 @@ class Tabs:
         """Take note of a dialog; whoever waits for the page must not wait on."""
         kind = event.text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
-        tab.dialog = PageDialog(kind, printable(event.text("message", 1000)))
+        tab.dialog = PageDialog(kind, make_printable(event.text("message", 1000)))
         if not self.patient:
             raise PageBlockedError
 
 
 def file_name(name: str) -> str:
     """Return the last part of a name a page chose, as it may stand in a line."""
-    last = printable(name.replace("\\", "/").rpartition("/")[2][:255])
+    last = make_printable(name.replace("\\", "/").rpartition("/")[2][:255])
     return last if last not in ("", ".", "..") else "download"
 
 

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
+from hotdesk.errors import DeskError, HotdeskError, LinkError, make_printable
 from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, ProtocolError, VerbResult, reader_frames
 from hotdesk.ipc.calls import Calls
 from hotdesk.ipc.child import send_now
@@ -112,7 +112,7 @@ class DeskSeat:
                 case {"ok": value}:
                     return VerbResult(value, blob)
                 case {"error": "desk", "text": str(text)}:
-                    raise DeskError(printable(text))
+                    raise DeskError(make_printable(text))
             raise misbehaves(self.desk, name, str(message.get("text")))
         reader.close()
         raise misbehaves(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
@@ -265,10 +265,10 @@ async def start(desk: Desk, port: int) -> None:
         if done.exit_code == 127:
             raise DeskError(f"desk {desk.id} has no {name}: open a desk from the image `desktop`")
         if not done.ok:
-            why = printable(done.stderr.decode("utf-8", "replace").strip()[-300:])
+            why = make_printable(done.stderr.decode("utf-8", "replace").strip()[-300:])
             raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'exit code {done.exit_code}'}")
 
 
 def misbehaves(desk: Desk, part: str, why: str) -> LinkError:
     """Say that what comes from a desk makes no sense."""
-    return LinkError(f"malformed data from the {part} of desk {desk.id}: {printable(why)[:500]}")
+    return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")

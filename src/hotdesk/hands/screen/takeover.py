@@ -11,7 +11,7 @@ from dataclasses import field
 import anyio
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, printable
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, make_printable
 from hotdesk.event import HandedBack, Note, TookOver
 from hotdesk.hands.reader import BROWSER_PORT
 from hotdesk.hands.screen.reader_client import DISPLAY, Seat
@@ -362,7 +362,7 @@ class Wheel:
 
 def sanitize_word(text: str) -> str:
     """Write a desk's word so that it can be put in a line."""
-    return printable(text)[:MAX_NAME_CHARS]
+    return make_printable(text)[:MAX_NAME_CHARS]
 
 
 def share(value: object) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.screen import windows
 from hotdesk.hands.screen.reader_client import Seat
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH, Point
@@ -123,7 +123,7 @@ class Widgets:
         """Return where on the screen a reference is now."""
         widget = self.references.get(ref)
         if widget is None:
-            raise DeskError(f"unknown reference {printable(ref[:20])}: use one from the last screen_read")
+            raise DeskError(f"unknown reference {make_printable(ref[:20])}: use one from the last screen_read")
         done = await self.run({"bus": widget.bus, "path": widget.path})
         try:
             place = read(WidgetPlace, loads(done.stdout))
@@ -169,37 +169,37 @@ class Widgets:
 
 def describe(widget: Widget) -> str:
     """Describe a widget in a line."""
-    name = f' "{printable(widget.name)}"' if widget.name else ""
-    states = "".join(f" ({printable(state)})" for state in widget.states)
-    value = f": {printable(widget.value)}" if widget.value else ""
-    return f"{printable(widget.role)}{name}{states}{value}"
+    name = f' "{make_printable(widget.name)}"' if widget.name else ""
+    states = "".join(f" ({make_printable(state)})" for state in widget.states)
+    value = f": {make_printable(widget.value)}" if widget.value else ""
+    return f"{make_printable(widget.role)}{name}{states}{value}"
 
 
 def describe_window(window: AccessibleWindow) -> str:
     """Write a window's heading."""
-    return f'Window "{printable(window.title)}" of {printable(window.program)}, pid {window.pid}:'
+    return f'Window "{make_printable(window.title)}" of {make_printable(window.program)}, pid {window.pid}:'
 
 
 def describe_silence(report: WidgetReport, window: str) -> str:
     """Say that nothing was read, why, and what can be done."""
-    there = "; ".join(f'"{printable(each.title)}"' for each in report.windows[:20])
+    there = "; ".join(f'"{make_printable(each.title)}"' for each in report.windows[:20])
     others = f" Windows that can be read: {there}." if there else ""
     if window:
         what = (
             "No window can be read"
             if window == "all"
-            else f"No window that can be read has {printable(window)!r} in its title"
+            else f"No window that can be read has {make_printable(window)!r} in its title"
         )
         return f"{what}.{others} {PIXELS}"
     if not report.front.pid and not report.front.title:
         return f"No window has the focus.{others} Start a program with screen_launch."
     if report.busy:
         return (
-            f'The program of the window in front, "{printable(report.front.title)}", does not respond yet.{others} '
+            f'The program of the window in front, "{make_printable(report.front.title)}", does not respond yet.{others} '
             "Wait with screen_settle and read again, or use screen_screenshot."
         )
     return (
-        f'The window in front, "{printable(report.front.title)}", shows no widgets to other programs (Tk, Motif and '
+        f'The window in front, "{make_printable(report.front.title)}", shows no widgets to other programs (Tk, Motif and '
         f"Chromium do not).{others} {PIXELS} For web pages use browser_snapshot."
     )
 
@@ -208,7 +208,7 @@ def describe_end(done: Done, error: StrictError) -> str:
     """Explain why there is no report."""
     if done.timed_out:
         return "a program on the screen does not respond"
-    words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    words = make_printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words if not done.ok and words else f"the report is malformed ({error})"
 
 

@@ -11,7 +11,7 @@ import anyio
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Done
-from hotdesk.errors import DeskError, printable
+from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.screen.reader_client import Seat
 
 _Selection: TypeAlias = Literal["clipboard", "primary"]
@@ -70,7 +70,7 @@ def window(match: re.Match[str]) -> Window:
 
 def sanitize_title(text: str) -> str:
     """Return what a program calls itself, in one harmless line."""
-    return printable(text)[:MAX_TITLE_CHARS]
+    return make_printable(text)[:MAX_TITLE_CHARS]
 
 
 async def focus(seat: Seat, query: str) -> Window:
@@ -125,5 +125,5 @@ async def pointer(seat: Seat) -> tuple[int, int]:
 
 def _describe_failure(done: Done) -> str:
     """Describe how a program failed."""
-    words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    words = make_printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words or ("it took too long" if done.timed_out else f"exit code {done.exit_code}")

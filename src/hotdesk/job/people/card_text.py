@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hotdesk.brief.names import registrable
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Pending
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
@@ -66,14 +66,14 @@ def format_lines(card: Card) -> list[str]:
 
 def quote_words(words: str) -> list[str]:
     """Quote what the worker says; it cannot close its own quotation."""
-    text = printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
+    text = make_printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
     return [f'  the worker says: "{text}"'] if text else []
 
 
 def format_fact(value: str) -> str:
     """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
     rest = len(value) - MAX_FACT_CHARS
-    return printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} more characters: see --json" if rest > 0 else "")
+    return make_printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} more characters: see --json" if rest > 0 else "")
 
 
 def describe_deadline(pending: Pending, now: int) -> str:

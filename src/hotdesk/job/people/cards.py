@@ -18,7 +18,7 @@ from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import domain_first, registrable
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 from hotdesk.plan import Plan, Step, to_json
 
@@ -43,7 +43,11 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
     return Card(
-        "Carry out this plan?", facts, sanitize_lines(lines), printable(words.strip())[:MAX_QUOTE_CHARS], to_json(plan)
+        "Carry out this plan?",
+        facts,
+        sanitize_lines(lines),
+        make_printable(words.strip())[:MAX_QUOTE_CHARS],
+        to_json(plan),
     )
 
 
@@ -66,7 +70,11 @@ def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Ca
     lines += [f"at stake: {each}" for each in after if each not in before]
     lines += [FOREIGN] if asks_for_secrets(amendment) else []
     return Card(
-        "Change the plan?", facts, sanitize_lines(lines), printable(amendment.reason)[:MAX_QUOTE_CHARS], to_json(new)
+        "Change the plan?",
+        facts,
+        sanitize_lines(lines),
+        make_printable(amendment.reason)[:MAX_QUOTE_CHARS],
+        to_json(new),
     )
 
 
@@ -81,7 +89,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
         "Carry out this step?",
         facts,
         sanitize_lines(list(_step_lines(plan, index, job))),
-        printable(step.intent)[:MAX_QUOTE_CHARS],
+        make_printable(step.intent)[:MAX_QUOTE_CHARS],
         subject,
     )
 
@@ -89,7 +97,11 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
 def question_card(step: Step, question: str) -> Card:
     """Make the card of a question; all of it is the worker's words."""
     return Card(
-        "The worker asks", {"step": step.name}, (), printable(question)[:MAX_QUOTE_CHARS], f"{step.name}: {question}"
+        "The worker asks",
+        {"step": step.name},
+        (),
+        make_printable(question)[:MAX_QUOTE_CHARS],
+        f"{step.name}: {question}",
     )
 
 
@@ -108,7 +120,7 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
 
 def sanitize_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """Make lines safe to show."""
-    return tuple(cut(printable(each)) for each in lines)
+    return tuple(cut(make_printable(each)) for each in lines)
 
 
 def cut(text: str) -> str:

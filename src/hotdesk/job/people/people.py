@@ -12,7 +12,7 @@ import anyio
 
 from hotdesk.brain.seam import JobHaltedError
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import alone
+from hotdesk.errors import unwrap_group
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
 from hotdesk.job.record.log import ASKED, JobLog
@@ -84,7 +84,7 @@ class People:
                 found = await self.look(pending)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise alone(group) from None
+            raise unwrap_group(group) from None
         return found
 
     async def ask_here(self, pending: Pending, card: Card) -> None:

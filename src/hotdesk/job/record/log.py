@@ -17,7 +17,7 @@ from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought, VisionAsked
 from hotdesk.job.machine import Machine
 from hotdesk.job.record.papers import Papers
@@ -220,8 +220,8 @@ class JobLog:
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
-        names = tuple(printable(step.name[:NAME]) for step in plan.steps)
-        texts = tuple(printable(each[:LONGEST]) for each in findings)
+        names = tuple(make_printable(step.name[:NAME]) for step in plan.steps)
+        texts = tuple(make_printable(each[:LONGEST]) for each in findings)
         paper = self.papers.write(to_json(plan))
         self.note(Planned(self.job, plan.digest, names, paper, round_number, texts))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hotdesk.drive.chain import Row
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought, VisionAsked
 from hotdesk.job.record.papers import Papers
 
@@ -29,7 +29,7 @@ def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
             continue
         if (named := title(event)) is not None:
             text, paper = named
-            yield printable(f"── {text}")
+            yield make_printable(f"── {text}")
             yield from (f"   {line}" for line in paper_lines(papers, paper))
 
 
@@ -62,7 +62,7 @@ def paper_lines(papers: Papers, name: str) -> list[str]:
     try:
         data = papers.read(name)
     except HotdeskError as e:
-        return [printable(str(e))]
+        return [make_printable(str(e))]
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def paper_lines(papers: Papers, name: str) -> list[str]:
 
 def laid_out(value: Any, name: str = "") -> Iterator[str]:
     """Lay plain data out, one field a line; what is empty is left out."""
-    before = f"{printable(name)}: " if name else ""
+    before = f"{make_printable(name)}: " if name else ""
     match value:
         case _ if value is False or (not value and value != 0):
             return
@@ -101,6 +101,6 @@ def lines_of(text: str) -> Iterator[str]:
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
         return
     for line in text[:MAX_TEXT_CHARS].split("\n"):
-        yield printable(line)
+        yield make_printable(line)
     if len(text) > MAX_TEXT_CHARS:
         yield f"… and {len(text) - MAX_TEXT_CHARS} more characters"

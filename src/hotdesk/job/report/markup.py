@@ -8,7 +8,7 @@ import unicodedata
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from hotdesk.errors import escape_character, printable
+from hotdesk.errors import escape_character, make_printable
 
 TAGS = frozenset(
     "a bdi body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 head header html img li main "
@@ -76,7 +76,7 @@ def render_child(child: Child) -> str:
 
 def escape(text: str) -> str:
     """Write any text so that it is text, and all of it can be seen."""
-    return html.escape(escape_stacked_marks(printable(text)), quote=True)
+    return html.escape(escape_stacked_marks(make_printable(text)), quote=True)
 
 
 def escape_stacked_marks(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from hotdesk.errors import BriefError, printable
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.report.collect import gather
 from hotdesk.job.report.page import page
 from hotdesk.job.results import Out
@@ -45,6 +45,8 @@ def write(out: Out, name: str, data: bytes) -> Path:
     """Write a report among results; `BriefError` where something else has its name."""
     there = out.there(name, MAX_REPORT_BYTES)
     if there is not None and not is_ours(there):
-        raise BriefError(f"{printable(str(out.folder / name))} exists and is not an unchanged report; move it away")
+        raise BriefError(
+            f"{make_printable(str(out.folder / name))} exists and is not an unchanged report; move it away"
+        )
     ours = hashlib.sha256(there or b"").hexdigest()
     return out.copy(name, [data], lambda sha256: sha256 == ours)

@@ -14,7 +14,7 @@ import pytest
 
 from hotdesk.desk.image import store as stores
 from hotdesk.desk.image.image import Image, find, ls, record_path
-from hotdesk.errors import BriefError, ImageError, printable
+from hotdesk.errors import BriefError, ImageError, make_printable
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 
@@ -161,8 +161,8 @@ def test_an_import_of_image_is_light() -> None:
 
 
 def test_names_cannot_steer_a_terminal() -> None:
-    assert printable("a\x1b[2J\u202eb\u200b\n") == "a\\x1b[2J\\u202eb\\u200b\\n"
-    assert printable("né 日本 \udc80") == "né 日本 \\udc80"
+    assert make_printable("a\x1b[2J\u202eb\u200b\n") == "a\\x1b[2J\\u202eb\\u200b\\n"
+    assert make_printable("né 日本 \udc80") == "né 日本 \\udc80"
 
 
 def test_images_are_values(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 Level = Literal["debug", "info", "warn", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warn", "error")
@@ -71,7 +71,7 @@ class BuildLog:
 
 def clean_line(text: str) -> str:
     """Return a line without what could steer a terminal, cut where it is too long."""
-    shown = printable(_ESCAPES.sub("", text[: 4 * _MAX_LINE]).expandtabs(4))
+    shown = make_printable(_ESCAPES.sub("", text[: 4 * _MAX_LINE]).expandtabs(4))
     return shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "…"
 
 

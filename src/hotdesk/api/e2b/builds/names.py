@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hotdesk.api.e2b.control.snapshots import PREFIX
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.desk.image.image import NAME_SHAPE
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 DEFAULT_TAG = "default"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
@@ -28,7 +28,7 @@ def split_reference(tenant: str, reference: str) -> tuple[str, str | None]:
     """Return the name and the tag of `[TENANT/]NAME[:TAG]`; another tenant's is refused."""
     team, slash, rest = reference.rpartition("/")
     if slash and team != tenant:
-        raise E2bError(403, f"template '{printable(reference[:64])}' is not in your namespace '{tenant}'")
+        raise E2bError(403, f"template '{make_printable(reference[:64])}' is not in your namespace '{tenant}'")
     name, colon, tag = rest.partition(":")
     name = name.strip().lower()
     if not _NAME.fullmatch(name):
@@ -80,7 +80,7 @@ def local_images(reference: str, configured: Mapping[str, str]) -> list[str]:
 
 def import_advice(reference: str) -> str:
     """Return what the operator can do about a base image that is missing."""
-    shown = printable(reference[:100])
+    shown = make_printable(reference[:100])
     names = local_images(reference, {})
     if not names:
         return f"base image '{shown}' is not on this server; its operator can map it in [serve] base_images"

@@ -22,7 +22,7 @@ from hotdesk.api.e2b.control.snapshots import PREFIX, folder, new_word
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.linux import private_files
 
 FILE = "templates.json"
@@ -232,7 +232,7 @@ def new_build(tags: list[str], cpus: int | None, memory: int | None) -> BuildRec
 
 def missing_template(reference: str) -> E2bError:
     """Return that there is no such template."""
-    return E2bError(404, f"template '{printable(reference[:64])}' not found")
+    return E2bError(404, f"template '{make_printable(reference[:64])}' not found")
 
 
 def _settle(template: TemplateRecord) -> TemplateRecord:

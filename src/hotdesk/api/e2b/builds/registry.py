@@ -31,7 +31,7 @@ from hotdesk.config import GIB, MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.seam import Process
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.errors import BriefError, HotdeskError, make_printable
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.builds.runner import TemplateBuildRun
@@ -178,7 +178,7 @@ class PullOutput:
     def failure(self) -> StepError:
         """Return why it failed, in its words."""
         words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
-        return StepError("base", f"the image cannot be fetched: {printable(words)}")
+        return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
 
     async def digest(self) -> str:
         """Return the digest it found."""

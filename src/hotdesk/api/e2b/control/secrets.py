@@ -27,7 +27,7 @@ from hotdesk.api.e2b.transforms import VAULT_PREFIX
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.seam import new_id
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError, make_printable
 from hotdesk.event import VaultChanged
 from hotdesk.linux import private_files
 from hotdesk.vault import VaultEntry, exists, ls
@@ -133,7 +133,7 @@ class E2bSecrets:
         if not caller.may("vault"):
             raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
         if missing := sorted(named - (await self.entries(tenant)).keys()):
-            raise E2bError(400, f"there is no secret '{printable(missing[0][:80])}'; create it first")
+            raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 
     async def note(self, tenant: Tenant, event: VaultChanged) -> None:
         """Have it written down."""
@@ -151,7 +151,7 @@ class E2bSecrets:
         """Return what may be known of a secret."""
         found = (await self.entries(tenant)).get(name)
         if found is None:
-            raise E2bError(404, f"secret '{printable(name[:64])}' not found")
+            raise E2bError(404, f"secret '{make_printable(name[:64])}' not found")
         return found
 
     async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE, record_path
 from hotdesk.desk.seam import ALPHABET
-from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 from hotdesk.linux import private_files
 
 FILE = "snapshots.json"
@@ -119,7 +119,7 @@ class TenantSnapshots:
         """Delete a snapshot."""
         found = self.find(tenant, reference)
         if found is None:
-            raise E2bError(404, f"template '{printable(reference[:64])}' not found")
+            raise E2bError(404, f"template '{make_printable(reference[:64])}' not found")
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
@@ -167,7 +167,7 @@ class TenantSnapshots:
     def image(self, tenant: Tenant, template: str) -> str:
         """Return the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
-            raise E2bError(400, f"'{printable(template[:64])}' has an empty name or tag")
+            raise E2bError(400, f"'{make_printable(template[:64])}' has an empty name or tag")
         if (found := self.find(tenant, template)) is not None:
             return found.image
         shape = SHAPE.fullmatch(template)
@@ -175,7 +175,7 @@ class TenantSnapshots:
             image = image_of(shape["name"])
             if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
                 return image
-        raise E2bError(404, f"template '{printable(template[:64])}' not found")
+        raise E2bError(404, f"template '{make_printable(template[:64])}' not found")
 
     async def write(self, tenant: Tenant) -> None:
         """Write a tenant's snapshots down."""

@@ -17,7 +17,7 @@ from hotdesk.api.e2b.envd.connect import until_gone
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError, Worker, as_json
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
+from hotdesk.errors import DeskGone, HotdeskError, LinkError, unwrap_group
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.envd.envd import EnvdCall
@@ -99,7 +99,7 @@ class FileResponse(Response):
                         await self.send_file(worker, put)
                     tasks.cancel_scope.cancel()
         except* (E2bError, GuestFilesError, HotdeskError) as group:
-            if begun or isinstance(error := alone(group), DeskGone):
+            if begun or isinstance(error := unwrap_group(group), DeskGone):
                 self.call.reset()  # half a file is none
             else:
                 await as_refusal(error, self.path).response()(scope, receive, send)

@@ -18,7 +18,7 @@ from hotdesk.api.e2b.responses import E2bError, answer, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone, printable
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, make_printable, unwrap_group
 
 PORT = 49983
 _INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
@@ -59,7 +59,7 @@ class EnvdCall:
                 try:
                     await tell(say)
                 except (HotdeskError, BaseExceptionGroup) as e:
-                    raise self.failure(alone(e) if isinstance(e, BaseExceptionGroup) else e) from None
+                    raise self.failure(unwrap_group(e) if isinstance(e, BaseExceptionGroup) else e) from None
 
         return Envelopes(produce)
 
@@ -121,7 +121,7 @@ async def route_call(call: EnvdCall) -> Response:
             raise E2bError(404, "this path does not exist")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
-        raise E2bError(404, f"there is no call {printable(path[:100])} here")
+        raise E2bError(404, f"there is no call {make_printable(path[:100])} here")
     return await act(call)
 
 

@@ -17,7 +17,7 @@ import anyio
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Process
-from hotdesk.errors import HotdeskError, LinkError, alone
+from hotdesk.errors import HotdeskError, LinkError, unwrap_group
 
 PROGRAM = files("hotdesk.api.e2b.envd").joinpath("guest_files_program.py").read_bytes()
 BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
@@ -168,7 +168,7 @@ class Inside:
                             await worker.give(part)
                     await worker.give(b"")
             except BaseExceptionGroup as group:
-                raise alone(group) from None
+                raise unwrap_group(group) from None
             if failed:
                 worker.spoilt = True
                 raise failed[0]

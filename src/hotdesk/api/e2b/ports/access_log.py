@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.log import LOG
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 
 _MAX_PATH = 200
 
@@ -64,7 +64,7 @@ class AccessEntry:
             client=str((self.scope.get("client") or ("",))[0]),
             share=self.share,
             method=str(self.scope["method"]),
-            path=printable(path[:_MAX_PATH]),
+            path=make_printable(path[:_MAX_PATH]),
             status=self.status,
             received=self.received,
             sent=self.sent,

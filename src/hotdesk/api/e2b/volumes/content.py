@@ -19,7 +19,7 @@ from hotdesk.api.e2b.volumes.processes import VolumeCall
 from hotdesk.api.e2b.volumes.registry import VolumeRecord, VolumeRegistry
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.desk.volume.files import PIECE
-from hotdesk.errors import alone
+from hotdesk.errors import unwrap_group
 
 _ACTS: Mapping[tuple[str, str], str] = {
     ("GET", "path"): "stat",
@@ -130,7 +130,7 @@ class ContentResponse(Response):
             if self.begun:
                 scope["extensions"]["hotdesk.reset"]()
             else:
-                error = alone(group)
+                error = unwrap_group(group)
                 assert isinstance(error, Exception)
                 await refusal_of(error).response()(scope, receive, send)
 

@@ -29,7 +29,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, new_id
-from hotdesk.errors import DeskError, HostError, HotdeskError, printable
+from hotdesk.errors import DeskError, HostError, HotdeskError, make_printable
 from hotdesk.event import VolumeChanged
 from hotdesk.linux import private_files
 
@@ -114,7 +114,7 @@ class VolumeRegistry:
         """Return a tenant's volume; another's is as unknown as one that never was."""
         name, record = self.records.get(volume, ("", None))
         if record is None or name != tenant or not record.ready:
-            raise E2bError(404, f"volume '{printable(volume[:64])}' not found")
+            raise E2bError(404, f"volume '{make_printable(volume[:64])}' not found")
         return record
 
     def find(self, tenant: str, reference: str) -> VolumeRecord:
@@ -130,7 +130,7 @@ class VolumeRegistry:
         for name, path in mounts:
             record = self.find(tenant, name)
             if path in found:
-                raise E2bError(400, f"only one volume can be mounted at {printable(path[:80])}")
+                raise E2bError(400, f"only one volume can be mounted at {make_printable(path[:80])}")
             found[path] = record
         return found
 

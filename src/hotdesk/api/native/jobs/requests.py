@@ -18,7 +18,7 @@ from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import printable
+from hotdesk.errors import make_printable
 from hotdesk.job.verify import most_at_once
 from hotdesk.linux import private_files
 
@@ -118,4 +118,4 @@ def read_last_line(settings: Config, job: str) -> str:
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
-    return printable(lines[-1])[:500] if lines else ""
+    return make_printable(lines[-1])[:500] if lines else ""
