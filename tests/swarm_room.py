@@ -14,7 +14,7 @@ from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import read
 from hotdesk.event import Event, ignore
 from hotdesk.job.local import local_machine
-from hotdesk.job.people.people import Prompt, nobody
+from hotdesk.job.people.people import Prompt, ask_nobody
 from hotdesk.swarm.brains import ScriptBrains
 from hotdesk.swarm.receipt import SwarmReceipt
 from hotdesk.swarm.run import SwarmContext, SwarmRun, run_swarm
@@ -79,7 +79,7 @@ class SwarmRoom:
         self,
         listener: Callable[[Event], None] = ignore,
         on_run: Callable[[SwarmRun], None] = lambda run: None,
-        prompt: Prompt = nobody,
+        prompt: Prompt = ask_nobody,
         **options: object,
     ) -> SwarmReceipt:
         """Carry it out, or go on with it."""

@@ -125,10 +125,10 @@ def words(home: Path, job: str) -> Iterator[str]:
     kept = papers.find(home / "lib/jobs", job)
     for row in read(home / "lib/keys" / FILE, job):
         match row.event():
-            case Thought(step=step, paper=paper) if told := words_of(kept.text(paper)):
+            case Thought(step=step, paper=paper) if told := words_of(kept.read_text(paper)):
                 yield f"{step:<9}{make_printable(told[:LONGEST])}"
             case Summed(step=step, paper=paper):
-                yield f"{step:<9}{make_printable(kept.text(paper)[:LONGEST])}"
+                yield f"{step:<9}{make_printable(kept.read_text(paper)[:LONGEST])}"
 
 
 def after(event: Event, phase: str) -> str:

@@ -213,7 +213,7 @@ class Stage(Protocol):
         """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
         ...
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Describe what of the step's promise is not so at this moment, for a model; empty: it is kept."""
         ...
 

@@ -21,7 +21,7 @@ async def work(order: JobContext, brain: Brain) -> Receipt:
         async with line.hold_desks():
             proven: list[Candidate] | None = None
             while proven is None:
-                for step in line.steps_left():
+                for step in line.iterate_remaining():
                     await line.act(step)
                 proven = await line.verify(await line.fetch())  # what fails goes back: steps are left again
             line.keep(proven)

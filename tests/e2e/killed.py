@@ -133,10 +133,10 @@ def answer_all(errand: Errand) -> str:
         time.sleep(LOOK)
     journal = Journal(keys / FILE, load_signer(keys))
     while True:
-        for found in wait.waiting_everywhere(keys / FILE).values():
+        for found in wait.read_all_waiting(keys / FILE).values():
             for pending in found.open:
                 kept = papers.find(settings.lib / "jobs", pending.job)
-                card = wait.read_card(kept.text(pending.paper))
+                card = wait.read_card(kept.read_text(pending.paper))
                 question = pending.kind == "question"
                 said, words = ("answered", ANSWER) if question else (errand.say, "")
                 told = wait.decide(pending, card, kept, said, f"pid {os.getpid()}", words=words)

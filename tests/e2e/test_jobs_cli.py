@@ -20,7 +20,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE
 from hotdesk.event import JobBegun, JobEnded, JobPaused, Pending, Planned
 from hotdesk.host import Host
-from hotdesk.job.people.wait import Card, new_pending, waiting_in
+from hotdesk.job.people.wait import Card, new_pending, read_waiting
 from hotdesk.job.record import papers
 from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.papers import Papers
@@ -105,7 +105,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"no process is running this job; continue it with `hotdesk resume {job}`"
-    decided = waiting_in(place.journal, job).decided[pending.id]
+    decided = read_waiting(place.journal, job).decided[pending.id]
     assert (decided.answer, decided.digest) == ("approved", pending.digest)
     assert decided.by.startswith("uid 0 pid ")
     assert decided.by.endswith(" for uid 1000")
@@ -125,7 +125,7 @@ async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(pl
         one, other = both.map(lambda word: place.call(word, pending.id), ("approve", "refuse"))
     assert sorted([one.returncode, other.returncode]) == [0, 125], one.stderr + other.stderr
     first = "approved" if one.returncode == 0 else "refused"
-    assert waiting_in(place.journal, kept.folder.name).decided[pending.id].answer == first
+    assert read_waiting(place.journal, kept.folder.name).decided[pending.id].answer == first
     assert f"was {first} by uid 0 pid" in one.stderr + other.stderr
 
 
@@ -139,8 +139,8 @@ async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, t
     done = place.call("approve", pending.id, "--edit", EDITOR=str(editor))
     assert done.returncode == 0, done.stderr
     assert '+intent = "write it well"' in done.stderr.splitlines()
-    decided = waiting_in(place.journal, kept.folder.name).decided[pending.id]
-    plan = from_json(kept.text(decided.paper))
+    decided = read_waiting(place.journal, kept.folder.name).decided[pending.id]
+    plan = from_json(kept.read_text(decided.paper))
     assert plan.steps[1].intent == "write it well"
     assert decided.digest == plan.digest != pending.digest
 
@@ -152,9 +152,9 @@ async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place)
     assert "hotdesk answer" in place.call("approve", question.id).stderr
     assert place.call("answer", question.id, "-", stdin="the second\n").returncode == 0
     assert place.call("refuse", plan.id, "--reason", "not on a Sunday").returncode == 0
-    decided = waiting_in(place.journal, kept.folder.name).decided
-    assert (decided[question.id].answer, kept.text(decided[question.id].paper)) == ("answered", "the second")
-    assert (decided[plan.id].answer, kept.text(decided[plan.id].paper)) == ("refused", "not on a Sunday")
+    decided = read_waiting(place.journal, kept.folder.name).decided
+    assert (decided[question.id].answer, kept.read_text(decided[question.id].paper)) == ("answered", "the second")
+    assert (decided[plan.id].answer, kept.read_text(decided[plan.id].paper)) == ("refused", "not on a Sunday")
 
 
 @pytest.mark.long

@@ -322,7 +322,7 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
     )
     assert made.faults == []
     assert OUTGOING not in made.verdicts[0].looked_for
-    assert await machine.verifying.shared["office"].attempts() == 0
+    assert await machine.verifying.shared["office"].count_send_attempts() == 0
 
 
 @falls_without("connections are counted", Removal("linux/netstat.py", '"TcpActiveOpens", ', ""), cases="tcp | tcp6")
@@ -344,9 +344,9 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
 )
 async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
     place = machine.verifying.shared["base"]
-    await place.attempts()
+    await place.count_send_attempts()
     assert (await place.desk.run(["python3", "-c", SENDS, kind], timeout=30)).ok
-    assert bool(await place.attempts()) == (kind != "unix")
+    assert bool(await place.count_send_attempts()) == (kind != "unix")
 
 
 @falls_without(

@@ -29,9 +29,9 @@ from hotdesk.host import Host
 from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
 from hotdesk.job.report.collect import gather
-from hotdesk.job.report.markup import block, escape_stacked_marks, isolate, tag
+from hotdesk.job.report.markup import escape_stacked_marks, isolate, render_block, tag
 from hotdesk.job.report.page import CSS, page
-from hotdesk.job.report.pictures import screen_of
+from hotdesk.job.report.pictures import read_screen
 from hotdesk.job.results import Out
 from tests.conftest import settings_in
 from tests.ledger import JOB, Ledger
@@ -296,7 +296,7 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
-    made = tag("div", word, isolate(word, 10_000), block(word, 10_000), alt=word, class_=word)
+    made = tag("div", word, isolate(word, 10_000), render_block(word, 10_000), alt=word, class_=word)
     assert read_strictly(made.html).count(escape_stacked_marks(make_printable(word.strip("\n").split("\n")[0]))) >= 1
     assert unescape(made.html.split('alt="')[1].split('"')[0]) == escape_stacked_marks(make_printable(word))
 
@@ -381,7 +381,7 @@ ODD = {
 )
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_a_picture_that_is_not_as_we_write_it_is_not_opened(data: bytes) -> None:
-    assert screen_of(data) is None
+    assert read_screen(data) is None
 
 
 @falls_without(

@@ -50,10 +50,10 @@ from hotdesk.event import (
     Thought,
 )
 from hotdesk.job.checkpoint import Checkpoints
-from hotdesk.job.event_text import target
+from hotdesk.job.event_text import describe_target
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.job.people.card_text import card_text
-from hotdesk.job.people.cards import amendment_card, plan_card, question_card, step_card
+from hotdesk.job.people.card_text import format_card
+from hotdesk.job.people.cards import make_amendment_card, make_question_card, plan_card, step_card
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, OpenQuestions
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import forget
@@ -169,7 +169,7 @@ def test_neither_door_nor_desk_can_write_a_decision(actor: str) -> None:
 )
 def test_one_yes_is_no_yes_to_the_next_amendment_of_a_step_that_has_all_of_the_brief() -> None:
     asked = [Amendment("all", (f"POST {host}/x",)) for host in ("good.test", "evil.test")]
-    cards = [amendment_card(each, PLAN, amend(PLAN, each, SCOPE), JOB) for each in asked]
+    cards = [make_amendment_card(each, PLAN, amend(PLAN, each, SCOPE), JOB) for each in asked]
     assert len({*(each.digest for each in cards), PLAN.digest}) == 3
     assert all(any(host in line for line in card.lines) for host, card in zip(("good", "evil"), cards, strict=True))
 
@@ -268,7 +268,7 @@ def test_a_turned_worker_changes_no_check_and_no_step_on_its_own_where_later_ste
     plan = Plan((CHECKED, PAYS))
     assert policy(asked, plan, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
     assert policy(asked, Plan((CHECKED, PLAIN)), JOB, "plan", ()) == "ask"
-    card = amendment_card(asked, plan, amend(plan, asked, SCOPE), JOB)
+    card = make_amendment_card(asked, plan, amend(plan, asked, SCOPE), JOB)
     assert card.lines
 
 
@@ -496,7 +496,7 @@ async def test_a_models_plan_has_nothing_where_it_says_nothing(machine: LocalMac
     model = Planner(json.dumps({"steps": [{"name": "one", "intent": "One.", "makes": ["a.xlsx"]}]}))
     await carried(machine, hostile(tmp_path), model, id=JOB_ID)
     (planned,) = [each for each in chain(machine, JOB_ID) if isinstance(each, Planned)]
-    plan = json.loads(papers.find(machine.config.lib / "jobs", JOB_ID).text(planned.paper))
+    plan = json.loads(papers.find(machine.config.lib / "jobs", JOB_ID).read_text(planned.paper))
     assert [(each["hosts"], each["grants"]) for each in plan["steps"]] == [([], [])]
 
 
@@ -555,7 +555,7 @@ async def test_why_a_worker_failed_is_in_its_papers_and_not_in_the_journal(
     assert [each.note for each in events if isinstance(each, StepEnded) and each.step == "one"] == ["it gave up"] * 2
     assert holds("".join(map(repr, events)).encode(), MARK) == []
     kept = papers.find(machine.config.lib / "jobs", JOB_ID)
-    assert [MARK in kept.text(each.paper) for each in events if isinstance(each, StepEnded) and each.paper] == [
+    assert [MARK in kept.read_text(each.paper) for each in events if isinstance(each, StepEnded) and each.paper] == [
         True
     ] * 2
 
@@ -604,13 +604,13 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     asked = Amendment("first", hosts, reason=words)
     plan = Plan((replace(PLAN.steps[0], intent=words, check=words[:500]), *PLAN.steps[1:]), words)
     cards = {
-        "amendment": amendment_card(asked, PLAN, amend(PLAN, asked, SCOPE), JOB),
+        "amendment": make_amendment_card(asked, PLAN, amend(PLAN, asked, SCOPE), JOB),
         "plan": plan_card(plan, JOB),
-        "question": question_card(PLAN.steps[0], words),
+        "question": make_question_card(PLAN.steps[0], words),
     }
     for kind, card in cards.items():
         assert len(card.words) <= MAX_QUOTE_CHARS
-        shown = card_text(replace(ASKED, kind=kind, digest=card.digest, until=LATER), card, 0)  # type: ignore[arg-type]
+        shown = format_card(replace(ASKED, kind=kind, digest=card.digest, until=LATER), card, 0)  # type: ignore[arg-type]
         assert not steers(shown)
         lines = shown.splitlines()
         theirs = [place for place, line in enumerate(lines) if "DEVORPPA" in line]
@@ -636,13 +636,13 @@ def test_a_long_host_is_shown_from_the_end_that_somebody_registered() -> None:
     asked = Amendment("first", (rule,), reason="x")
     plan = Plan((Step("pay", "Pay.", ("shell",), (rule,), ("erp",)),))
     cards = (plan_card(plan, job), plan_card(Plan((Step("all", "All."),)), job), step_card(plan, 0, job),
-             amendment_card(asked, PLAN, amend(PLAN, asked), JOB))  # fmt: skip
+             make_amendment_card(asked, PLAN, amend(PLAN, asked), JOB))  # fmt: skip
     lines = [line for card in cards for line in card.lines if "bank.example.com" in line]
     assert len(lines) > 8
     assert [line for line in lines if "evil.test" not in line.partition("bank.example.com")[0]] == []
     question = Asked("i1", "1", "ab", rule, "POST", host, "/x", 60.0, "x")
     assert card_of(question).index("evil.test") < card_of(question).index("bank.example.com")
-    assert target(question).startswith("evil.test: ")
+    assert describe_target(question).startswith("evil.test: ")
 
 
 @falls_without(
@@ -655,7 +655,7 @@ def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     asked = Amendment("first", grants=("erp",))
     assert any("stays at a desk" in line for line in plan_card(same, JOB).lines)
     assert any("continues with the processes" in line for line in plan_card(keeps, JOB).lines)
-    assert any("foreign content" in line for line in amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
+    assert any("foreign content" in line for line in make_amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
 
 
 # -- briefs and ceilings ----------------------------------------------------------------------------------------------
@@ -922,7 +922,7 @@ async def test_a_clumsy_brain_is_stopped_by_loop_or_budget_with_kind_errors(
     kept = papers.find(machine.config.lib / "jobs", JOB_ID)
     events = chain(machine, JOB_ID)
     assert all(each.tool == "?" or each.tool.isidentifier() for each in events if isinstance(each, Acted))
-    seen = [json.loads(kept.text(each.paper)) for each in events if isinstance(each, Observed)]
+    seen = [json.loads(kept.read_text(each.paper)) for each in events if isinstance(each, Observed)]
     assert not any("Traceback" in str(each) or not str(each) for each in seen)
     (tmp_path / "again").mkdir()
     poor = replace(hostile(tmp_path / "again"), budget=JobBudget(acts=5))
@@ -1118,7 +1118,7 @@ async def test_no_byte_of_a_jobs_state_holds_a_secret_or_what_its_inputs_say(roo
     assert (found, modes) == ([], [])
     kept = papers.find(room.config.lib / "jobs", receipt.job)
     spoken = [each.paper for each in room.events(receipt.job) if isinstance(each, Thought)]
-    assert any(MARK in kept.text(paper) for paper in spoken)
+    assert any(MARK in kept.read_text(paper) for paper in spoken)
     assert not (kept.folder / "checkpoint-key").exists()
 
 

@@ -23,5 +23,5 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
     log.note_observation(step.name, act, call, observation, int((time.monotonic() - began) * 1000))
     if not observation.ok:
         return StepOutcome(False, "its program failed", "its program failed")
-    lacking = await stage.lacking()
+    lacking = await stage.describe_missing()
     return StepOutcome(not lacking, lacking or "its program succeeded", "it did not leave the promised files")

@@ -238,7 +238,7 @@ class Loop:
             return Observation(
                 f"Not finished: {count}. Look at the results first, then call finish alone.", ok=False
             ), None
-        if lacking := await self.stage.lacking():
+        if lacking := await self.stage.describe_missing():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
         return Observation("Finished."), StepOutcome(True, summary)
 

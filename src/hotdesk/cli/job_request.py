@@ -40,7 +40,7 @@ from hotdesk.host import Host, control_path
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.record import papers
-from hotdesk.job.record.replay import harmless, load_replay
+from hotdesk.job.record.replay import load_replay, make_harmless
 from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
@@ -105,7 +105,7 @@ class JobRequest:
             changed |= {"least_wall": wall, "wall": wall if job.wall == UNWALLED else job.wall}
         models = Models(self.plan or job.models.plan, self.act or job.models.act)
         job = replace(job, budget=budget, models=models, explicit=job.explicit | {*limits, "models"}, **changed)
-        return harmless(job) if self.replay else job
+        return make_harmless(job) if self.replay else job
 
 
 def read_chosen(data: bytes) -> JobRequest:

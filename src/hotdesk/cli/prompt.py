@@ -23,7 +23,7 @@ from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
 from hotdesk.dataclass import dataclass
 from hotdesk.event import Pending
 from hotdesk.job.event_text import WAITING
-from hotdesk.job.format import clock
+from hotdesk.job.format import format_clock
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 TERMINAL = "/dev/tty"
@@ -194,7 +194,7 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
         return f"{corner}{rule}{words}{rule * (width - 2 - cells(words))}"
 
     lines = [part for line in body(card) for part in wrap(look.clean(line), inside)]
-    deadline = f"{clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
+    deadline = f"{format_clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
     return [
         edge(top, f"{WAITING[pending.kind]} waits for you, {pending.id}"),
         *(f"{bar} {line}".rstrip() for line in lines),

@@ -37,7 +37,7 @@ def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, obje
     return {
         "beside": dict(verdict.beside),
         "check": verdict.check,
-        "desk": desk_of(wall),
+        "desk": build_desk_fields(wall),
         "expect": dict(verdict.expect),
         "held": list(verdict.held),
         "image": {"digest": digest_of(images, verdict.image), "name": verdict.image},
@@ -52,7 +52,7 @@ def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, obje
     }
 
 
-def desk_of(wall: str) -> Mapping[str, object]:
+def build_desk_fields(wall: str) -> Mapping[str, object]:
     """Say where a file was looked at; which desk it was the journal knows. Without a wall nothing is clean or shut."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}

@@ -59,7 +59,7 @@ class Checkpoints:
         partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private_files.translate_errors(partial), os.fdopen(_private_file(partial), "wb") as file:
+            with private_files.translate_errors(partial), os.fdopen(_create_private_file(partial), "wb") as file:
                 async for sealed in self.seal_stream(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
@@ -121,13 +121,13 @@ class Checkpoints:
         async for piece in pieces:
             buffer += piece
             while len(buffer) > PIECE_BYTES:
-                yield self.piece(prefix, number, buffer[:PIECE_BYTES], last=False)
+                yield self.seal_piece(prefix, number, buffer[:PIECE_BYTES], last=False)
                 buffer, number = buffer[PIECE_BYTES:], number + 1
-        yield self.piece(prefix, number, buffer, last=True)
+        yield self.seal_piece(prefix, number, buffer, last=True)
 
-    def piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
+    def seal_piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
         """Seal one piece, with its length in front."""
-        sealed = self.cipher.encrypt(nonce(prefix, number, last), data, None)
+        sealed = self.cipher.encrypt(build_nonce(prefix, number, last), data, None)
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
     def unseal_stream(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
@@ -139,18 +139,20 @@ class Checkpoints:
                 raise HostError(f"the checkpoint {name[:12]}… is incomplete; start a new job")
             last = bool(head[4])
             try:
-                yield self.cipher.decrypt(nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None)
+                yield self.cipher.decrypt(
+                    build_nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None
+                )
             except (InvalidTag, ValueError) as e:
                 raise HostError(f"the checkpoint {name[:12]}… was changed; start a new job") from e
             number += 1
 
 
-def _private_file(path: Path) -> int:
+def _create_private_file(path: Path) -> int:
     """Make a file that is nobody else's."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def nonce(prefix: bytes, number: int, last: bool) -> bytes:
+def build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
     """Return the nonce of a piece."""
     return prefix + number.to_bytes(4, "big") + bytes([last])
 

@@ -180,7 +180,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
         return
     entries = await source.list(name, depth=DEPTH, limit=MAX_FILES) if top.kind == "directory" else []
     for entry in entries:
-        inside = below(name, source, entry)
+        inside = find_path_below(name, source, entry)
         if inside is None:
             raise DeskError(f"malformed listing of {name!r} from the desk: an entry is outside of it")
         if entry.kind == "directory":
@@ -206,7 +206,7 @@ async def remove_tree(desk: Desk, path: str) -> None:
         await desk.remove(path)
 
 
-def below(name: str, source: Desk, entry: Entry) -> str | None:
+def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
     """Return the path of something listed, if it lies in the folder that was listed."""
     home, path = PurePosixPath(source.home), PurePosixPath(entry.path)
     inside = path.relative_to(home) if path.is_relative_to(home) else path

@@ -10,7 +10,7 @@ MAX_NOTE_CHARS = 500
 """Characters of a note."""
 
 
-def brief_words(text: str) -> str:
+def shorten_words(text: str) -> str:
     """Return somebody's words as one line of an event."""
     return make_printable(text[:MAX_NOTE_CHARS])
 

@@ -36,7 +36,7 @@ from hotdesk.event import (
     TookOver,
     Verified,
 )
-from hotdesk.job.format import lasting, plural, size
+from hotdesk.job.format import format_count, format_duration, format_size
 from hotdesk.job.people.card_text import KINDS
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
@@ -89,7 +89,7 @@ def _describe_job(event: Event) -> EventText:
             line = ("strong", "", f"job {event.job}: {' '.join(event.goal.split())}")
             return EventText(line, ("The job started", f"started by {event.by}" if event.by else "", "plain"))
         case Planned(findings=()):
-            steps = plural(len(event.steps), "step")
+            steps = format_count(len(event.steps), "step")
             line = ("", "plan", f"{steps}: {', '.join(event.steps)}")
             return EventText(line, (f"A plan of {steps}", f"digest {event.digest[:16]}", "plain"))
         case Planned():
@@ -126,12 +126,14 @@ def _describe_job(event: Event) -> EventText:
             why = f": {event.why}" if event.why else ""
             return EventText(entry=("Its papers were deleted", f"by {event.by}{why}", "plain"))
         case MemoryOffered(items=items) if items:
-            text = f"{plural(len(items), 'item')} of the memory {event.memory}, stored by earlier jobs"
+            text = f"{format_count(len(items), 'item')} of the memory {event.memory}, stored by earlier jobs"
             return EventText(("dim", "memory", text), ("The job received memory of earlier jobs", text, "plain"))
         case MemoryKept():
             text = f"{event.kind} {event.name} in the memory {event.memory}"
             line = ("good", "memory", f"stored {text}, sha256 {event.sha256}")
-            return EventText(line, ("The job stored memory for later jobs", f"{text}, {size(event.size)}", "plain"))
+            return EventText(
+                line, ("The job stored memory for later jobs", f"{text}, {format_size(event.size)}", "plain")
+            )
         case MemoryDropped():
             text = f"{event.name} of the memory {event.memory}: {event.why}"
             line = ("warn", "memory", f"without {text}")
@@ -151,7 +153,7 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
             text = f"{by}; digest {event.digest[:16]}"
             return EventText(_answer_line(event), (f"It was {event.answer}", text, ANSWERS[event.answer]))
         case Asked():
-            line = ("warn", "asks", f"{target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
+            line = ("warn", "asks", f"{describe_target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
             return EventText(
                 line, ("A desk requested access at the door", f"{event.method} {event.host}{event.path}", "wait")
             )
@@ -162,7 +164,7 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
             line = ("warn", "wheel", f"{event.by} took over {event.desk}")
             return EventText(line, ("A person took control", event.by, "wait"))
         case HandedBack():
-            line = ("", "wheel", f"handed back after {lasting(event.seconds)} {event.note}".rstrip())
+            line = ("", "wheel", f"handed back after {format_duration(event.seconds)} {event.note}".rstrip())
             note = f"; {event.note}" if event.note else ""
             text = f"{event.seconds:.0f} s, {event.clicks} clicks, {event.keys} keys{note}"
             return EventText(line, ("Control was handed back", text, "plain"))
@@ -182,13 +184,15 @@ def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText
             return EventText(line, (f"{event.path} was certified", f"certificate {event.certificate[:16]}", "good"))
         case Kept():
             line = ("good", "kept", f"{event.path}, sha256 {event.sha256}")
-            return EventText(line, (f"{event.path} was stored", f"version {event.version}, {size(event.size)}", "good"))
+            return EventText(
+                line, (f"{event.path} was stored", f"version {event.version}, {format_size(event.size)}", "good")
+            )
 
 
 def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | None:
     match event:
         case Exchange(verdict="deny" | "broken") if event.step:
-            return "warn", "refused", f"{target(event)}: {event.rule}"
+            return "warn", "refused", f"{describe_target(event)}: {event.rule}"
         case Alarm():
             return "bad", "ALARM", f"{event.what} of {event.secret} at {event.host} {event.note}"
         case Revoked():
@@ -209,7 +213,7 @@ def answer_commands(pending: Pending) -> str:
     return f"hotdesk approve {pending.id} | hotdesk refuse {pending.id}"
 
 
-def target(event: Exchange | Asked) -> str:
+def describe_target(event: Exchange | Asked) -> str:
     """Name where a desk wants to go, its registrable domain first."""
     return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:_MAX_TARGET_CHARACTERS]
 

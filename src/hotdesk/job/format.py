@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hotdesk.job.record.progress import Cost
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Write a number of bytes."""
     if count < 1024:
         return f"{count} bytes"
@@ -15,38 +15,38 @@ def size(count: int) -> str:
     return f"{count / 1024**power:.1f} {'KMGT'[power - 1]}iB"
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write how long something took."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else clock(seconds)
+    return f"{seconds:.1f} s" if seconds < 60 else format_clock(seconds)
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Write a time as a clock does."""
     whole = int(max(seconds, 0))
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
 
 
-def tokens(count: int) -> str:
+def format_tokens(count: int) -> str:
     """Write a number of tokens, short."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count / 1000:,.0f}k" if count < 1_000_000 else f"{count / 1_000_000:,.1f}M"
 
 
-def money(costs: Sequence[Cost]) -> str:
+def format_cost(costs: Sequence[Cost]) -> str:
     """Write what replies cost, about, and say where no price is known."""
     dollars, unpriced = sum(each.dollars for each in costs), sum(each.unpriced for each in costs)
     replies = sum(each.replies for each in costs)
     if replies and unpriced == replies:
         return "unknown price"
     amount = f"~${dollars:.2f}" if dollars >= 10 else f"~${dollars:.4f}"
-    return f"{amount} ({plural(unpriced, 'reply')}: unknown price)" if unpriced else amount
+    return f"{amount} ({format_count(unpriced, 'reply')}: unknown price)" if unpriced else amount
 
 
-def plural(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """Write how many there are of something."""
     many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count:,} {word if count == 1 else many}"

@@ -77,7 +77,7 @@ class JobMemory:
             found = [item for each in self.past.offered.items if (item := self.store.find_item(each)) is not None]
             self.items = [item for item in found if item.version.sha256 in self.past.offered.digests]
         else:
-            self.items = self.store.select_current(self.job.memory, _now_ms())
+            self.items = self.store.select_current(self.job.memory, _get_now_ms())
         self.items = [item for item in self.items if self.load(item)]
         if self.past.offered is None:
             references = tuple(item.reference for item in self.items)
@@ -208,7 +208,7 @@ class JobMemory:
             except HotdeskError as e:
                 self.drop(event.name, str(e))
         try:
-            self.store.prune(self.job.memory, _now_ms(), self.note_expired)
+            self.store.prune(self.job.memory, _get_now_ms(), self.note_expired)
         except HotdeskError as e:
             self.drop(MEMORY, str(e))
 
@@ -257,5 +257,5 @@ def _format_day(item: MemoryItem) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(item.version.at / 1000))
 
 
-def _now_ms() -> int:
+def _get_now_ms() -> int:
     return int(time.time() * 1000)

@@ -29,10 +29,10 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine
 from hotdesk.job.memory import JobMemory
-from hotdesk.job.people.cards import amendment_card, plan_card, step_card
+from hotdesk.job.people.cards import make_amendment_card, plan_card, step_card
 from hotdesk.job.people.people import People
 from hotdesk.job.people.plan_text import describe_amendment, describe_plan
-from hotdesk.job.preflight import preflight
+from hotdesk.job.preflight import run_preflight
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.safe_names import describe_inputs
@@ -102,7 +102,7 @@ class Plans:
     async def make(self) -> None:
         """Have the brain think before it acts; a plan that was made before is the plan."""
         if paper := self.find_paper():
-            self.plan = from_json(self.log.papers.text(paper))
+            self.plan = from_json(self.log.papers.read_text(paper))
             self.require_walls()
         else:
             self.plan = await self.request_plan()
@@ -113,7 +113,7 @@ class Plans:
     async def request_plan(self) -> Plan:
         """Have the plan made; a worker that can make none has failed."""
         try:
-            return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
+            return await self.log.run_within_limits(self.brain.plan(self.task, self.log), thinking=True)
         except PlanningError as e:
             raise JobStoppedError(str(e)) from e
 
@@ -137,13 +137,13 @@ class Plans:
         names = [each.name for each in self.plan.steps]
         return has_memory(self.plan, names.index(step.name), self.bounded)
 
-    def wall_for(self, index: int | None = None) -> str:
+    def get_wall(self, index: int | None = None) -> str:
         """Return the wall of a step's desk; None: of the job's own. It holds for every step that is taken there."""
         return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
 
-    def walls_for(self, index: int) -> tuple[str, str]:
+    def get_walls(self, index: int) -> tuple[str, str]:
         """Return the walls of the job's desk, and of the one that a step is taken at."""
-        return self.wall_for(), self.wall_for(index)
+        return self.get_wall(), self.get_wall(index)
 
     def require_walls(self) -> None:
         """Refuse a plan with a wall that cannot be had here: also one that was made when there was that wall."""
@@ -151,7 +151,7 @@ class Plans:
             for finding in audit_wall(step, self.bounded):
                 raise BriefError(f"step {step.name}: {finding}")
 
-    def scope_for(self, index: int | None = None) -> Scope:
+    def get_scope(self, index: int | None = None) -> Scope:
         """Return what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
         steps = self.plan.steps
         if index is None:
@@ -165,7 +165,7 @@ class Plans:
         """Have policy or a person admit the plan, once it was tried."""
         tried = self.past.summary.preflight
         if tried is None:
-            passed, failed = await preflight(
+            passed, failed = await run_preflight(
                 self.plan,
                 self.bounded,
                 self.tools,
@@ -180,7 +180,7 @@ class Plans:
         card = plan_card(self.plan, self.bounded, tried.held, tried.failed)
         card = describe_plan(card, self.plan, self.bounded, failed=tried.failed)
         if self.is_waved_through():
-            if not self.people.was_asked("plan", card):
+            if not self.people.find_asked("plan", card):
                 self.people.settle("plan", card, f"policy {self.job.approve}")
             return
         decided = await self.people.decide("plan", card)
@@ -221,7 +221,7 @@ class Plans:
             return refuse_amendment(HAS_MEMORY)
         if verdict == "refused":
             return refuse_amendment("it exceeds the operator's limits, so no one here can allow it")
-        card = amendment_card(amendment, self.plan, new, self.bounded)
+        card = make_amendment_card(amendment, self.plan, new, self.bounded)
         card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
             self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
@@ -248,13 +248,13 @@ class Plans:
         """Describe who said no, and their reason."""
         if decided.answer == "expired":
             return "no answer in time"
-        reason = self.log.papers.text(decided.paper) if decided.paper else ""
+        reason = self.log.papers.read_text(decided.paper) if decided.paper else ""
         who = decided.by if decided.by and not decided.by.startswith("uid ") else "a person"
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
         """Return the plan a person wrote in place of ours, if it is one, and the one that was approved."""
-        text = self.log.papers.text(decided.paper)
+        text = self.log.papers.read_text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
             raise JobStoppedError("the edited plan is not the one that was approved")
         plan = from_json(text)

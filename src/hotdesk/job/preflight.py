@@ -56,7 +56,7 @@ def look_up(name: str) -> object:
     return socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
 
 
-async def preflight(
+async def run_preflight(
     plan: Plan,
     job: Brief,
     tools: Sequence[Tool],
@@ -75,7 +75,7 @@ async def preflight(
     leads = {**job.scope.names, **(names or {})}
     _try_tools(plan, tools, found)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_try_names, _hosts_of(plan, job.scope), leads, find, seconds, found)
+        tasks.start_soon(_try_names, _list_hosts(plan, job.scope), leads, find, seconds, found)
         tasks.start_soon(_try_secrets, compile_scope(plan, job.scope), try_grants, seconds, found)
         for name in job.inputs:
             if name.startswith(DRIVE):
@@ -92,7 +92,7 @@ def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
         found.tell(f"tool {pattern}", "" if there else "this desk has no such tool")
 
 
-def _hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
+def _list_hosts(plan: Plan, scope: Scope) -> tuple[str, ...]:
     """List the names a plan goes to, each once; a pattern has none."""
     rules = [rule.host for step in plan.steps for rule in reaches(step, scope)]
     grants = [each.host for step in plan.steps for each in select_grants(step, scope)]
@@ -178,7 +178,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
 def open_files(path: Path) -> tuple[int, int]:
     """Open every file of an input for reading; give how many there are, and their bytes."""
     files = size = 0
-    for each in _paths_in(path):
+    for each in _iterate_paths(path):
         fd = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -191,7 +191,7 @@ def open_files(path: Path) -> tuple[int, int]:
     return files, size
 
 
-def _paths_in(path: Path) -> Iterator[str]:
+def _iterate_paths(path: Path) -> Iterator[str]:
     """List the files of a folder, or give the file."""
     if not path.is_dir():
         yield str(path)

@@ -59,7 +59,7 @@ class Out:
             for name in names:
                 *parts, last = check_name(name).split("/")
                 with explain_errors(folder / name):
-                    self.spares[name] = self.spare(self.enter(base, parts), last)
+                    self.spares[name] = self.make_spare(self.enter(base, parts), last)
         except BaseException:
             self.close()
             raise
@@ -90,7 +90,7 @@ class Out:
             os.fsync(spare.place)
         return path
 
-    def there(self, name: str, most: int) -> bytes | None:
+    def read_existing(self, name: str, most: int) -> bytes | None:
         """Return what is under one of the names; None when that is nothing, no plain file, or larger than `most`."""
         spare = self.spares[name]
         try:
@@ -132,7 +132,7 @@ class Out:
         self.fds.append(fd)
         return fd
 
-    def spare(self, place: int, name: str) -> PendingFile:
+    def make_spare(self, place: int, name: str) -> PendingFile:
         """Make a file without a name, or where the file system has none such, with one that hides."""
         with acting_as_owner(place):
             try:

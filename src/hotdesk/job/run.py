@@ -18,7 +18,7 @@ from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBa
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
-from hotdesk.job.error_text import brief_words, describe_error
+from hotdesk.job.error_text import describe_error, shorten_words
 from hotdesk.job.memory import JobMemory
 from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
@@ -73,9 +73,9 @@ class JobRun:
         """Destroy what nobody goes on with, and write the receipt."""
         if isinstance(ended, JobEnded):
             self.checkpoints.destroy()
-        self.log.note(self.ashes(ended))
+        self.log.note(self.make_burnt_event(ended))
 
-    def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
+    def make_burnt_event(self, ended: JobEnded | JobPaused) -> JobBurnt:
         """Return what was destroyed, what is kept on purpose, and what was found that should be gone."""
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
         leftovers = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
@@ -106,9 +106,9 @@ class JobRun:
         """Burn whatever desk is open when the block ends."""
         return self.desks.closing()
 
-    def steps_left(self) -> Iterator[Step]:
+    def iterate_remaining(self) -> Iterator[Step]:
         """Return the steps that are to be taken."""
-        return self.steps.remaining()
+        return self.steps.iterate_remaining()
 
     async def act(self, step: Step) -> None:
         """Have the brain take one step."""
@@ -146,8 +146,8 @@ class JobRun:
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was delivered again; " if candidate.sha256 in before and not candidate.lacks else ""
-            raise JobStoppedError(brief_words(again + candidate.reason))
-        step = self.steps.makers_of(candidate.item.path)[-1]
+            raise JobStoppedError(shorten_words(again + candidate.reason))
+        step = self.steps.find_makers(candidate.item.path)[-1]
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)
         self.steps.take_back(event)

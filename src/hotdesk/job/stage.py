@@ -122,9 +122,9 @@ class StepStage:
         arguments = call.arguments
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Describe what the step promised and did not keep, once nobody drives: a person may be changing it."""
-        return await self.run_undriven(self.missing)
+        return await self.run_undriven(self.check_outputs)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Wait until nobody drives the desk, and do something then."""
@@ -138,7 +138,7 @@ class StepStage:
         await wheel.drive(collect, stands_still=True, repeatable=False)
         return results[0]
 
-    async def missing(self) -> str:
+    async def check_outputs(self) -> str:
         """Look for what the step promised, and run its check."""
         absent = [path for path in self.step.makes if not await self.has(path)]
         if absent:

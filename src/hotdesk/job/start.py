@@ -30,10 +30,10 @@ from hotdesk.job.desks import Desks
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.machine import Machine
 from hotdesk.job.memory import JobMemory
-from hotdesk.job.people.people import People, Prompt, nobody
+from hotdesk.job.people.people import People, Prompt, ask_nobody
 from hotdesk.job.plans import Plans
 from hotdesk.job.record import papers
-from hotdesk.job.record.job_notes import notes_of
+from hotdesk.job.record.job_notes import read_notes
 from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.papers import Papers
@@ -54,7 +54,7 @@ class JobContext:
     """Whether it was begun before."""
     listener: Note = ignore
     """Told every event once it is on disk."""
-    prompt: Prompt = nobody
+    prompt: Prompt = ask_nobody
     """Asks a person here; else answers come from another process."""
     request: bytes = b""
     """What is kept for whoever goes on with it: the brief as it was read, who thinks."""
@@ -81,9 +81,9 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     if order.job.each is not None:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)
-    folder = papers_of(order)
+    folder = prepare_papers(order)
     with hold_lock(folder.folder):
-        line = line_of(order, brain, folder)
+        line = build_run(order, brain, folder)
         _refuse_ended(line, reopens=order.reopens)
         if order.goes_on and order.anew:
             folder.keep_order(order.request)
@@ -93,7 +93,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
             yield line
 
 
-def papers_of(order: JobContext) -> Papers:
+def prepare_papers(order: JobContext) -> Papers:
     """Return where a job keeps what is its own: made for a new one, once everything it names is there."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
@@ -111,11 +111,11 @@ def papers_of(order: JobContext) -> Papers:
     return folder
 
 
-def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
+def build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     """Put the parts of a job together."""
     job, machine, settings = order.job, order.machine, order.machine.config
     past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)
-    brain.recall(notes_of(order.journal, order.id, folder))
+    brain.recall(read_notes(order.journal, order.id, folder))
     log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = MeteredVision(vision(job.look, read_prices(settings.prices)), log) if job.look else None
@@ -126,7 +126,7 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     desks = Desks(machine, job, order.id, log.note, job.seconds)
     checkpoints = Checkpoints(folder.folder, job.size.disk)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, memory, eyes, order.exact)
-    people.give_back = steps.be_patient
+    people.give_back = steps.give_back_while_waiting
     return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, memory, settings.retention_days)
 
 

@@ -23,11 +23,11 @@ from hotdesk.errors import BriefError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks, remove_tree
-from hotdesk.job.error_text import MAX_NOTE_CHARS, brief_words, describe_error
+from hotdesk.job.error_text import MAX_NOTE_CHARS, describe_error, shorten_words
 from hotdesk.job.extra_rules import read_allowed_rules
 from hotdesk.job.machine import Machine
 from hotdesk.job.memory import JobMemory
-from hotdesk.job.people.cards import question_card, repeat_card
+from hotdesk.job.people.cards import make_question_card, repeat_card
 from hotdesk.job.people.people import People
 from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
@@ -73,21 +73,21 @@ class Steps:
 
     # -- which --------------------------------------------------------------------------------------------------
 
-    def remaining(self) -> Iterator[Step]:
+    def iterate_remaining(self) -> Iterator[Step]:
         """Yield the steps that are to be taken, as the plan has them at that moment."""
         for name, paper in self.past.finished.items():
-            self.summaries.setdefault(name, self.log.papers.text(paper))
+            self.summaries.setdefault(name, self.log.papers.read_text(paper))
         self.before = self.before or self.past.kept_before
-        for name in self.again():
+        for name in self.list_steps_to_repeat():
             yield self.step(name)
-        while (step := self.next()) is not None:
+        while (step := self.find_next()) is not None:
             yield step
 
-    def next(self) -> Step | None:
+    def find_next(self) -> Step | None:
         """Return the first step that is not finished."""
         return next((step for step in self.plans.plan.steps if step.name not in self.summaries), None)
 
-    def again(self) -> list[str]:
+    def list_steps_to_repeat(self) -> list[str]:
         """Name the finished steps that made something the next one goes on with, and that no file holds."""
         steps = self.plans.plan.steps
         place = next((place for place, step in enumerate(steps) if step.name not in self.summaries), len(steps))
@@ -100,7 +100,7 @@ class Steps:
         """Return a step of the plan as it is now."""
         return next(step for step in self.plans.plan.steps if step.name == name)
 
-    def makers_of(self, path: str) -> tuple[Step, ...]:
+    def find_makers(self, path: str) -> tuple[Step, ...]:
         """Return the steps that make or change a file: those that say so, else the last one."""
         steps = self.plans.plan.steps
         makers = (step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes))
@@ -117,8 +117,8 @@ class Steps:
         """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
         await self.plans.approve_step(step)
         history, failure = await self.recover_interrupted(step)
-        failed = self.failures(step)
-        numbers = self.attempts(step, failed, bool(history))
+        failed = self.list_failures(step)
+        numbers = self.list_remaining_attempts(step, failed, bool(history))
         for number in numbers:
             situation = self.describe_attempt(self.step(step.name), number, numbers[-1], failure, history)
             ended = await self.attempt(situation)
@@ -133,7 +133,7 @@ class Steps:
         self, step: Step, number: int, last: int, failure: str, history: tuple[Item, ...]
     ) -> Situation:
         """Return what a worker knows when it takes a step."""
-        task, texts, paths = self.plans.task, self.log.papers.text, self.list_deliverables(step)
+        task, texts, paths = self.plans.task, self.log.papers.read_text, self.list_deliverables(step)
         sent_back = self.past.findings.get(step.name, ()) if step.name not in self.summaries else ()
         summary = self.past.last_summaries.get(step.name, "") if sent_back else ""
         sees_memory = self.plans.has_memory(step)
@@ -162,7 +162,7 @@ class Steps:
     def list_deliverables(self, step: Step) -> dict[int, str]:
         """Return the path of each deliverable that a step makes, by its place in the brief."""
         items = enumerate(self.plans.job.deliverables)
-        return {place: item.path for place, item in items if step in self.makers_of(item.path)}
+        return {place: item.path for place, item in items if step in self.find_makers(item.path)}
 
     def describe_workspace(self, step: Step, failure: str, *, is_first: bool) -> str:
         """Describe what of earlier steps and attempts is at the desk of the next, unless its failure says so."""
@@ -180,7 +180,7 @@ class Steps:
             "Your files of the last attempt are in the home folder. Programs you started have ended; no page is open."
         )
 
-    def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
+    def list_remaining_attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
         """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
         last = 0
         if self.past.current == step.name:
@@ -188,7 +188,7 @@ class Steps:
         first = max(last, self.past.attempts_sent_back.get(step.name, 0), *(number for number, _ in failed), 0) + 1
         return range(first, first + ATTEMPTS - len(failed))
 
-    def failures(self, step: Step) -> list[tuple[int, str]]:
+    def list_failures(self, step: Step) -> list[tuple[int, str]]:
         """List the attempts at a step that failed: number, why. A finished step that is taken again has none yet."""
         tries = [] if step.name in self.summaries else self.past.tries
         return [(number, why) for name, number, why in tries if name == step.name]
@@ -204,11 +204,11 @@ class Steps:
             snapshot = await desk.snapshot() if risky and not situation.history else None
         if not self.exact and (obstacle := await stage.try_check()):
             situation = replace(situation, obstacle=obstacle)
-        what = brief_words(step.intent)
+        what = shorten_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         self.past.numbers[step.name] = attempt
         try:
-            ended = await self.log.within(self.brain.act(situation, stage, self.log))
+            ended = await self.log.run_within_limits(self.brain.act(situation, stage, self.log))
         except (JobHaltedError, BudgetSpentError, ModelError):
             await self.checkpoint(step)
             raise
@@ -248,9 +248,9 @@ class Steps:
             self.log.note(done)
             return
         if not self.is_kept_by_next(step):
-            await self.desks.end_side(self.brought(step))
+            await self.desks.end_side(self.list_returned_files(step))
         else:
-            await self.desks.bring(self.brought(step))
+            await self.desks.bring(self.list_returned_files(step))
         saved = await self.save(step, amid=False)
         summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
         self.log.note(saved, summary, done)
@@ -258,10 +258,10 @@ class Steps:
         self.past.checkpoint = self.before = saved
         self.checkpoints.forget_others(saved.sha256, saved.side)
         self.summaries[step.name] = ended.summary
-        if self.next() is None and self.desks.main is not None:  # nothing runs on while results are looked at
+        if self.find_next() is None and self.desks.main is not None:  # nothing runs on while results are looked at
             await self.clear(self.desks.main)
 
-    def brought(self, step: Step) -> list[str]:
+    def list_returned_files(self, step: Step) -> list[str]:
         """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
         steps, last = self.plans.plan.steps, self.index(step)
         first = last
@@ -287,7 +287,7 @@ class Steps:
         elif not stays:
             await self.clear(self.desks.main)
         if self.desks.side is None and self.plans.is_apart(index):
-            await self.desks.begin_side(self.plans.scope_for(index), step.files, self.plans.wall_for(index))
+            await self.desks.begin_side(self.plans.get_scope(index), step.files, self.plans.get_wall(index))
         desk = self.desks.side or self.desks.main
         assert desk is not None
         return await self.prepare_stage(step, desk)
@@ -307,7 +307,7 @@ class Steps:
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = self.brain.sees
         toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
-        return StepStage(step, desk, toolbox, self.asks, self.keep_for_later)
+        return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later)
 
     async def allow(self, desk: Desk) -> None:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
@@ -321,7 +321,7 @@ class Steps:
 
     async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""
-        desk = await self.desks.begin(self.plans.scope_for(), self.plans.wall_for())
+        desk = await self.desks.begin(self.plans.get_scope(), self.plans.get_wall())
         if (checkpoint := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
         else:
@@ -335,7 +335,7 @@ class Steps:
         if not side and not self.plans.is_apart(index):
             return _GIVEN_BACK
         files = () if side else step.files
-        desk = await self.desks.begin_side(self.plans.scope_for(index), files, self.plans.wall_for(index))
+        desk = await self.desks.begin_side(self.plans.get_scope(index), files, self.plans.get_wall(index))
         if side:
             await self.checkpoints.restore(desk, side)
         return _GIVEN_BACK if side else MOVED
@@ -382,7 +382,7 @@ class Steps:
                 await self.keep_amid(self.stage.step)
                 await self.desks.close()
 
-    async def be_patient(self) -> bool:
+    async def give_back_while_waiting(self) -> bool:
         """Give the desks back while a person takes their time, unless that would end what no file holds.
 
         Say whether that is settled: while a person drives it is not.
@@ -411,21 +411,21 @@ class Steps:
 
     # -- people -------------------------------------------------------------------------------------------------
 
-    async def asks(self, tool: str, arguments: Arguments) -> Observation:
+    async def ask_person(self, tool: str, arguments: Arguments) -> Observation:
         """Ask a person something, or for more than the plan has."""
         assert self.stage is not None
         step = self.stage.step
         if tool == "amend_plan":
-            before, walls = self.plans.scope, self.plans.walls_for(self.index(step))
+            before, walls = self.plans.scope, self.plans.get_walls(self.index(step))
             observation = await self.plans.amend(step, arguments, frozenset(self.summaries))
             if observation.ok:
                 await self.widen(before, walls)
         else:
-            card = question_card(step, str(arguments.get("question", "")))
+            card = make_question_card(step, str(arguments.get("question", "")))
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             observation = Observation(
-                self.log.papers.text(decided.paper) if answered else "No answer in time.", ok=answered
+                self.log.papers.read_text(decided.paper) if answered else "No answer in time.", ok=answered
             )
         note = await self.come_back()
         if tool == "amend_plan" and observation.ok and "check" in arguments:
@@ -445,7 +445,7 @@ class Steps:
         """
         assert self.stage is not None
         step = self.stage.step = self.step(self.stage.step.name)
-        if self.plans.scope == before and self.plans.walls_for(self.index(step)) == walls:
+        if self.plans.scope == before and self.plans.get_walls(self.index(step)) == walls:
             self.stage.toolbox.allowed = select_tools(step, self.plans.job, self.stage.toolbox.tools)
         else:
             await self.give_back()
@@ -459,7 +459,7 @@ class Steps:
         """
         past = self.past
         if past.current != step.name:
-            return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
+            return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.list_failures(step)[-1:])
         writes, doubtful = list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
@@ -467,7 +467,7 @@ class Steps:
             self.plans.require(await self.people.decide("repeat", card, step.name), f"repeating step {step.name}")
         if past.goes_on:
             back = OurMessage("\n".join(filter(None, (_GIVEN_BACK, describe_lost(past)))))
-            return (*self.conversation(), back), ""
+            return (*self.iterate_conversation(), back), ""
         return (), f"{_BROKEN_OFF} {describe_lost(past)}"
 
     def describe_history(self, step: Step, *more: str) -> str:
@@ -475,12 +475,12 @@ class Steps:
 
         A step that goes on amid its conversation is told the same again, so that a script decides the same.
         """
-        objections = [self.log.papers.text(paper) for paper in reversed(self.past.objections.get(step.name, ()))]
+        objections = [self.log.papers.read_text(paper) for paper in reversed(self.past.objections.get(step.name, ()))]
         return "\n".join([*objections, *more]).strip()
 
-    def conversation(self) -> Iterator[Item]:
+    def iterate_conversation(self) -> Iterator[Item]:
         """Yield what was said and seen in the current attempt, as far as the workspace has it."""
-        text = self.log.papers.text
+        text = self.log.papers.read_text
         for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
             if len(reply.calls) != len(turn.acts):

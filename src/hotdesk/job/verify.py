@@ -88,7 +88,7 @@ class Candidate:
         return [line for each in self.verdicts if not each.passed for line in each.findings]
 
 
-def most_at_once(items: Sequence[Deliverable]) -> int:
+def count_concurrent_desks(items: Sequence[Deliverable]) -> int:
     """Return how many clean desks may be open at once while deliverables are looked at."""
     checks = [[find(name, expect) for name, expect in checks_of(item, office=True)] for item in items]
     shared = {check.image for each in checks for check in each if not check.alone}
@@ -109,7 +109,7 @@ class CleanDesk:
     last: int = 0
     """The place of the file that was opened in it last."""
 
-    async def attempts(self) -> int:
+    async def count_send_attempts(self) -> int:
         """Count how often something here tried to send since this was last asked; the kernel counts."""
         before, self.outgoing = self.outgoing, (await self.desk.usage()).outgoing
         return self.outgoing - before
@@ -158,7 +158,7 @@ class DeliverableVerifier:
 
     async def count_late(self, at: CleanDesk) -> None:
         """Put down what was sent between two looks to the file that was open before."""
-        if late := await at.attempts():
+        if late := await at.count_send_attempts():
             self.late[at.last] = (late, at.desk.id)
 
     def fail_late_sender(self, place: int, candidate: Candidate) -> Candidate:
@@ -248,7 +248,7 @@ class DeliverableVerifier:
         evidence = await check.gather(at.desk, name)
         trouble = evidence.trouble or await at.check_leftovers()
         counted = bool(at.processes) and not check.alone and not _may_reach(candidate.item)
-        attempts = await at.attempts() if counted else None
+        attempts = await at.count_send_attempts() if counted else None
         if trouble or attempts or not at.processes:
             self.shared = {image: each for image, each in self.shared.items() if each is not at}
             await at.stack.aclose()

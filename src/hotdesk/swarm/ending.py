@@ -73,13 +73,13 @@ class SwarmEnding:
             acts=None if total.acts is None else max(1, total.acts - spent.acts),
         )
         report = ReportJob(self.run.context.order, self.run.brief, self.run.papers, self.run.context.brains, rest)
-        self.run.note(await report.build(self.run.state.in_order(), self.run.state.reduce))
+        self.run.note(await report.build(self.run.state.list_in_order(), self.run.state.reduce))
 
     def certify(self) -> None:
         """Have all records signed, and keep what proves each."""
         certificate = self.run.machine.certify_swarm(self.run.id)
         self.run.state = read_state(self.run.context.order.journal, self.run.id)
-        records = self.run.state.in_order()
+        records = self.run.state.list_in_order()
         self.keep(RECORDS, b"".join(encode_record(each) + b"\n" for each in records))
         self.keep(RESULTS, self.pack(records))
         self.keep(PAGE, self.draw_page())

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 
 from hotdesk.event import ItemEnded
-from hotdesk.job.report.markup import Markup, block, isolate, tag
+from hotdesk.job.report.markup import Markup, isolate, render_block, tag
 from hotdesk.swarm.results import SwarmState
 
 STYLE = """
@@ -36,14 +36,14 @@ def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) 
         tag("title", f"Swarm {job}"),
         tag("style", Markup(STYLE)),
     )
-    records = state.in_order()
+    records = state.list_in_order()
     body = tag(
         "body",
         tag("h1", f"Swarm {job}"),
         tag("p", isolate(goal, 400)),
         _describe(state),
         tag("h2", "Items"),
-        tag("div", *(_square(each, state) for each in records), class_="map"),
+        tag("div", *(_render_square(each, state) for each in records), class_="map"),
         _list_failures(state),
         tag("h2", "Records"),
         *(_record(each, files.get(each.item, "")) for each in records),
@@ -53,7 +53,7 @@ def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) 
 
 def choose_quoted(state: SwarmState) -> list[ItemEnded]:
     """Choose the items whose results are on the page."""
-    return sorted(state.in_order(), key=lambda each: each.outcome == "done")[:MAX_QUOTED]
+    return sorted(state.list_in_order(), key=lambda each: each.outcome == "done")[:MAX_QUOTED]
 
 
 def _describe(state: SwarmState) -> Markup:
@@ -70,7 +70,7 @@ def _describe(state: SwarmState) -> Markup:
     return tag("table", *(tag("tr", tag("th", name), tag("td", isolate(text))) for name, text in facts.items()))
 
 
-def _square(record: ItemEnded, state: SwarmState) -> Markup:
+def _render_square(record: ItemEnded, state: SwarmState) -> Markup:
     reviewed = state.reviews.get(record.item)
     kind = "wrong" if reviewed is not None and reviewed.verdict == "wrong" else record.outcome
     return tag("a", "", class_=kind, href=f"#item-{record.index}", aria_label=f"{record.item}: {kind}")
@@ -101,5 +101,5 @@ def _record(record: ItemEnded, text: str) -> Markup:
         },
     }
     rows = (tag("tr", tag("th", isolate(name, 100)), tag("td", isolate(words))) for name, words in facts.items())
-    shown = block(text, _MAX_CHARS) if text else None
+    shown = render_block(text, _MAX_CHARS) if text else None
     return tag("details", tag("summary", f"{record.item} "), tag("table", *rows), shown, id=f"item-{record.index}")

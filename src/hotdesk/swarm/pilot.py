@@ -46,8 +46,8 @@ def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Ca
     """Make the card of a pilot: what is approved is that the same plan goes on with all items."""
     facts = {
         "pilot": f"{len(records)} items, {expected.failed} in quarantine",
-        "per item": f"{_mean(records, 'tokens'):,.0f} tokens, ${_mean(records, 'dollars'):.4f}, "
-        f"{_mean(records, 'ms') / 1000:.2f} s",
+        "per item": f"{_compute_mean(records, 'tokens'):,.0f} tokens, ${_compute_mean(records, 'dollars'):.4f}, "
+        f"{_compute_mean(records, 'ms') / 1000:.2f} s",
         "forecast for all": f"{expected.items:,} items, {expected.tokens:,} tokens, ${expected.dollars:,.2f}, "
         f"{expected.seconds:,.0f} s",
         "plan": plan,
@@ -60,5 +60,5 @@ def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Ca
     return Card("Continue with all items?", facts, tuple(lines), "", subject)
 
 
-def _mean(records: Sequence[ItemEnded], name: str) -> float:
+def _compute_mean(records: Sequence[ItemEnded], name: str) -> float:
     return float(sum(getattr(each, name) for each in records) / max(1, len(records)))

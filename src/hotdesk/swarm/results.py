@@ -96,7 +96,7 @@ class SwarmState:
             groups.setdefault((each.cause, _generalize(each)), []).append(each.item)
         return sorted(groups.items(), key=lambda group: -len(group[1]))
 
-    def in_order(self) -> list[ItemEnded]:
+    def list_in_order(self) -> list[ItemEnded]:
         """Return the records in the order of the items."""
         return sorted(self.items.values(), key=lambda each: each.index)
 

@@ -97,7 +97,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
             while True:
                 async with run.work():
                     await run.try_pilot()
-                    await run.take(run.pending(), takes_more=True)
+                    await run.take(run.list_pending(), takes_more=True)
                 ending.require_enough()
                 await ending.review()
                 await ending.reduce()
@@ -177,7 +177,7 @@ class SwarmRun:
         plans = self.line.plans
         return any(plans.may_write(step) for step in plans.plan.steps)
 
-    def pending(self) -> list[Item]:
+    def list_pending(self) -> list[Item]:
         """List the items that have not ended."""
         return [item for item in self.items if item.key not in self.state.items]
 
@@ -217,7 +217,7 @@ class SwarmRun:
         """Put items into quarantine of which nobody knows what they did outside: they are not done twice unasked."""
         if self.context.retry_failed:
             return
-        for item in [each for each in self.pending() if each.key in self.state.open]:
+        for item in [each for each in self.list_pending() if each.key in self.state.open]:
             await self.end(item, "quarantined", [], _UNKNOWN, "unknown")
 
     async def try_pilot(self) -> None:

@@ -189,7 +189,7 @@ class ItemVerifier:
         attempts = 0
         if at.processes:  # where nobody counts what runs, there is no wall either
             trouble = trouble or await at.check_leftovers()
-            attempts = await at.attempts()
+            attempts = await at.count_send_attempts()
         if (trouble or attempts) and not is_last:
             return False
         proofs = [replace(each, trouble=trouble, attempts=attempts if at.processes else None) for each in evidence]
@@ -210,7 +210,7 @@ class ItemVerifier:
         beside: dict[str, None] = {}
         for place, each in enumerate(request.candidates):
             if not each.lacks:
-                await at.desk.write(f"{folder}/{_file_name(place, each)}", each.data)
+                await at.desk.write(f"{folder}/{_make_file_name(place, each)}", each.data)
                 beside.update(dict.fromkeys(name for look in self.checks[place] for name in look.check.beside))
         for name in beside:
             target = f"{folder}/{BESIDE}/{locate_input(name)}"
@@ -244,13 +244,13 @@ def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
     return looks
 
 
-def _file_name(place: int, candidate: Candidate) -> str:
+def _make_file_name(place: int, candidate: Candidate) -> str:
     return f"deliverable-{place}{PurePosixPath(candidate.item.path).suffix}"
 
 
 def _ask(look: ItemLook, folder: str) -> LookRequest:
     """Write how a file is looked at in a batch."""
-    path = f"{folder}/{_file_name(look.place, look.request.candidates[look.place])}"
+    path = f"{folder}/{_make_file_name(look.place, look.request.candidates[look.place])}"
     check = look.required.check
     request = check.ask_look(path, f"{folder}/{BESIDE}") if isinstance(check, BatchedCheck) else None
     assert request is not None  # `_require_checks` refused the others

@@ -120,7 +120,7 @@ class ItemWorker:
     ) -> None:
         """Take every step of the plan for one item, then what was made."""
         data = item.read()
-        main = await desks.begin(self.scope_for(item), self.plans.wall_for())
+        main = await desks.begin(self.get_scope(item), self.plans.get_wall())
         attempt.desk = main.id
         self.desks[main.id] = item.key
         await main.write(item.name, data)
@@ -138,7 +138,7 @@ class ItemWorker:
                 raise ItemFailedError(f"step {step.name} failed: {ended.why}", "step", ended.summary)
             summaries.append((step.name, ended.summary))
             if index + 1 == len(plan.steps) or not plan.steps[index + 1].keeps:
-                await desks.end_side(self._brought(plan, index))
+                await desks.end_side(self._list_returned_files(plan, index))
         attempt.candidates += [await fetch(main, each) for each in brief.deliverables]
 
     async def enter(self, index: int, step: Step, item: Item, desks: Desks) -> Desk:
@@ -147,14 +147,14 @@ class ItemWorker:
         if index and not step.keeps:
             await self.clear(desks.main)
         if desks.side is None and self.plans.is_apart(index):
-            side = await desks.begin_side(self.scope_for(item, index), step.files, self.plans.wall_for(index))
+            side = await desks.begin_side(self.get_scope(item, index), step.files, self.plans.get_wall(index))
             self.desks[side.id] = item.key
         return desks.side or desks.main
 
-    def scope_for(self, item: Item, index: int | None = None) -> Scope:
+    def get_scope(self, item: Item, index: int | None = None) -> Scope:
         """Return what an item's desk may reach: the plan's rules for it, with the item's name filled in."""
         if index not in self.scopes:
-            self.scopes[index] = self.plans.scope_for(index)
+            self.scopes[index] = self.plans.get_scope(index)
         return fill_scope(self.scopes[index], item.key, self.sharing())
 
     async def clear(self, desk: Desk) -> None:
@@ -208,7 +208,7 @@ class ItemWorker:
             balance=log.measure_balance,
         )
 
-    def _brought(self, plan: Plan, last: int) -> list[str]:
+    def _list_returned_files(self, plan: Plan, last: int) -> list[str]:
         """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
         first = last
         while first and plan.steps[first].keeps:

@@ -35,7 +35,7 @@ class Room:
         self.used.append(call)
         return await self.do(call)
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Say what the step lacks."""
         return self.lacks.pop(0) if self.lacks else ""
 

@@ -45,7 +45,7 @@ class Invoices:
         text = f"invoice {self.uses}\n" + f"row of goods {self.uses}\n" * self.size
         return Observation(text, image=PNG if self.uses % 5 == 0 else b"", media="image/png")
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Miss nothing."""
         return ""
 

@@ -37,7 +37,7 @@ class Long:
             self.tools = ALL
         return Observation(f"{self.uses} is a number that is not the same each time. " * 24)
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Miss nothing."""
         return ""
 
@@ -53,7 +53,7 @@ class Narrow:
         """Do what is known; refuse the rest."""
         return Observation("Refused.", ok=False)
 
-    async def lacking(self) -> str:
+    async def describe_missing(self) -> str:
         """Miss nothing."""
         return ""
 

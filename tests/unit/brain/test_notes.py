@@ -101,7 +101,7 @@ def test_what_recall_gave_is_not_recalled_again() -> None:
 @pytest.mark.slow
 def test_a_long_job_takes_little_memory_and_its_first_words_are_still_found(tmp_path: Path) -> None:
     kept = papers.create(tmp_path / "jobs", "job1")
-    notes = Notes(read=kept.text, most=1 << 20)
+    notes = Notes(read=kept.read_text, most=1 << 20)
     for act in range(1, 501):
         text = f"serial number {act * 7919}\n" + "row of goods\n" * 1500
         notes.add_observation("s", act, "shell", text, kept.write(text))

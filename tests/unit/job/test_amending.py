@@ -159,7 +159,7 @@ async def test_a_refusal_reaches_the_worker_with_its_reason(machine: LocalMachin
             return
         kinds.append(event.kind)
         kept = papers.find(machine.config.lib / "jobs", JOB_ID)
-        card = read_card(kept.text(event.paper))
+        card = read_card(kept.read_text(event.paper))
         if event.kind == "plan":
             machine.note(Decided(JOB_ID, event.id, event.digest, "approved", "Ada"))
         else:

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.desk.seam import Desk, Entry, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import DeskError, FileError
-from hotdesk.job.desks import MAX_FILES, below, carry
+from hotdesk.job.desks import MAX_FILES, carry, find_path_below
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +133,7 @@ async def test_a_listing_without_end_is_refused_and_nothing_comes() -> None:
 
 def test_what_is_below_a_folder_may_be_named_either_way() -> None:
     source = Hostile(FOLDER)
-    found = [below("docs", source, entry(path)) for path in ("/home/user/docs/a", "docs/a", "/docs/a")]  # type: ignore[arg-type]
+    found = [find_path_below("docs", source, entry(path)) for path in ("/home/user/docs/a", "docs/a", "/docs/a")]  # type: ignore[arg-type]
     assert found == ["docs/a", "docs/a", None]
 
 

@@ -72,7 +72,7 @@ async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_pa
     share = next(each for each in receipt.costs if each.part == "look")
     assert (share.model, share.replies, share.input, share.up) == ("anthropic:m-1", 1, 1500, look.up)
     kept = papers.find(tmp_path / "lib/jobs", receipt.job)
-    assert json.loads(kept.text(look.paper)) == {"question": "How high?", "answer": "A bar of 42."}
+    assert json.loads(kept.read_text(look.paper)) == {"question": "How high?", "answer": "A bar of 42."}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import HostError
-from hotdesk.job.preflight import preflight
+from hotdesk.job.preflight import run_preflight
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
 
@@ -56,7 +56,7 @@ def job(tmp_path: Path) -> Brief:
 
 
 async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
-    held, failed = await preflight(PLAN, job, TOOLS, had, {"inner.test": "127.0.0.1:8443"}, find=find)
+    held, failed = await run_preflight(PLAN, job, TOOLS, had, {"inner.test": "127.0.0.1:8443"}, find=find)
     assert held == (
         "host a.wide.test",
         "host erp.test",
@@ -78,7 +78,7 @@ async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
 async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Brief) -> None:
     plan = Plan((Step("one", "", (), ("GET slow.test", "GET erp.test"), ()),))
     began = time.monotonic()
-    held, failed = await preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
+    held, failed = await run_preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
     assert time.monotonic() - began < 1.8
     assert held == ("host erp.test",)
     assert failed == ("host slow.test: no reply within 0.2 s",)
@@ -89,11 +89,11 @@ async def test_keys_that_cannot_be_asked_are_a_finding(job: Brief) -> None:
         raise HostError("the vault is locked")
 
     plan = Plan((Step("one", "", (), (), ("erp",)),))
-    _, failed = await preflight(plan, replace(job, inputs=()), TOOLS, gone, find=find)
+    _, failed = await run_preflight(plan, replace(job, inputs=()), TOOLS, gone, find=find)
     assert failed == ("secret erp for erp.test: the vault is locked",)
 
 
 async def test_an_input_that_is_no_file_holds_nothing_up(job: Brief, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    held, _ = await preflight(Plan((Step("one", "", (), (), ()),)), replace(job, inputs=("pipe",)), TOOLS, had)
+    held, _ = await run_preflight(Plan((Step("one", "", (), (), ()),)), replace(job, inputs=("pipe",)), TOOLS, had)
     assert held == ("input pipe, 0 files, 0 bytes",)

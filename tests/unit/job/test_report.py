@@ -22,11 +22,11 @@ from hotdesk.job.record import papers
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report import make, name_beside, write
 from hotdesk.job.report.collect import gather
-from hotdesk.job.report.markup import Markup, block, cut, tag
+from hotdesk.job.report.markup import Markup, cut, render_block, tag
 from hotdesk.job.report.page import CSS, page
-from hotdesk.job.report.paper_text import failure_of, use_of
-from hotdesk.job.report.pictures import Album, screen_of, spread
-from hotdesk.job.report.summary import brain, price
+from hotdesk.job.report.paper_text import describe_failure, use_of
+from hotdesk.job.report.pictures import Album, read_screen, spread
+from hotdesk.job.report.summary import describe_cost, render_brain
 from hotdesk.job.results import Out
 from hotdesk.plan import Plan, Step, to_json
 
@@ -90,11 +90,11 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
 
 def test_who_decided_is_said_plainly() -> None:
     for name in ("written script 1a2b", "recorded script 1a2b"):
-        assert "came from a script, not from a model" in brain(name).html
-    assert "scripted adversary, not from a model" in brain("adversary hijacked").html
-    assert "no model was called" in brain("replay of job x").html
-    assert "written" not in brain("anthropic:claude").html
-    assert "not recorded" in brain("").html
+        assert "came from a script, not from a model" in render_brain(name).html
+    assert "scripted adversary, not from a model" in render_brain("adversary hijacked").html
+    assert "no model was called" in render_brain("replay of job x").html
+    assert "written" not in render_brain("anthropic:claude").html
+    assert "not recorded" in render_brain("").html
 
 
 def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = "done") -> None:
@@ -207,8 +207,8 @@ def test_time_and_cost_are_told_by_step(ledger: Ledger) -> None:
 
 
 def test_a_script_costs_nothing_and_an_unknown_price_is_said() -> None:
-    assert price(Cost(replies=3)) == "none"
-    assert price(Cost(replies=3, unpriced=3, input=5)) == "unknown price"
+    assert describe_cost(Cost(replies=3)) == "none"
+    assert describe_cost(Cost(replies=3, unpriced=3, input=5)) == "unknown price"
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> Non
 
 def test_an_album_has_room_for_so_much_and_no_more() -> None:
     album = Album(room=90_000)
-    taken = [album.screen(screen(1280, 800)) for _ in range(12)]
+    taken = [album.add_screen(screen(1280, 800)) for _ in range(12)]
     shown = [each for each in taken if each is not None]
     assert 0 < sum(len(each.source) for each in shown) <= 90_000
     assert album.left_out == 12 - len(shown) > 0
@@ -233,7 +233,7 @@ def test_an_album_has_room_for_so_much_and_no_more() -> None:
 
 
 def test_a_picture_is_read_as_it_was_written() -> None:
-    read = screen_of(screen(64, 40))
+    read = read_screen(screen(64, 40))
     assert read is not None
     assert read.size == (64, 40)
     assert read.getpixel((10, 0)) != read.getpixel((10, 39))
@@ -330,13 +330,13 @@ def test_what_a_tool_was_used_for_is_one_short_line(arguments: object, short: st
 def test_a_program_that_failed_says_its_last_words() -> None:
     words = base64.b64encode(b"no such file\n").decode()
     text = json.dumps({"exit_code": 3, "stdout": "", "stderr": words})
-    assert failure_of({"text": text}) == "exit code 3: no such file"
-    assert failure_of({"text": "it was refused"}) == "it was refused"
+    assert describe_failure({"text": text}) == "exit code 3: no such file"
+    assert describe_failure({"text": "it was refused"}) == "it was refused"
 
 
 def test_text_is_escaped_cut_and_laid_out_by_line() -> None:
     assert tag("p", "<b>", class_='"').html == '<p class="&quot;">&lt;b&gt;</p>'
-    assert block("a\n\u202eb").html == '<div class="words"><bdi>a</bdi><br><bdi>\\u202eb</bdi></div>'
+    assert render_block("a\n\u202eb").html == '<div class="words"><bdi>a</bdi><br><bdi>\\u202eb</bdi></div>'
     assert cut("abcdef", 3) == "abc… (3 more characters)"
 
 

@@ -43,7 +43,7 @@ def steps_of(*plan: Step, done: tuple[str, ...] = (), past: ResumeState | None =
 def test_only_what_the_next_step_goes_on_with_and_no_file_holds_is_done_again(
     plan: tuple[Step, ...], done: tuple[str, ...], again: list[str]
 ) -> None:
-    assert steps_of(*plan, done=done).again() == again
+    assert steps_of(*plan, done=done).list_steps_to_repeat() == again
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,24 @@ def test_what_was_broken_off_is_tried_again_and_what_failed_counts(
     current: str, attempt: int, tries: list[tuple[str, int, str]], goes_on: bool, numbers: list[int]
 ) -> None:
     made = steps_of(A, B, past=ResumeState(JOB, current=current, attempt=attempt, tries=tries))
-    assert list(made.attempts(A, made.failures(A), goes_on)) == numbers
+    assert list(made.list_remaining_attempts(A, made.list_failures(A), goes_on)) == numbers
     assert made.past.current == ("" if current == "a" else current)
 
 
 def test_a_step_taken_again_for_what_lives_has_not_failed_yet() -> None:
     made = steps_of(LIVE, KEEPS, done=("live",), past=ResumeState(JOB, current="keeps", tries=[("live", 1, "why")]))
-    assert made.failures(LIVE) == []
-    assert list(made.attempts(LIVE, [], goes_on=False)) == [1, 2]
+    assert made.list_failures(LIVE) == []
+    assert list(made.list_remaining_attempts(LIVE, [], goes_on=False)) == [1, 2]
     assert made.past.current == "keeps"
 
 
 def test_what_those_made_who_shared_a_desk_comes_back_together() -> None:
     made = steps_of(LIVE, A, B, KEEPS)
-    assert [made.brought(step) for step in (A, B, KEEPS)] == [["a.txt"], ["a.txt", "b.txt"], ["a.txt", "b.txt"]]
+    assert [made.list_returned_files(step) for step in (A, B, KEEPS)] == [
+        ["a.txt"],
+        ["a.txt", "b.txt"],
+        ["a.txt", "b.txt"],
+    ]
 
 
 def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:

@@ -15,7 +15,7 @@ from hotdesk.event import Acted, Observed, StepBegun, StepEnded, TookOver
 from hotdesk.job.record import papers
 from hotdesk.job.report.collect import gather
 from hotdesk.job.report.facts import Moment
-from hotdesk.job.report.paper_text import PaperReader, ToolOutput, output_of
+from hotdesk.job.report.paper_text import PaperReader, ToolOutput, read_output
 from hotdesk.job.report.story import Following, Timeline
 
 
@@ -54,7 +54,7 @@ def program(code: int | None, out: str = "", err: str = "", reason: str = "") ->
     ids=["program", "failed", "killed", "file", "written", "words", "no base64", "nested", "nothing"],
 )
 def test_what_a_tool_answers_is_read(answer: dict[str, object], output: ToolOutput) -> None:
-    assert output_of(answer) == output
+    assert read_output(answer) == output
 
 
 def test_a_story_is_read_on_and_says_what_changed(ledger: Ledger) -> None:

@@ -103,7 +103,9 @@ class Delivering:
             await desk.write(file, data)
             evidence = await check.gather(desk, file)
             trouble = evidence.trouble or await place.check_leftovers()
-            attempts = await place.attempts() if place.processes else None  # a wall behind which nobody counts
+            attempts = (
+                await place.count_send_attempts() if place.processes else None
+            )  # a wall behind which nobody counts
             evidence = replace(evidence, trouble=trouble, attempts=attempts)
         return (await anyio.to_thread.run_sync(judge_evidence, check, evidence, name, check.image, expect))[1]
 

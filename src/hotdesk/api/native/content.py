@@ -20,7 +20,7 @@ from hotdesk.api.native.schema import Model
 from hotdesk.api.web.content import kind_of
 from hotdesk.config import MIB
 from hotdesk.job import report
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 
 router = APIRouter(prefix="/content", tags=["content"], responses=document_errors(409))
 _MAX_PREVIEW_BYTES = 16 * MIB
@@ -82,7 +82,7 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
         case ContentOrder(kind="report", job=str(job)):
             await find_job(context, job)
             settings = context.tenant.settings
-            data = await anyio.to_thread.run_sync(report.make, journal_of(settings), settings.lib / JOBS, job)
+            data = await anyio.to_thread.run_sync(report.make, get_journal_path(settings), settings.lib / JOBS, job)
             return data, "report.html"
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(context, job)

@@ -21,7 +21,7 @@ from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.dataclass import dataclass
-from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.decisions import get_journal_path
 
 Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
@@ -59,4 +59,4 @@ class Native:
 
     def get_checks(self, tenant: Tenant) -> Checked:
         """Return what is known of checks of a tenant's files."""
-        return self.checks.setdefault(tenant.name, Checked(journal_of(tenant.settings)))
+        return self.checks.setdefault(tenant.name, Checked(get_journal_path(tenant.settings)))

@@ -23,10 +23,10 @@ from hotdesk.api.native.schema import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted
-from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.decisions import get_journal_path
 from hotdesk.job.record.summary import JobSummary
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
-from hotdesk.job.report.story import desk_of
+from hotdesk.job.report.story import find_desk
 
 router = APIRouter(tags=["events"], responses=document_errors())
 POLL_INTERVAL_S, HEARTBEAT_INTERVAL_S = 0.25, 15.0
@@ -81,7 +81,7 @@ async def all_events(
     context: ForJobs, after: _FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
     """Return every event of the tenant, and then those that come."""
-    journal = journal_of(context.tenant.settings)
+    journal = get_journal_path(context.tenant.settings)
     since = await anyio.to_thread.run_sync(newest, journal) if after == "now" else after
     return answer(context, begin(since, last), follow, None)
 
@@ -114,7 +114,7 @@ def answer(context: RequestContext, after: int, follow: bool, chains: set[str] |
 
 async def stream(context: RequestContext, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
     """Write events as they come; a sign of life where none does."""
-    journal = journal_of(context.tenant.settings)
+    journal = get_journal_path(context.tenant.settings)
     last_stamp: object = None
     yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
     last_write = time.monotonic()
@@ -155,7 +155,7 @@ def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
         return []
     found: list[Row] = []
     for row in read(journal, chains if chains is None else sorted(chains), after=after):
-        if chains is not None and (desk := desk_of(row)) and desk not in chains:
+        if chains is not None and (desk := find_desk(row)) and desk not in chains:
             chains.add(desk)
             return [*found, row]  # what it did from here on is read with the rest
         found.append(row)

@@ -89,7 +89,7 @@ async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
     tales = (await context.native.ledger(tenant).summaries()).values()
-    live = sum(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
+    live = sum(tale.get_state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
     costs = [each.whole_cost for each in tales]
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
     desks = sum(each["state"] not in ("ready", "opening") for each in state.desks(settings))  # those nobody has

@@ -108,7 +108,7 @@ async def numbers(context: RequestContext) -> list[str]:
             facts = {"wall": proof.wall, "kernel": proof.kernel, "version": proof.version, "platform": proof.platform}
             walls[labels(tenant=name, **facts)] = count
         live = {tale.job for tale in tales if is_held(settings.lib / JOBS / tale.job)}
-        states = Counter(tale.state(tale.job in live, 0)[0] for tale in tales)
+        states = Counter(tale.get_state(tale.job in live, 0)[0] for tale in tales)
         for job_state, count in states.items():
             jobs[labels(tenant=name, state=str(job_state))] = count
         dollars[labels(tenant=name)] = sum(tale.whole_cost.dollars for tale in tales)

@@ -19,7 +19,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
 from hotdesk.event import Asked as Question
-from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.decisions import get_journal_path
 from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(tags=["journal"], responses=document_errors())
@@ -88,7 +88,7 @@ def some(
     context: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int
 ) -> list[Row]:
     """Read some events, the oldest first."""
-    path = journal_of(context.tenant.settings)
+    path = get_journal_path(context.tenant.settings)
     found: list[Row] = []
     few = chains is None or len(chains) <= _MAX_CHAINS
     named = frozenset(chains or ())

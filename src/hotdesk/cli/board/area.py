@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from hotdesk.cli.board.cells import Line, Span, TerminalTraits, cells, cut
 from hotdesk.cli.board.state import State
-from hotdesk.job.event_text import WAITING, answer_commands, target
-from hotdesk.job.format import clock, lasting, money, plural, size, tokens
+from hotdesk.job.event_text import WAITING, answer_commands, describe_target
+from hotdesk.job.format import format_clock, format_cost, format_count, format_duration, format_size, format_tokens
 from hotdesk.job.record.progress import Stand, StepProgress
 
 _MAX_COLUMNS = 120
@@ -55,7 +55,7 @@ def _fewest(rows: list[Row], most: int) -> list[Row]:
 def header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
     """Return which job, what for, and how long."""
     elapsed, limit = state.course.compute_elapsed(now), state.limits.seconds
-    right = f"{clock(elapsed)} of {clock(limit)}" if limit else clock(elapsed)
+    right = f"{format_clock(elapsed)} of {format_clock(limit)}" if limit else format_clock(elapsed)
     late = "warn" if limit and elapsed > 0.8 * limit else "strong"
     return spread([("dim", f" {state.job}  "), ("strong", state.goal)], (late, right), width, look)
 
@@ -111,7 +111,7 @@ def _row_of(step: StepProgress, names: int, width: int, now: float, look: Termin
     name = cut(look.clean(step.name), names)
     again = f"attempt {step.attempts}  " if step.attempts > 1 else ""
     seconds = step.seconds + (now - step.tries[-1].begun if step.stand == "current" else 0)
-    took = lasting(seconds) if step.attempts else ""
+    took = format_duration(seconds) if step.attempts else ""
     shade = style if step.stand in ("current", "failed", "rolled back") else "dim" if step.stand == "to come" else ""
     spans = [(style, f" {mark} "), (shade, name + " " * (names - cells(name) + 2)), (shade, step.what)]
     return spread(spans, ("dim" if step.stand != "current" else "now", f"{again}{took}"), width, look)
@@ -143,7 +143,7 @@ def thought(state: State) -> Line:
 def tool(state: State, now: float) -> Line:
     """Show which tools are at work, or the last one and how long it took."""
     course, most = state.course, state.limits.budget.acts
-    running = [f"{name} {lasting(max(now - since, 0))}" for name, since in course.running.values()]
+    running = [f"{name} {format_duration(max(now - since, 0))}" for name, since in course.running.values()]
     acts = f"  act {course.acts:,} of {most:,}" if most else f"  act {course.acts:,}" if course.acts else ""
     if running:
         return entry("does", ("now", ", ".join(running)), ("dim", acts))
@@ -151,7 +151,9 @@ def tool(state: State, now: float) -> Line:
         return []
     style = "" if state.outcome == "done" else "bad"
     way = f", by {state.fallback}" if state.fallback else ""
-    return entry("did", ("", state.tool), (style, f" {state.outcome}, {lasting(state.ms / 1000)}{way}"), ("dim", acts))
+    return entry(
+        "did", ("", state.tool), (style, f" {state.outcome}, {format_duration(state.ms / 1000)}{way}"), ("dim", acts)
+    )
 
 
 def brain(state: State) -> Line:
@@ -165,7 +167,7 @@ def brain(state: State) -> Line:
 def spend(state: State) -> Line:
     """Show what models cost, who plans and who acts apart."""
     parts = [
-        f"{word} {money(costs)}"
+        f"{word} {format_cost(costs)}"
         for part, word in (("plan", "planning"), ("act", "acting"), ("look", "looking"))
         if (costs := [cost for cost in state.course.shares.values() if cost.part == part])
     ]
@@ -177,9 +179,9 @@ def spend(state: State) -> Line:
 def _show_model_traffic(state: State) -> Line:
     """Show how much models were told, and said."""
     cost, most = state.course.cost, state.limits.budget.tokens
-    limit = f" of {tokens(most)}" if most is not None else ""
-    used = f"  {tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
-    return entry("told", ("", f"{size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
+    limit = f" of {format_tokens(most)}" if most is not None else ""
+    used = f"  {format_tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
+    return entry("told", ("", f"{format_size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
 
 
 def door(state: State) -> Line:
@@ -190,9 +192,9 @@ def door(state: State) -> Line:
     if state.refused:
         spans.append(("warn", f"{state.refused:,} refused, last {state.refused_host[:60]}  "))
     if state.alarms:
-        spans.append(("bad", f"{plural(state.alarms, 'alarm')}  "))
+        spans.append(("bad", f"{format_count(state.alarms, 'alarm')}  "))
     if state.checkpoints:
-        spans.append(("dim", f"{plural(state.checkpoints, 'checkpoint')}, last {size(state.checkpoint)}"))
+        spans.append(("dim", f"{format_count(state.checkpoints, 'checkpoint')}, last {format_size(state.checkpoint)}"))
     return entry("door", *spans) if spans else []
 
 
@@ -200,12 +202,12 @@ def waits(state: State, now: float) -> list[Line]:
     """Show what waits for a person, and how it is answered."""
     rows: list[Line] = []
     for each in state.waiting.open:
-        remaining = f", {clock(each.until / 1000 - now)} left"
+        remaining = f", {format_clock(each.until / 1000 - now)} left"
         rows.append(
             entry("WAITS", ("warn", f"{shortest(answer_commands(each))}  "), ("", f"{WAITING[each.kind]}{remaining}"))
         )
     for question in state.questions.values():
-        rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", target(question))))
+        rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", describe_target(question))))
     if len(rows) <= _MAX_WAITING_ROWS:
         return rows
     return [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hotdesk.cli.board.state import State
 from hotdesk.event import Event, JobBegun, RolledBack, StepBegun, StepEnded
 from hotdesk.job.event_text import BoardLine, describe
-from hotdesk.job.format import lasting, plural
+from hotdesk.job.format import format_count, format_duration
 from hotdesk.plan import OURS
 
 _MAX_LINE_CHARACTERS = 2000
@@ -38,7 +38,7 @@ def _step_line(event: Event, state: State) -> BoardLine | None:
             return "bad", event.step, f"failed: {event.note}{f'; the worker says: {words}' if words else ''}"
         case StepEnded() if event.step not in OURS:
             step = state.course.steps[event.step]
-            return "good", "done", f"{event.step}, {lasting(step.seconds)}, {plural(step.acts, 'act')}"
+            return "good", "done", f"{event.step}, {format_duration(step.seconds)}, {format_count(step.acts, 'act')}"
         case RolledBack():
             why = f": {event.why}" if event.why else ""
             return "warn", "back", f"as it was before {event.step}, attempt {event.attempt}{why}"

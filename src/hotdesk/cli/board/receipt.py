@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.errors import make_printable
 from hotdesk.event import Certified, Kept
-from hotdesk.job.format import lasting, money, plural, size
+from hotdesk.job.format import format_cost, format_count, format_duration, format_size
 from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
 
@@ -71,7 +71,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
     for step in receipt.steps:
         yield "step", course_of(step)
     if receipt.seconds:
-        yield "time", f"{lasting(receipt.seconds)}, {plural(receipt.acts, 'act')}"
+        yield "time", f"{format_duration(receipt.seconds)}, {format_count(receipt.acts, 'act')}"
     for act in receipt.unknown:
         yield "unknown", f"act {act}: it was started, and its outcome was not recorded"
 
@@ -81,8 +81,8 @@ def _cost_of(cost: ModelCost) -> str:
     part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
     read = f"{cost.input + cost.stored:,} tokens read{cached}, {cost.output:,} written"
-    sent = f"{plural(cost.replies, 'reply')}, {size(cost.up)} sent to its provider"
-    return f"{part}, {cost.model}: {money([cost])}; {read}; {sent}"
+    sent = f"{format_count(cost.replies, 'reply')}, {format_size(cost.up)} sent to its provider"
+    return f"{part}, {cost.model}: {format_cost([cost])}; {read}; {sent}"
 
 
 def course_of(step: StepProgress) -> str:
@@ -91,8 +91,8 @@ def course_of(step: StepProgress) -> str:
         "not taken" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
     )
     attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""
-    back = f", rolled back {plural(step.rolled_back, 'time')}" if step.rolled_back else ""
-    time = f", {lasting(step.seconds)}, {plural(step.acts, 'act')}" if step.attempts else ""
+    back = f", rolled back {format_count(step.rolled_back, 'time')}" if step.rolled_back else ""
+    time = f", {format_duration(step.seconds)}, {format_count(step.acts, 'act')}" if step.attempts else ""
     return f"{step.name}: {outcome}{attempts}{back}{time}"
 
 
@@ -104,7 +104,7 @@ def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "LEFT", f"desk {desk}; `hotdesk burn {desk}`"
     for wall in dict.fromkeys(each.describe() for each in receipt.walls.values()):
         desks = [desk for desk, each in receipt.walls.items() if each.describe() == wall]
-        yield "wall", f"{wall}, around {plural(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
+        yield "wall", f"{wall}, around {format_count(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
     if receipt.ashes is None:
         return
     for each in receipt.ashes.destroyed:

@@ -129,7 +129,7 @@ class State:
         if self.papers is None:
             return ""
         try:
-            return self.papers.text(name)
+            return self.papers.read_text(name)
         except (HostError, ValueError):
             return ""
 

@@ -20,7 +20,7 @@ from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Asked
 from hotdesk.job.people import questions
 from hotdesk.job.people.card_text import format_fact
-from hotdesk.job.people.questions import PendingQuestion, everything, select_question
+from hotdesk.job.people.questions import PendingQuestion, ask_all_owners, select_question
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.linux.landlock import confine
 
@@ -74,7 +74,7 @@ def _list_all(settings: Config, as_data: bool) -> int:
 
     async def work() -> int:
         confine([])
-        found = [(each.question.seconds, each) for each in await everything(settings, complain)]
+        found = [(each.question.seconds, each) for each in await ask_all_owners(settings, complain)]
         mixed: list[tuple[float, PendingQuestion | OpenDecision]] = [
             *found,
             *(((c.pending.until - now) / 1000, c) for c in cases),
@@ -96,7 +96,7 @@ def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
 
 def text_of(each: PendingQuestion | OpenDecision, now: int) -> str:
     """Lay out what waits."""
-    return each.text(now) if isinstance(each, OpenDecision) else card(each.question)
+    return each.format_text(now) if isinstance(each, OpenDecision) else card(each.question)
 
 
 def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
@@ -115,7 +115,7 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
     async def work() -> int:
         confine([])
-        waiting = select_question(await everything(settings, complain), arguments.question, arguments.digest)
+        waiting = select_question(await ask_all_owners(settings, complain), arguments.question, arguments.digest)
         done = await questions.answer(waiting, approved)
         answer = "approved" if approved else "refused"
         print(json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{card(done)}")

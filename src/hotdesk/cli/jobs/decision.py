@@ -18,12 +18,12 @@ from hotdesk.config import Config
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Event
 from hotdesk.host import Host
-from hotdesk.job.people.draft import as_draft, difference, from_draft
+from hotdesk.job.people.draft import as_draft, from_draft, list_differing_lines
 from hotdesk.job.record.decisions import JOBS as JOBS
 from hotdesk.job.record.decisions import PLANS, make_decision, require_first
 from hotdesk.job.record.decisions import OpenDecision as OpenDecision
 from hotdesk.job.record.decisions import find_case as find_case
-from hotdesk.job.record.decisions import journal_of as journal_of
+from hotdesk.job.record.decisions import get_journal_path as get_journal_path
 from hotdesk.job.record.decisions import open_cases as open_cases
 from hotdesk.job.record.lock import is_held
 
@@ -46,7 +46,7 @@ def settle(
     if json:
         print(jsons.dumps(asdict(decision)))
     else:
-        print(f"{answer}:\n{case.text(int(time.time() * 1000))}")
+        print(f"{answer}:\n{case.format_text(int(time.time() * 1000))}")
         if not is_held(settings.lib / JOBS / case.pending.job):
             print(f"no process is running this job; continue it with `hotdesk resume {case.pending.job}`")
     return 0
@@ -80,7 +80,7 @@ def edit(case: OpenDecision) -> str:
     subject = from_draft(_edit_text(before))
     if subject == from_draft(before):
         return ""
-    for line in difference(before, as_draft(subject)):
+    for line in list_differing_lines(before, as_draft(subject)):
         print(make_printable(line), file=sys.stderr)
     if sys.stdin.isatty() and input("approve this? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("not approved; the request is still pending")

@@ -7,7 +7,7 @@ import os
 import sys
 
 from hotdesk import config
-from hotdesk.cli.jobs.decision import JOBS, decider, journal_of
+from hotdesk.cli.jobs.decision import JOBS, decider, get_journal_path
 from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if os.geteuid() != 0:
         raise HostError("the records of jobs belong to root; run this as root")
-    tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
+    tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     folder = settings.lib / JOBS / tale.job
     if not folder.is_dir():
         raise BriefError(f"job {tale.job} has only its journal entries: there is nothing to delete")

@@ -9,12 +9,12 @@ from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.cli.terminal import align_columns
 from hotdesk.config import Config
 from hotdesk.errors import make_printable
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import JobSummary, tales
+from hotdesk.job.record.summary import JobSummary, read_summaries
 
 GOAL = 60
 """Characters shown of a goal."""
@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk jobs --json | jq -r '.[] | select(.state == "waiting") | .waits'
     """
     settings = config.load()
-    found = tales(journal_of(settings))
+    found = read_summaries(get_journal_path(settings))
     now = int(time.time() * 1000)
     if arguments.json:
         print(json.dumps([as_dict(settings, tale, now) for tale in found], indent=1))
@@ -76,7 +76,7 @@ def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
 
 def state_of(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
     """Return how a job stands, and why."""
-    return tale.state(is_held(settings.lib / JOBS / tale.job), now)
+    return tale.get_state(is_held(settings.lib / JOBS / tale.job), now)
 
 
 def cut(text: str, most: int = GOAL) -> str:

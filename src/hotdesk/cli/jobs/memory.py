@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.jobs.decision import journal_of
+from hotdesk.cli.jobs.decision import get_journal_path
 from hotdesk.cli.jobs.drive import find_drive, moment
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import align_columns, run_interruptible
@@ -155,7 +155,7 @@ def show(arguments: argparse.Namespace) -> None:
     hotdesk memory show invoices parse.py --json
     """
     store, items = _find_items(arguments)
-    journal = journal_of(config.load())
+    journal = get_journal_path(config.load())
     reports = [ItemReport(each, read_origin(journal, each), store.read_fact(each)) for each in items]
     if arguments.json:
         print(json.dumps([each.as_json() for each in reports], indent=1))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.errors import BriefError, HostError, make_printable
 from hotdesk.job import report
 from hotdesk.job.record.summary import find_job
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk report $JOB --out - | less
     """
     settings = config.load()
-    journal = journal_of(settings)
+    journal = get_journal_path(settings)
     if not journal.exists():
         raise BriefError("there are no jobs yet")
     if os.geteuid() != 0:

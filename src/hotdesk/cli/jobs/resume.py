@@ -17,7 +17,7 @@ from hotdesk.cli.holder.client import wake_held
 from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
 from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
-from hotdesk.cli.jobs.decision import decider, journal_of, write_down
+from hotdesk.cli.jobs.decision import decider, get_journal_path, write_down
 from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, resume_choice_of
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -96,7 +96,7 @@ def is_running(settings: Config, job: str) -> bool:
     """Return whether somebody works at a job; one that is over is given the time to end."""
     folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
     while is_held(folder) and time.monotonic() < end:
-        if tell(journal_of(settings), job).ended is None:
+        if tell(get_journal_path(settings), job).ended is None:
             return True
         time.sleep(0.1)
     return is_held(folder)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.board.state import plan_intents
-from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.cli.jobs.jobs import state_of
 from hotdesk.cli.jobs.show_page import as_dict, page
 from hotdesk.cli.machine import door, journal
@@ -25,7 +25,7 @@ from hotdesk.job.record import papers
 from hotdesk.job.record.door_activity import read_door
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, find_job, tell
-from hotdesk.job.record.transcript import transcript
+from hotdesk.job.record.transcript import format_transcript
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +57,9 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk show $JOB --json | jq .kept
     """
     settings = config.load()
-    if not journal_of(settings).exists():
+    if not get_journal_path(settings).exists():
         raise BriefError("there are no jobs yet")
-    tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
+    tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     if arguments.papers:
         return journal.print_all(papers_of(settings, tale))
     if arguments.door or arguments.journal or arguments.follow:
@@ -89,7 +89,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
     """Show all of it on one page."""
     now = int(time.time() * 1000)
     state = state_of(settings, tale, now)
-    door = read_door(journal_of(settings), tale.desks)
+    door = read_door(get_journal_path(settings), tale.desks)
     if as_data:
         print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
@@ -101,7 +101,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
 def intents(settings: Config, tale: JobSummary) -> dict[str, str]:
     """Read from the plan what steps are for that nobody began; nothing when it is gone."""
     try:
-        return plan_intents(papers.find(settings.lib / JOBS, tale.job).text(tale.plan_paper))
+        return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
     except (BriefError, HostError, ValueError):
         return {}
 
@@ -110,7 +110,7 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
     """Read why workers failed, in their words, where that is still kept."""
     for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
-            words = papers.find(settings.lib / JOBS, tale.job).text(attempt.paper)
+            words = papers.find(settings.lib / JOBS, tale.job).read_text(attempt.paper)
             attempt.note = f"{attempt.note}; the worker says: {words}".removeprefix("; ")
 
 
@@ -118,12 +118,12 @@ def papers_of(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Return what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
         raise HostError("the papers of jobs belong to root; run this as root")
-    return transcript(read(journal_of(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
+    return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 
 def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
     """Yield the events of a job and its desks; with those that come, as long as somebody works at it."""
-    path, chains = journal_of(settings), {tale.job, *tale.desks}
+    path, chains = get_journal_path(settings), {tale.job, *tale.desks}
     if not going_on:
         yield from read(path, chains)
         return

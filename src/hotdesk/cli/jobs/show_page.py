@@ -87,7 +87,7 @@ def describe_forgetting(tale: JobSummary) -> str:
 def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     """Return the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
-    for number, step in enumerate(tale.checklist(), 1):
+    for number, step in enumerate(tale.list_steps(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
         if step.tries:
@@ -183,7 +183,7 @@ def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchan
         "state": state[0],
         "why": state[1],
         "cost": asdict(tale.cost),
-        "steps": [step_dict(step) for step in tale.checklist()],
+        "steps": [step_dict(step) for step in tale.list_steps()],
         "desks": list(tale.desks),
         "pending": [asdict(each) for each in tale.waiting.open],
         "decided": list(waiting["decided"].values()),

@@ -8,7 +8,7 @@ import time
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.cli.jobs.forget import forget_all
 from hotdesk.cli.machine.image import say
 from hotdesk.cli.terminal import run_interruptible
@@ -19,8 +19,8 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.runtime import bury as bury_orphans
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
-from hotdesk.job.record.forget import destroy, due, strays
-from hotdesk.job.record.summary import tales
+from hotdesk.job.record.forget import destroy, list_due, list_strays
+from hotdesk.job.record.summary import read_summaries
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -72,11 +72,11 @@ def main(arguments: argparse.Namespace) -> int:
 def _forget_old(settings: Config) -> list[str]:
     """Forget the jobs whose time is up; give their ids."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
-    summaries = tales(journal_of(settings))
-    found = due(summaries, jobs, now, days)
+    summaries = read_summaries(get_journal_path(settings))
+    found = list_due(summaries, jobs, now, days)
     if found:
         forget_all(settings, found, f"no activity for {days:g} days")
-    stray = strays((tale.job for tale in summaries), jobs, now, days)
+    stray = list_strays((tale.job for tale in summaries), jobs, now, days)
     for folder in stray:
         destroy(folder)
     return [*(tale.job for tale in found), *(folder.name for folder in stray)]

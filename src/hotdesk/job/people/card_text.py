@@ -25,7 +25,7 @@ KINDS = {
 }
 
 
-def card_text(pending: Pending, card: Card | None, now: int) -> str:
+def format_card(pending: Pending, card: Card | None, now: int) -> str:
     """Lay out what waits in a job; without a card what it was about can no longer be said."""
     facts = {
         "kind": KINDS[pending.kind],
@@ -45,11 +45,11 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
 
 def _encode_hosts(facts: Mapping[str, str]) -> dict[str, str]:
     """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
-    encoded = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
+    encoded = {name: encode_punycode(value) if name == "host" else value for name, value in facts.items()}
     return {"domain": registrable(encoded["host"]), **encoded} if "host" in encoded else encoded
 
 
-def punycode(host: str) -> str:
+def encode_punycode(host: str) -> str:
     """Write a host's name in plain letters; one that cannot be is escaped."""
     try:
         return host if host.isascii() else host.encode("idna").decode()
@@ -81,10 +81,12 @@ def describe_deadline(pending: Pending, now: int) -> str:
     seconds = (pending.until - now) / 1000
     if seconds <= 0:
         return f"none: already {pending.otherwise}"
-    span = f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min" if seconds < 10800 else hours(seconds)
+    span = (
+        f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min" if seconds < 10800 else format_hours(seconds)
+    )
     return f"{span}, then {pending.otherwise}"
 
 
-def hours(seconds: float) -> str:
+def format_hours(seconds: float) -> str:
     """Write a long time."""
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"

@@ -51,7 +51,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     )
 
 
-def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
+def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
     outside = [
         rule for step, rule in list_rules(amendment) if within(rule, select_rules(step, job.scope.rules)) is None
@@ -94,7 +94,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
     )
 
 
-def question_card(step: Step, question: str) -> Card:
+def make_question_card(step: Step, question: str) -> Card:
     """Make the card of a question; all of it is the worker's words."""
     return Card(
         "The worker asks",
@@ -135,7 +135,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{behind}{live}"
-    yield from (f"   reaches {each}" for each in _goes_to(step, job))
+    yield from (f"   reaches {each}" for each in _iterate_destinations(step, job))
     grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
@@ -160,7 +160,7 @@ def place(plan: Plan, index: int, job: Brief) -> str:
     return "at the same desk" + (", by choice" if step.desk == "same" else "")
 
 
-def _goes_to(step: Step, job: Brief) -> Iterator[str]:
+def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
     """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
 
     A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.

@@ -17,6 +17,6 @@ def from_draft(text: str) -> str:
     return to_json(parse_text(text))
 
 
-def difference(before: str, after: str) -> list[str]:
+def list_differing_lines(before: str, after: str) -> list[str]:
     """Return the lines that differ between two drafts, with what stands around them."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "asked", "edited", lineterm="", n=2))

@@ -29,7 +29,7 @@ class Prompt(Protocol):
         ...
 
 
-async def nobody(pending: Pending, card: Card) -> Decided | None:
+async def ask_nobody(pending: Pending, card: Card) -> Decided | None:
     """Ask nobody here: the answer comes from another process."""
     return None
 
@@ -46,13 +46,13 @@ class People:
     """How long desks are kept meanwhile."""
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     """What was asked before, and decided."""
-    prompt: Prompt = nobody
+    prompt: Prompt = ask_nobody
     give_back: Callable[[], Awaitable[bool]] | None = None
     """Gives the desks back; says whether that is settled, or shall be tried again."""
 
     async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
         """Have a person decide: what was asked before in the same words is not asked again."""
-        pending = self.was_asked(kind, card, step)
+        pending = self.find_asked(kind, card, step)
         if pending is None:
             pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
             self.waiting.take(pending)
@@ -64,7 +64,7 @@ class People:
             self.log.listener(decided)  # whoever wrote it down, here or elsewhere
         return self.waiting.decided[pending.id]
 
-    def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
+    def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
         """Return what was asked before in the same words."""
         found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
         return next((each for each in found if each.digest == card.digest), None)

@@ -23,7 +23,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import registrable
 from hotdesk.brief.rules import target_text
-from hotdesk.job.format import size
+from hotdesk.job.format import format_size
 from hotdesk.job.people.cards import sanitize_lines
 from hotdesk.job.people.wait import Card
 from hotdesk.plan import Plan, Step
@@ -67,7 +67,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
         for step, rule in list_rules(amendment)
         if within(rule, select_rules(step, job.scope.rules)) is None
     ]
-    risks += [f"Step {step} goes beyond the brief to {destination(rule)}." for step, rule in outside]
+    risks += [f"Step {step} goes beyond the brief to {describe_destination(rule)}." for step, rule in outside]
     if asks_for_secrets(amendment):
         risks.append(f"Step {amendment.step} asks for the secret after it may have read foreign content.")
     after = {step.name for step in new.steps}
@@ -88,22 +88,22 @@ def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: B
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
     """Describe what is at stake in a step; each sentence goes on after the step's name."""
-    return list(dict.fromkeys(_stake_words(each) for each in stakes(step, job.scope)))
+    return list(dict.fromkeys(_describe_stake(each) for each in stakes(step, job.scope)))
 
 
-def _stake_words(stake: Stake) -> str:
+def _describe_stake(stake: Stake) -> str:
     """Write one thing that is at stake."""
     match stake:
         case Stake(kind="secret", grant=grant) if grant is not None:
             owner = registrable(grant.host)
             return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
         case Stake(kind="tunnel", rule=rule) if rule is not None:
-            return f"may exchange encrypted data with {destination(rule)} that hotdesk cannot read or check."
+            return f"may exchange encrypted data with {describe_destination(rule)} that hotdesk cannot read or check."
         case Stake(kind="write", rule=rule) if rule is not None:
             who = "" if stake.signed_in else ", without a secret of yours"
-            return f"may send data to {destination(rule)}{who}."
+            return f"may send data to {describe_destination(rule)}{who}."
         case Stake(kind="private", rule=rule) if rule is not None:
-            return f"may reach a private network: {destination(rule)}."
+            return f"may reach a private network: {describe_destination(rule)}."
         case Stake(kind="foreign"):
             return "uses secrets at a desk that may have read foreign content."
         case Stake(kind="processes"):
@@ -116,7 +116,7 @@ def _stake_words(stake: Stake) -> str:
 def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     """Describe what one step does, a sentence each."""
     step = plan.steps[index]
-    points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
+    points = [*_iterate_network_points(step, job), *_iterate_secret_points(step, job), _describe_tools(step)]
     points += [f"Reads the files {join_names(step.files)}."] if step.files else []
     points += [f"Reads what earlier jobs stored in the memory {job.memory}."] if has_memory(plan, index, job) else []
     points += [f"Writes {join_names(step.makes)}."] if step.makes else []
@@ -139,10 +139,10 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
     return f"Works at the job's own desk.{live}"
 
 
-def _network_points(step: Step, job: Brief) -> Iterator[str]:
+def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
     """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for rule, how in _destinations(step, job):
+    for rule, how in _iterate_destinations(step, job):
         groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
@@ -150,7 +150,7 @@ def _network_points(step: Step, job: Brief) -> Iterator[str]:
         yield "Has no network access."
 
 
-def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
+def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
     """Yield where a step goes, and what holds for it beside being allowed."""
     brief = select_rules(step.name, job.scope.rules)
     if step.hosts is None:
@@ -171,25 +171,25 @@ def act_of(rule: Rule) -> str:
     return "Reads from and sends data to" if rule.methods == ("*",) or set(rule.methods) & {*READ} else "Sends data to"
 
 
-def destination(rule: Rule) -> str:
+def describe_destination(rule: Rule) -> str:
     """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
     return f"{registrable(rule.host)} ({place_of(rule)})"
 
 
 def place_of(rule: Rule) -> str:
     """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
-    limit = f", {size(rule.up)} at most" if rule.up is not None and writes(rule) else ""
+    limit = f", {format_size(rule.up)} at most" if rule.up is not None and writes(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
     return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
 
 
-def _secret_points(step: Step, job: Brief) -> Iterator[str]:
+def _iterate_secret_points(step: Step, job: Brief) -> Iterator[str]:
     """Describe which secrets a step uses; their values never come to the desk."""
     for grant in select_grants(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
 
 
-def _tool_point(step: Step) -> str:
+def _describe_tools(step: Step) -> str:
     """Describe what a step may do at its desk."""
     if step.tools is None:
         return "May use every tool the brief allows."

@@ -28,20 +28,20 @@ class PendingQuestion:
     question: Asked
 
 
-def silent(owner: Path, why: str) -> None:
+def tell_nobody(owner: Path, why: str) -> None:
     """Tell nobody."""
 
 
-async def everything(settings: Config, complain: _Complain = silent) -> list[PendingQuestion]:
+async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) -> list[PendingQuestion]:
     """Ask every owner of this state directory."""
     found: list[PendingQuestion] = []
-    for path in owners(settings):
+    for path in list_owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
-            found += [PendingQuestion(path, question) for question in await questions(path, complain)]
+            found += [PendingQuestion(path, question) for question in await ask_owner(path, complain)]
     return sorted(found, key=lambda each: each.question.seconds)
 
 
-def owners(settings: Config) -> list[Path]:
+def list_owners(settings: Config) -> list[Path]:
     """List the control sockets, each once. An owner answers nobody but its own user and root."""
     if os.geteuid() != 0:
         raise HostError(
@@ -50,7 +50,7 @@ def owners(settings: Config) -> list[Path]:
     return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
 
 
-async def questions(path: Path, complain: _Complain = silent) -> list[Asked]:
+async def ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked]:
     """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
     try:
         with anyio.fail_after(_OWNER_TIMEOUT_S):

@@ -81,7 +81,7 @@ class OpenQuestions:
             case Pending():
                 self.pending[event.id] = event
                 self.history[event.id] = (event.kind, event.step)
-            case Decided() if self.counts(event, at):
+            case Decided() if self.is_valid_decision(event, at):
                 self.decided.setdefault(event.id, event)
                 self.decided_at.setdefault(event.id, at)
             case JobEnded():  # what was decided holds if it is opened again
@@ -89,7 +89,7 @@ class OpenQuestions:
             case Forgotten():
                 self.pending.clear()
 
-    def counts(self, event: Decided, at: int) -> bool:
+    def is_valid_decision(self, event: Decided, at: int) -> bool:
         """Return whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
         pending = self.pending.get(event.id)
         if pending is None or (at > pending.until and event.answer != "expired"):
@@ -114,14 +114,14 @@ class OpenQuestions:
         return [each for each in self.pending.values() if each.id not in self.decided]
 
 
-def waiting_in(journal: Path, job: str) -> OpenQuestions:
+def read_waiting(journal: Path, job: str) -> OpenQuestions:
     """Read what waits in a job."""
     found = OpenQuestions()
     found.read_on(journal, job)
     return found
 
 
-def waiting_everywhere(journal: Path) -> dict[str, OpenQuestions]:
+def read_all_waiting(journal: Path) -> dict[str, OpenQuestions]:
     """Read what waits in every job, in one pass; a journal that is not there has none."""
     found: dict[str, OpenQuestions] = {}
     for row in read(journal, names=KINDS) if journal.exists() else ():
@@ -138,15 +138,15 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
             f"{pending.id} now has the digest {pending.digest[:16]}, not {digest[:80]}; it is still pending"
         )
     if now >= pending.until:
-        raise BriefError(f"{pending.id} expired at {clock(pending.until)} and counts as {pending.otherwise}")
+        raise BriefError(f"{pending.id} expired at {format_utc(pending.until)} and counts as {pending.otherwise}")
 
 
 def describe_decision(decided: Decided, at: int) -> str:
     """Describe who was first."""
-    return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {clock(at)}"
+    return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {format_utc(at)}"
 
 
-def clock(at: int) -> str:
+def format_utc(at: int) -> str:
     """Write a moment, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
 

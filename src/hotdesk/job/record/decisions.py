@@ -15,8 +15,8 @@ from hotdesk.drive.journal import FILE
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people import wait
-from hotdesk.job.people.card_text import card_text
-from hotdesk.job.people.wait import Card, OpenQuestions, describe_decision, read_card, waiting_everywhere, waiting_in
+from hotdesk.job.people.card_text import format_card
+from hotdesk.job.people.wait import Card, OpenQuestions, describe_decision, read_all_waiting, read_card, read_waiting
 from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers
 
@@ -38,9 +38,9 @@ class OpenDecision:
     """None: they were forgotten."""
     card: Card | None
 
-    def text(self, now: int) -> str:
+    def format_text(self, now: int) -> str:
         """Lay it out for people."""
-        return card_text(self.pending, self.card, now)
+        return format_card(self.pending, self.card, now)
 
     def as_dict(self) -> dict[str, object]:
         """Return it as plain data."""
@@ -52,42 +52,42 @@ class OpenDecision:
         wait.require_open(self.pending, self.waiting, digest, int(time.time() * 1000))
 
 
-def journal_of(settings: Config) -> Path:
+def get_journal_path(settings: Config) -> Path:
     """Return the journal's path."""
     return settings.lib / "keys" / FILE
 
 
-def everywhere(settings: Config) -> dict[str, OpenQuestions]:
+def read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
     """Read what waits in every job; who may not read the journal has no jobs."""
-    journal = journal_of(settings)
-    return waiting_everywhere(journal) if os.access(journal, os.R_OK) else {}
+    journal = get_journal_path(settings)
+    return read_all_waiting(journal) if os.access(journal, os.R_OK) else {}
 
 
 def open_cases(settings: Config, now: int) -> list[OpenDecision]:
     """Return everything that jobs still wait for."""
-    found = everywhere(settings).values()
-    return [case_of(settings, each, one) for each in found for one in each.open if one.until > now]
+    found = read_open_questions(settings).values()
+    return [load_decision(settings, each, one) for each in found for one in each.open if one.until > now]
 
 
 def find_case(settings: Config, text: str) -> OpenDecision | None:
     """Return what waits, or waited, under an id or the beginning of one; None when no job has it."""
-    pairs = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
+    pairs = [(one, each) for each in read_open_questions(settings).values() for one in each.pending.values()]
     exact = [pair for pair in pairs if pair[0].id == text]
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
         raise BriefError(f"{len(chosen)} pending requests have ids that start with {text!r}; write more of the id")
-    return case_of(settings, chosen[0][1], chosen[0][0]) if chosen else None
+    return load_decision(settings, chosen[0][1], chosen[0][0]) if chosen else None
 
 
-def case_of(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
+def load_decision(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
     """Put together what is known; a card that is gone or no longer says what was asked is none."""
     try:
         folder = papers.find(settings.lib / JOBS, pending.job)
     except BriefError:
         return OpenDecision(pending, found, None, None)
     try:
-        card = read_card(folder.text(pending.paper))
+        card = read_card(folder.read_text(pending.paper))
     except (HotdeskError, ValueError, KeyError, TypeError):
         return OpenDecision(pending, found, folder, None)
     return OpenDecision(pending, found, folder, card if card.digest == pending.digest else None)
@@ -104,7 +104,7 @@ def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "",
 
 def require_first(settings: Config, decision: Decided) -> None:
     """Refuse a decision that was written down and does not hold: somebody was first, or it was too late."""
-    found = waiting_in(journal_of(settings), decision.job)
+    found = read_waiting(get_journal_path(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
         raise BriefError(f"{decision.id} came too late, or its job has ended; it has no effect")
     if first != decision:

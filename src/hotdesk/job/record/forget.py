@@ -62,7 +62,7 @@ def overwrite(path: Path) -> None:
             os.close(place)
 
 
-def due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
+def list_due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
     """Give the jobs whose time is up: nobody works at them or is waited for, and nothing was heard for so many days."""
     return [
         tale
@@ -74,7 +74,7 @@ def due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -
     ]
 
 
-def strays(jobs_in_journal: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
+def list_strays(jobs_in_journal: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
     """Return folders of jobs that ended before anything was written down of them."""
     names = set(jobs_in_journal)
     with suppress(FileNotFoundError):

@@ -13,12 +13,12 @@ from hotdesk.event import Acted, Observed, Summed
 from hotdesk.job.record.papers import Papers
 
 
-def notes_of(journal: Path, job: str, papers: Papers) -> Notes:
+def read_notes(journal: Path, job: str, papers: Papers) -> Notes:
     """Return what a job has to remember so far; none: it is new."""
-    return Notes(entries(journal, job), lambda paper: words(papers.text(paper)))
+    return Notes(iterate_entries(journal, job), lambda paper: read_words(papers.read_text(paper)))
 
 
-def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
+def iterate_entries(journal: Path, job: str) -> Iterator[NoteEntry]:
     """Yield an entry for each summary, each note, and each act whose outcome is known."""
     tools: dict[int, str] = {}
     for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
@@ -33,7 +33,7 @@ def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
                 yield NoteEntry("observation", event.step, event.act, tools.pop(event.act), paper=event.paper)
 
 
-def words(paper: str) -> str:
+def read_words(paper: str) -> str:
     """Return what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
     try:
         data = json.loads(paper)

@@ -114,7 +114,7 @@ class JobLog:
         if self.thinking and self.bound is not None:
             self.bound.cancel()
 
-    async def within(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
+    async def run_within_limits(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
         """Have something done until the job's time is up or it shall stop; what it waits for people is not its time."""
         results: list[Made] = []
         self.thinking = thinking

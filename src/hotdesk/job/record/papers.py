@@ -53,7 +53,7 @@ class Papers:
             raise HostError(f"the paper {name[:12]}… of job {self.folder.name} is missing")
         return self.open(sealed, name)
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return what a paper says, as text."""
         return self.read(name).decode("utf-8", "surrogatepass")
 

@@ -26,7 +26,7 @@ class Replayed(Replay):
         super().__init__(f"job {job}", replies)
         self.plan = plan
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Return the plan as it was carried out."""
         return self.plan
 
@@ -43,15 +43,15 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
                 if event.attempt > 1 or step not in replies:
                     replies[step] = []
             case Thought() if event.step:
-                replies[step].append(reply_from_json(json.loads(papers.text(event.paper))))
+                replies[step].append(reply_from_json(json.loads(papers.read_text(event.paper))))
             case StepEnded():
                 step = ""
     if not plan:
         raise BriefError(f"job {job} had no plan, so there are no decisions to repeat")
-    return Replayed(job, _drop_writes(from_json(papers.text(plan))), replies)
+    return Replayed(job, _drop_writes(from_json(papers.read_text(plan))), replies)
 
 
-def harmless(job: Brief) -> Brief:
+def make_harmless(job: Brief) -> Brief:
     """Return a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free.
 
     It has no memory: it leaves nothing for later jobs, and has no step with secrets from which one must be hidden.

@@ -182,13 +182,13 @@ class JobSummary:
         """Count the uses of tools, those of a swarm's items included."""
         return self.course.acts + (self.items.acts if self.items is not None else 0)
 
-    def checklist(self) -> list[StepProgress]:
+    def list_steps(self) -> list[StepProgress]:
         """Return the steps of the plan in order, and after them what was done beside it."""
         steps = self.course.steps
         beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
         return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
 
-    def deliverables(self) -> dict[str, DeliverableRecord]:
+    def group_deliverables(self) -> dict[str, DeliverableRecord]:
         """Group what is known of each deliverable by its path, those that were checked first."""
         found: dict[str, DeliverableRecord] = {}
         for check in self.checks:
@@ -212,10 +212,10 @@ class JobSummary:
         """Return at which step of how many it stands."""
         if self.step in self.planned:
             return self.planned.index(self.step) + 1, len(self.planned)
-        steps = self.checklist()[: len(self.planned)]
+        steps = self.list_steps()[: len(self.planned)]
         return sum(step.outcome == "done" for step in steps), len(steps)
 
-    def state(self, live: bool, now: int) -> tuple[State, str]:
+    def get_state(self, live: bool, now: int) -> tuple[State, str]:
         """Return how it stands, and what for or why: an id that is waited for, why it paused or failed.
 
         One that was stopped stands still, whatever it asked before: an answer counts once it goes on.
@@ -230,16 +230,16 @@ class JobSummary:
         return ("running", "") if live else ("killed", "")
 
 
-def tales(journal: Path) -> list[JobSummary]:
+def read_summaries(journal: Path) -> list[JobSummary]:
     """Tell of every job of a journal as much as a line needs, in one pass, the oldest first."""
     found: dict[str, JobSummary] = {}
-    for row in rows_of(journal):
+    for row in read_rows(journal):
         if row.name == JobBegun.__name__ or row.chain in found:
             found.setdefault(row.chain, JobSummary(row.chain)).take_row(row)
     return list(found.values())
 
 
-def rows_of(journal: Path) -> Iterator[Row]:
+def read_rows(journal: Path) -> Iterator[Row]:
     """Return what lines about jobs are made of; a journal that is not there has none."""
     if not journal.exists():
         return iter(())

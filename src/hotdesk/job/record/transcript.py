@@ -20,20 +20,20 @@ MAX_TEXT_CHARS = 4000
 """Characters shown of one text."""
 
 
-def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
+def format_transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
     """Yield the lines of a job's papers, in the order of its events."""
     for row in rows:
         try:
             event = row.event()
         except (ValueError, RecursionError):
             continue
-        if (named := title(event)) is not None:
+        if (named := describe_paper(event)) is not None:
             text, paper = named
             yield make_printable(f"── {text}")
-            yield from (f"   {line}" for line in paper_lines(papers, paper))
+            yield from (f"   {line}" for line in read_paper_lines(papers, paper))
 
 
-def title(event: Event) -> tuple[str, str] | None:
+def describe_paper(event: Event) -> tuple[str, str] | None:
     """Return what a paper is, and give its name; None for an event that has none."""
     match event:
         case Thought():
@@ -57,7 +57,7 @@ def title(event: Event) -> tuple[str, str] | None:
     return None
 
 
-def paper_lines(papers: Papers, name: str) -> list[str]:
+def read_paper_lines(papers: Papers, name: str) -> list[str]:
     """Return a paper's lines; of one that is gone, that it is."""
     try:
         data = papers.read(name)
@@ -68,12 +68,12 @@ def paper_lines(papers: Papers, name: str) -> list[str]:
     except UnicodeDecodeError:
         return [f"({len(data)} bytes)"]
     try:
-        return list(laid_out(json.loads(text)))
+        return list(lay_out(json.loads(text)))
     except (ValueError, RecursionError):
-        return list(lines_of(text))
+        return list(iterate_lines(text))
 
 
-def laid_out(value: Any, name: str = "") -> Iterator[str]:
+def lay_out(value: Any, name: str = "") -> Iterator[str]:
     """Lay plain data out, one field a line; what is empty is left out."""
     before = f"{make_printable(name)}: " if name else ""
     match value:
@@ -83,19 +83,19 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
             if name:
                 yield before.rstrip()
             for key, part in ((key, part) for key, part in value.items() if key not in UNTOLD):
-                yield from (f"  {line}" if name else line for line in laid_out(part, str(key)))
+                yield from (f"  {line}" if name else line for line in lay_out(part, str(key)))
         case list():
             for part in value:
-                yield from laid_out(part, name)
+                yield from lay_out(part, name)
         case str():
-            first, *rest = lines_of(value)
+            first, *rest = iterate_lines(value)
             yield before + first
             yield from (" " * len(before) + line for line in rest)
         case _:
             yield f"{before}{value}"
 
 
-def lines_of(text: str) -> Iterator[str]:
+def iterate_lines(text: str) -> Iterator[str]:
     """Yield a text's lines, escaped; of a picture its size, and of what is long its beginning."""
     if IMAGE.fullmatch(text.strip()):
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"

@@ -36,7 +36,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
             continue
         tale.take(event, row.at)
         story.take(event, row.at)
-    report = JobReport(tale, tale.state(is_held(jobs / job), now), now, timeline=story.timeline)
+    report = JobReport(tale, tale.get_state(is_held(jobs / job), now), now, timeline=story.timeline)
     _gather_desks(report, story, journal)
     report.plan = story.reading.plan(tale.plan_paper) if tale.plan_paper else []
     report.decisions = _list_decisions(report)
@@ -58,7 +58,7 @@ def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
 def _open_papers(report: JobReport, story: Timeline) -> None:
     """Open what is shown of papers: verdicts, pages, screens."""
     album = Album()
-    report.delivered = {path: _deliver(each, story, album) for path, each in report.tale.deliverables().items()}
+    report.delivered = {path: _deliver(each, story, album) for path, each in report.tale.group_deliverables().items()}
     album.unread += story.unread
     screens = [act for act in story.acts.values() if act.has_picture]
     chosen = spread(len(screens), album.screens)
@@ -83,7 +83,7 @@ def _deliver(record: DeliverableRecord, story: Timeline, album: Album) -> Delive
 def _show_screen(act: ToolUse, story: Timeline, album: Album) -> None:
     with suppress(binascii.Error, ValueError):
         data = base64.b64decode(str(story.reading.read_json(act.paper).get("image", "")), validate=True)
-        act.picture = album.screen(data)
+        act.picture = album.add_screen(data)
 
 
 def _list_decisions(report: JobReport) -> list[ReportedDecision]:

@@ -8,10 +8,20 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from hotdesk.checks.verdict_json import StoredVerdict
-from hotdesk.job.format import size
+from hotdesk.job.format import format_size
 from hotdesk.job.report.facts import Delivered, JobReport, Looked
 from hotdesk.job.report.markup import Child, Markup, is_near, isolate, join_markup, tag
-from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
+from hotdesk.job.report.parts import (
+    note,
+    picture,
+    render_bullets,
+    render_collapsed,
+    render_facts,
+    render_hash,
+    render_pill,
+    render_section,
+    render_table,
+)
 from hotdesk.job.report.summary import anchor
 
 MAX_ITEMS = 40
@@ -19,21 +29,24 @@ MAX_ITEMS = 40
 MAX_LINE_CHARS = 1000
 
 
-def deliverables(report: JobReport) -> Markup:
+def render_deliverables(report: JobReport) -> Markup:
     """Tell of every deliverable."""
-    cards = [card(report, each) for each in report.delivered.values()]
+    cards = [render_card(report, each) for each in report.delivered.values()]
     if not cards:
-        return section("deliverables", "Deliverables", note("wait", "The job delivered no file."))
-    return section("deliverables", "Deliverables", *cards)
+        return render_section("deliverables", "Deliverables", note("wait", "The job delivered no file."))
+    return render_section("deliverables", "Deliverables", *cards)
 
 
-def card(report: JobReport, item: Delivered) -> Markup:
+def render_card(report: JobReport, item: Delivered) -> Markup:
     """Tell of one deliverable."""
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
-    stand = pill("passed every check", "good") if passed else pill("did not pass", "bad")
+    stand = render_pill("passed every check", "good") if passed else render_pill("did not pass", "bad")
     head = tag(
-        "div", tag("h3", render_name(report, item)), stand if looks else pill("not checked", "wait"), class_="title"
+        "div",
+        tag("h3", render_name(report, item)),
+        stand if looks else render_pill("not checked", "wait"),
+        class_="title",
     )
     pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
     shown = [
@@ -45,10 +58,10 @@ def card(report: JobReport, item: Delivered) -> Markup:
     return tag(
         "div",
         head,
-        identity(item),
+        render_identity(item),
         tag("div", *shown, class_="pages") if shown else None,
         *(render_check(each) for each in looks),
-        certificate(report, item, passed),
+        render_certificate(report, item, passed),
         class_="card",
         id=anchor(report, item.path),
     )
@@ -61,11 +74,13 @@ def render_name(report: JobReport, item: Delivered) -> Markup:
     return tag("a", shown, href=link) if report.beside and item.stored is not None and is_near(link) else shown
 
 
-def identity(item: Delivered) -> Markup:
+def render_identity(item: Delivered) -> Markup:
     """Return which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
-    stored = f"version {item.stored.version} in the drive, {size(item.stored.size)}" if item.stored else "not stored"
-    return facts(("Kept", stored), ("SHA-256", fingerprint(item.stored.sha256 if item.stored else looked)))
+    stored = (
+        f"version {item.stored.version} in the drive, {format_size(item.stored.size)}" if item.stored else "not stored"
+    )
+    return render_facts(("Kept", stored), ("SHA-256", render_hash(item.stored.sha256 if item.stored else looked)))
 
 
 def render_check(look: Looked) -> Markup:
@@ -75,7 +90,7 @@ def render_check(look: Looked) -> Markup:
     head = tag(
         "div",
         tag("h4", "Check: ", isolate(event.check, 80)),
-        pill(event.outcome, "good" if good else "bad"),
+        render_pill(event.outcome, "good" if good else "bad"),
         class_="title",
     )
     if verdict is None:
@@ -83,7 +98,7 @@ def render_check(look: Looked) -> Markup:
         return tag(
             "div",
             head,
-            render_faults(event.findings) if not good else bullets(map(isolate, event.findings[:MAX_ITEMS])),
+            render_faults(event.findings) if not good else render_bullets(map(isolate, event.findings[:MAX_ITEMS])),
             gone,
             class_="check",
         )
@@ -93,7 +108,7 @@ def render_check(look: Looked) -> Markup:
         render_faults(verdict.findings) if verdict.faults else None,
         _render_list("Requirements met", verdict.held),
         _render_list("Not checked", verdict.not_checked),
-        more("What the check looked for and found", details(verdict)),
+        render_collapsed("What the check looked for and found", render_details(verdict)),
         class_="check",
     )
 
@@ -105,35 +120,37 @@ def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
         return None
     rest = f"… and {len(items) - MAX_ITEMS} more" if len(items) > MAX_ITEMS else None
     children: list[Child] = [isolate(each) for each in items[:MAX_ITEMS]]
-    return join_markup(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
+    return join_markup(tag("p", title, class_="label"), render_bullets([*children, *([rest] if rest else [])]))
 
 
 def render_faults(lines: Iterable[str]) -> Markup:
     """List what is wrong, in the lines that its worker is told."""
-    return join_markup(tag("p", "Faults", class_="label"), bullets(isolate(each, MAX_LINE_CHARS) for each in lines))
+    return join_markup(
+        tag("p", "Faults", class_="label"), render_bullets(isolate(each, MAX_LINE_CHARS) for each in lines)
+    )
 
 
-def details(verdict: StoredVerdict) -> Markup:
+def render_details(verdict: StoredVerdict) -> Markup:
     """Return what was seen, and by what."""
     values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
     tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
     return join_markup(
-        facts(
+        render_facts(
             ("Looked for", isolate(", ".join(verdict.looked_for[: 2 * MAX_ITEMS]) or "nothing", 2000)),
             ("Tools used", isolate(tools or "not recorded", 600)),
             ("Image of the desk", isolate(verdict.image, 80)),
         ),
-        table("Measured values", ("Name", "Value"), values) if values else None,
+        render_table("Measured values", ("Name", "Value"), values) if values else None,
     )
 
 
-def certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
+def render_certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
     """Say whether what was seen is signed, and how that is proven; or why it is not."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:
-        rows = facts(
+        rows = render_facts(
             ("File", tag("code", f"{name}.certificate.json")),
-            ("SHA-256", fingerprint(item.certified.certificate)),
+            ("SHA-256", render_hash(item.certified.certificate)),
             ("Verify it with", tag("code", f"hotdesk verify {shlex.quote(name)}")),
         )
         return tag("div", tag("h4", "Certificate"), rows, class_="check")

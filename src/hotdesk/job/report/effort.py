@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hotdesk.dataclass import dataclass
-from hotdesk.job.format import lasting, plural
+from hotdesk.job.format import format_count, format_duration
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Child, Markup, isolate, join_markup, tag
-from hotdesk.job.report.parts import section, table
-from hotdesk.job.report.summary import price, seconds
+from hotdesk.job.report.parts import render_section, render_table
+from hotdesk.job.report.summary import compute_work_seconds, describe_cost
 
 WIDE = 1000
 """Units of a whole bar."""
@@ -26,34 +26,36 @@ class Bar:
     failed: int = 0
 
 
-def effort(report: JobReport) -> Markup:
+def render_effort(report: JobReport) -> Markup:
     """Chart what each step took."""
-    rows = bars(report)
+    rows = list_bars(report)
     longest = max((each.seconds for each in rows), default=0.0) or 1.0
     dearest = max((each.cost.dollars for each in rows), default=0.0)
     lines: list[list[Child]] = []
     for each in rows:
         acts = f"{each.acts}{f', {each.failed} failed' if each.failed else ''}" if each.attempts else ""
-        time = measure(lasting(each.seconds), each.seconds / longest)
-        paid = measure(price(each.cost), each.cost.dollars / dearest) if dearest else price(each.cost)
+        time = measure(format_duration(each.seconds), each.seconds / longest)
+        paid = measure(describe_cost(each.cost), each.cost.dollars / dearest) if dearest else describe_cost(each.cost)
         lines.append([isolate(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
     head = ("Step", "Time", "Cost", "Acts", "Attempts")
     cost = report.tale.cost
-    total = f"Total: {lasting(seconds(report))}. " + spent(cost)
-    return section("effort", "Time and cost", tag("p", total), table("Time and cost by step", head, lines, "chart"))
+    total = f"Total: {format_duration(compute_work_seconds(report))}. " + describe_spending(cost)
+    return render_section(
+        "effort", "Time and cost", tag("p", total), render_table("Time and cost by step", head, lines, "chart")
+    )
 
 
-def bars(report: JobReport) -> list[Bar]:
+def list_bars(report: JobReport) -> list[Bar]:
     """Return the rows: steps, checks, and what is left."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)
-        for each in report.tale.checklist()
+        for each in report.tale.list_steps()
     ]
     planning = Cost()
     for (part, _), share in report.tale.course.shares.items():
         if part == "plan":
             planning = add(planning, share)
-    rest = seconds(report) - sum(each.seconds for each in steps) - report.tale.course.checking
+    rest = compute_work_seconds(report) - sum(each.seconds for each in steps) - report.tale.course.checking
     others = Bar("planning, approvals, opening desks", max(rest, 0.0), planning)
     return [*steps, Bar("checks in a clean desk", report.tale.course.checking, Cost()), others]
 
@@ -64,12 +66,12 @@ def add(one: Cost, other: Cost) -> Cost:
     return Cost(**{name: getattr(one, name) + getattr(other, name) for name in names})
 
 
-def spent(cost: Cost) -> str:
+def describe_spending(cost: Cost) -> str:
     """Describe what models cost."""
     if not cost.tokens:
         return "No model was used."
     read = f"{cost.input + cost.cached + cost.stored:,} tokens read, {cost.output:,} written"
-    return f"Models: {price(cost)}, {plural(cost.replies, 'reply')}, {read}."
+    return f"Models: {describe_cost(cost)}, {format_count(cost.replies, 'reply')}, {read}."
 
 
 def measure(text: str, share: float) -> Markup:

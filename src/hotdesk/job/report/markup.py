@@ -45,13 +45,13 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
     """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
     if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
         raise ValueError(f"a report has no {name}")
-    pairs = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    pairs = "".join(format_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if name in EMPTY:
         return Markup(f"<{name}{pairs}>" if name != "rect" else f"<rect{pairs}/>")
     return Markup(f"<{name}{pairs}>{''.join(map(render_child, children))}</{name}>")
 
 
-def attribute(name: str, value: str | int | None) -> str:
+def format_attribute(name: str, value: str | int | None) -> str:
     """Write an attribute; a link leads to a place of the page or a file beside it, and a picture is part of it."""
     if value is None:
         return ""
@@ -100,7 +100,7 @@ def isolate(text: str, longest: int = 300) -> Markup:
     return tag("bdi", cut(text, longest))
 
 
-def block(text: str, longest: int = 1200) -> Markup:
+def render_block(text: str, longest: int = 1200) -> Markup:
     """Write somebody's words, line by line."""
     lines = cut(text.strip("\n"), longest).split("\n")
     parts = [part for line in lines for part in (tag("br"), tag("bdi", line))]

@@ -7,11 +7,11 @@ from dataclasses import field
 
 from hotdesk.dataclass import dataclass
 from hotdesk.event import Alarm, Exchange
-from hotdesk.job.format import size
-from hotdesk.job.people.card_text import punycode
+from hotdesk.job.format import format_size
+from hotdesk.job.people.card_text import encode_punycode
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, isolate, tag
-from hotdesk.job.report.parts import note, section, table
+from hotdesk.job.report.parts import note, render_section, render_table
 from hotdesk.job.report.summary import REFUSED
 
 _MAX_ROWS = 60
@@ -37,14 +37,14 @@ class HostTraffic:
         self.secrets.update(dict.fromkeys(event.grants))
 
 
-def door(report: JobReport) -> Markup:
+def render_door(report: JobReport) -> Markup:
     """Tell what left the desks, and what did not."""
-    exchanges, alarmed = report.door.exchanges, alarms(report.door.alarms)
+    exchanges, alarmed = report.door.exchanges, render_alarms(report.door.alarms)
     if not exchanges:
         nothing = tag("p", "The desks made no network requests.")
-        return section("door", "Network", nothing, alarmed)
+        return render_section("door", "Network", nothing, alarmed)
     refused = [each for each in exchanges if each.verdict in REFUSED]
-    return section("door", "Network", render_admitted(exchanges), render_refused(refused), alarmed)
+    return render_section("door", "Network", render_admitted(exchanges), render_refused(refused), alarmed)
 
 
 def render_admitted(exchanges: list[Exchange]) -> Markup:
@@ -57,17 +57,17 @@ def render_admitted(exchanges: list[Exchange]) -> Markup:
         return tag("p", "No request was admitted: no data left the desks.")
     rows = [
         (
-            tag("code", isolate(punycode(name[:253]))),
+            tag("code", isolate(encode_punycode(name[:253]))),
             f"{host.requests:,}",
             isolate(", ".join(f"{count} {method[:20]}" for method, count in host.methods.most_common(6))),
-            size(host.up),
-            size(host.down),
+            format_size(host.up),
+            format_size(host.down),
             isolate(", ".join(host.secrets) or "none"),
         )
         for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:_MAX_ROWS]
     ]
     caption = "Admitted requests. Secrets are shown by name only; desks have placeholders, never values"
-    return table(
+    return render_table(
         caption + describe_truncation(len(hosts)),
         ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"),
         rows,
@@ -80,10 +80,17 @@ def render_refused(refused: list[Exchange]) -> Markup:
         return note("good", "No request was refused.")
     counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
     rows = [
-        (tag("code", isolate(punycode(host[:253]))), f"{count:,}", isolate(f"{method[:20]} {path}", 120), isolate(rule))
+        (
+            tag("code", isolate(encode_punycode(host[:253]))),
+            f"{count:,}",
+            isolate(f"{method[:20]} {path}", 120),
+            isolate(rule),
+        )
         for (method, host, path, rule), count in counted.most_common(_MAX_ROWS)
     ]
-    return table("Refused requests" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows)
+    return render_table(
+        "Refused requests" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows
+    )
 
 
 def describe_truncation(count: int) -> str:
@@ -91,13 +98,13 @@ def describe_truncation(count: int) -> str:
     return f" (the {_MAX_ROWS} most frequent of {count:,})" if count > _MAX_ROWS else ""
 
 
-def alarms(found: list[Alarm]) -> Markup | None:
+def render_alarms(found: list[Alarm]) -> Markup | None:
     """List what no honest desk does."""
     if not found:
         return None
     rows = [
         (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:_MAX_ROWS]
     ]
-    return table(
+    return render_table(
         "Alarms: signs of an attack" + describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
     )

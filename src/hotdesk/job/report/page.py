@@ -7,15 +7,15 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from hotdesk.job.report.deliverables import deliverables
-from hotdesk.job.report.effort import effort
+from hotdesk.job.report.deliverables import render_deliverables
+from hotdesk.job.report.effort import render_effort
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, tag
-from hotdesk.job.report.network import door
+from hotdesk.job.report.network import render_door
 from hotdesk.job.report.plan import plan
-from hotdesk.job.report.receipt import about, receipt
-from hotdesk.job.report.summary import header
-from hotdesk.job.report.timeline import timeline
+from hotdesk.job.report.receipt import render_about, render_receipt
+from hotdesk.job.report.summary import render_header
+from hotdesk.job.report.timeline import render_timeline
 
 CSS = Path(__file__).with_name("style.css")
 PLACES = {
@@ -25,7 +25,7 @@ PLACES = {
 
 
 @cache
-def style() -> tuple[str, str]:
+def read_style() -> tuple[str, str]:
     """Return the style, and the one hash by which a browser applies it and no other."""
     text = CSS.read_text()
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -34,7 +34,7 @@ def style() -> tuple[str, str]:
 
 def page(report: JobReport) -> str:
     """Write the whole page."""
-    text, policy = style()
+    text, policy = read_style()
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -45,21 +45,21 @@ def page(report: JobReport) -> str:
         tag("title", f"Report of job {report.tale.job}"),
         tag("style", Markup(text)),
     )
-    body = tag("body", header(report), contents(), main(report), footer())
+    body = tag("body", render_header(report), render_contents(), main(report), render_footer())
     return f"<!doctype html>\n{tag('html', head, body, lang='en').html}\n"
 
 
-def contents() -> Markup:
+def render_contents() -> Markup:
     """Make the list of sections."""
     return tag("nav", *(tag("a", name, href=f"#{place}") for place, name in PLACES.items()), aria_label="Sections")
 
 
 def main(report: JobReport) -> Markup:
     """Lay the sections out."""
-    parts = (deliverables, plan, timeline, effort, door, receipt, about)
+    parts = (render_deliverables, plan, render_timeline, render_effort, render_door, render_receipt, render_about)
     return tag("main", *(part(report) for part in parts))
 
 
-def footer() -> Markup:
+def render_footer() -> Markup:
     """Return what made it."""
     return tag("footer", tag("p", "hotdesk · a real computer for an AI worker, gone when the job is done"))

@@ -43,7 +43,7 @@ class PaperReader:
         except HotdeskError:
             self.papers = None
 
-    def data(self, name: str) -> bytes | None:
+    def read_data(self, name: str) -> bytes | None:
         """Return a paper; None when it is gone."""
         if self.papers is not None and name:
             try:
@@ -53,21 +53,21 @@ class PaperReader:
         self.missing += bool(name)
         return None
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return a paper's words; none when it is gone."""
-        return (self.data(name) or b"").decode("utf-8", "replace")
+        return (self.read_data(name) or b"").decode("utf-8", "replace")
 
     def read_json(self, name: str) -> dict[str, object]:
         """Return a paper that is an object of JSON; an empty one when it is gone or something else."""
         try:
-            data = json.loads(self.data(name) or b"{}")
+            data = json.loads(self.read_data(name) or b"{}")
         except (ValueError, RecursionError):
             return {}
         return data if isinstance(data, dict) else {}
 
     def read_verdict(self, name: str) -> StoredVerdict | None:
         """Return a verdict; None when it is gone."""
-        data = self.data(name)
+        data = self.read_data(name)
         try:
             return from_json(data) if data else None
         except (ValueError, KeyError, TypeError):
@@ -84,11 +84,15 @@ def parse_step(step: dict[str, object]) -> PlannedStep:
     """Read a step."""
     makes, grants = (step.get(name) for name in ("makes", "grants"))
     return PlannedStep(
-        str(step.get("name", "")), str(step.get("intent", "")), texts(makes), texts(grants), str(step.get("risk", ""))
+        str(step.get("name", "")),
+        str(step.get("intent", "")),
+        list_texts(makes),
+        list_texts(grants),
+        str(step.get("risk", "")),
     )
 
 
-def texts(value: object) -> tuple[str, ...]:
+def list_texts(value: object) -> tuple[str, ...]:
     """Return a list of texts."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
@@ -103,11 +107,15 @@ def use_of(call: dict[str, object]) -> str:
         if isinstance(value, list):
             value = shlex.join(map(str, value)) if name == "argv" else ", ".join(map(str, value))
         if isinstance(value, str) and value:
-            return one_line(value)
-    return one_line(json.dumps({key: value for key, value in arguments.items() if key != "data"})) if arguments else ""
+            return format_one_line(value)
+    return (
+        format_one_line(json.dumps({key: value for key, value in arguments.items() if key != "data"}))
+        if arguments
+        else ""
+    )
 
 
-def one_line(text: str, longest: int = SHORT) -> str:
+def format_one_line(text: str, longest: int = SHORT) -> str:
     """Return the beginning of a text, in one line."""
     flat = " ".join(text[: 4 * longest].split())
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
@@ -122,7 +130,7 @@ class ToolOutput:
     """None: it was no program, or it did not exit."""
 
 
-def output_of(observation: dict[str, object]) -> ToolOutput:
+def read_output(observation: dict[str, object]) -> ToolOutput:
     """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
     text = str(observation.get("text", ""))
     try:
@@ -144,9 +152,9 @@ def decode_output(data: str) -> str:
     return base64.b64decode(data).decode("utf-8", "replace").strip()
 
 
-def failure_of(observation: dict[str, object]) -> str:
+def describe_failure(observation: dict[str, object]) -> str:
     """Describe what came of an act that failed: of a program its last words."""
-    found = output_of(observation)
+    found = read_output(observation)
     if found.exit_code is None:
         return found.text[:WORDS]
     return f"exit code {found.exit_code}: {found.text[-WORDS:]}"

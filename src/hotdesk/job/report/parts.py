@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from hotdesk.job.event_text import Tone
-from hotdesk.job.people.wait import clock
+from hotdesk.job.people.wait import format_utc
 from hotdesk.job.report.markup import Child, Markup, join_markup, tag
 from hotdesk.job.report.pictures import ReportPicture
 
@@ -16,13 +16,13 @@ MANY = 4
 """Columns that do not fit a phone."""
 
 
-def section(name: str, title: str, *children: Markup | None) -> Markup:
+def render_section(name: str, title: str, *children: Markup | None) -> Markup:
     """Make a part of the page that has a heading."""
     head = tag("h2", title, id=f"{name}-title")
     return tag("section", head, *children, id=name, aria_labelledby=f"{name}-title")
 
 
-def pill(text: str, tone: Tone) -> Markup:
+def render_pill(text: str, tone: Tone) -> Markup:
     """Return how something stands."""
     return tag("span", tag("span", SIGNS[tone], aria_hidden="true"), " ", text, class_=f"pill {tone}")
 
@@ -32,7 +32,7 @@ def note(tone: Tone, *children: Child) -> Markup:
     return tag("p", *children, class_=f"note {tone}")
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], class_: str = "") -> Markup:
+def render_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], class_: str = "") -> Markup:
     """Make a table; the first cell of each row names it."""
     top = tag("tr", *(tag("th", each, scope="col") for each in head))
     lines = [
@@ -48,20 +48,20 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], cl
     return tag("div", element, class_="wide")
 
 
-def facts(*pairs: tuple[str, Child], class_: str = "facts") -> Markup:
+def render_facts(*pairs: tuple[str, Child], class_: str = "facts") -> Markup:
     """List facts by name."""
     rows = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in (None, ""))
     return tag("dl", *rows, class_=class_)
 
 
-def bullets(items: Iterable[Child], class_: str = "") -> Markup:
+def render_bullets(items: Iterable[Child], class_: str = "") -> Markup:
     """Make a list."""
     return tag("ul", *(tag("li", each) for each in items), class_=class_ or None)
 
 
-def moment(at: int) -> Markup:
+def render_time(at: int) -> Markup:
     """Write a time of day, in UTC; a machine reads the whole of it."""
-    return tag("time", clock(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
+    return tag("time", format_utc(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
 
 
 def picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
@@ -70,11 +70,11 @@ def picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
     return tag("figure", image, tag("figcaption", caption))
 
 
-def fingerprint(sha256: str) -> Markup:
+def render_hash(sha256: str) -> Markup:
     """Write a hash whole, so that it can be compared."""
     return tag("code", sha256, class_="hash")
 
 
-def more(summary: Child, *children: Markup | None) -> Markup:
+def render_collapsed(summary: Child, *children: Markup | None) -> Markup:
     """Keep something out of sight until it is asked for."""
     return tag("details", tag("summary", summary), join_markup(*children))

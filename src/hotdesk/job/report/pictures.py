@@ -43,12 +43,12 @@ class Album:
     unread: int = 0
     """Pictures that were made in a desk, and so are not opened here."""
 
-    def screen(self, png: bytes, width: int = 960) -> ReportPicture | None:
+    def add_screen(self, png: bytes, width: int = 960) -> ReportPicture | None:
         """Take a picture of a screen in; None where there is no room, or it is not one of ours."""
         if self.screens <= 0:
             self.left_out += 1
             return None
-        image = screen_of(png)
+        image = read_screen(png)
         if image is None:
             self.unread += 1
             return None
@@ -77,9 +77,9 @@ class Album:
         return ReportPicture(image.width, image.height, source)
 
 
-def screen_of(png: bytes) -> Image.Image | None:
+def read_screen(png: bytes) -> Image.Image | None:
     """Read a picture of a screen as we write it, and no other: lines without a filter, in one piece."""
-    found = pieces(png)
+    found = split_png(png)
     if found is None:
         return None
     width, height, packed = found
@@ -94,7 +94,7 @@ def screen_of(png: bytes) -> Image.Image | None:
     return Image.frombytes("RGB", (width, height), lines[1:] + b"\0", "raw", "RGB", 3 * width + 1, 1)
 
 
-def pieces(png: bytes) -> tuple[int, int, bytes] | None:
+def split_png(png: bytes) -> tuple[int, int, bytes] | None:
     """Return width, height and packed lines of a file that has a header, one part, and an end."""
     if len(png) < 57 or not png.startswith(SIGNATURE) or png[8:16] != b"\0\0\0\rIHDR" or png[37:41] != b"IDAT":
         return None

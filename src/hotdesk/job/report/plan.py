@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hotdesk.job.event_text import ANSWERS, Tone
-from hotdesk.job.people.wait import clock
+from hotdesk.job.people.wait import format_utc
 from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision
 from hotdesk.job.report.markup import Markup, isolate, join_markup, tag
-from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
+from hotdesk.job.report.parts import note, render_facts, render_hash, render_pill, render_section, render_table
 
 STANDS: dict[str, tuple[str, Tone]] = {
     "": ("not started", "plain"),
@@ -16,22 +16,24 @@ STANDS: dict[str, tuple[str, Tone]] = {
 
 def plan(report: JobReport) -> Markup:
     """Tell what was planned, and who said yes."""
-    return section("plan", "Plan and approvals", steps(report), digest(report), approvals(report.decisions))
+    return render_section(
+        "plan", "Plan and approvals", render_steps(report), digest(report), render_approvals(report.decisions)
+    )
 
 
-def steps(report: JobReport) -> Markup:
+def render_steps(report: JobReport) -> Markup:
     """List the steps, each with how it stands."""
     intents = {each.name: each for each in report.plan}
     items = []
-    for step in report.tale.checklist():
+    for step in report.tale.list_steps():
         planned = intents.get(step.name) or PlannedStep(step.name, step.what)
         word, tone = STANDS[step.outcome]
-        head = tag("div", tag("h3", isolate(step.name, 80)), pill(word, tone), class_="title")
-        items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), means(planned)))
+        head = tag("div", tag("h3", isolate(step.name, 80)), render_pill(word, tone), class_="title")
+        items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), render_means(planned)))
     return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
 
 
-def means(step: PlannedStep) -> Markup | None:
+def render_means(step: PlannedStep) -> Markup | None:
     """Return what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: rolled back if it fails" if step.risk == "high" else ""))
@@ -47,23 +49,23 @@ def digest(report: JobReport) -> Markup | None:
     preflight = (
         f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not checked"
     )
-    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Requirements", preflight))
+    return render_facts(("Digest of the plan", render_hash(report.tale.plan)), ("Requirements", preflight))
 
 
-def approvals(decisions: list[ReportedDecision]) -> Markup:
+def render_approvals(decisions: list[ReportedDecision]) -> Markup:
     """List who decided what, and when."""
     if not decisions:
         return note("wait", "No approvals were requested.")
     rows = [
         (
             isolate(each.what),
-            pill(each.answer, ANSWERS.get(each.answer, "wait")),
+            render_pill(each.answer, ANSWERS.get(each.answer, "wait")),
             isolate(each.by),
-            clock(each.at) if each.at else "",
+            format_utc(each.at) if each.at else "",
             tag("code", each.digest[:16]),
         )
         for each in decisions
     ]
-    return table(
+    return render_table(
         "Approvals. The digest identifies exactly what was decided", ("About", "Answer", "By", "When", "Digest"), rows
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotdesk.job.format import plural
-from hotdesk.job.people.wait import clock
+from hotdesk.job.format import format_count
+from hotdesk.job.people.wait import format_utc
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, isolate, tag
-from hotdesk.job.report.parts import bullets, fingerprint, note, section
+from hotdesk.job.report.parts import note, render_bullets, render_hash, render_section
 
 MAX_ITEMS = 60
 SOURCE = (
@@ -17,21 +17,21 @@ SOURCE = (
 )
 
 
-def receipt(report: JobReport) -> Markup:
+def render_receipt(report: JobReport) -> Markup:
     """Return what burning destroyed, kept on purpose, found left."""
     ashes = report.tale.receipt
     if ashes is None:
-        return section(
+        return render_section(
             "receipt", "Receipt", note("wait", "The receipt was not recorded, so it is unknown what was left behind.")
         )
-    leftovers = column("Left behind", ashes.left, "Nothing.")
+    leftovers = render_column("Left behind", ashes.left, "Nothing.")
     columns = (
-        column("Destroyed", ashes.destroyed, "Nothing."),
-        column("Kept on purpose, and until when", ashes.kept, "Nothing."),
+        render_column("Destroyed", ashes.destroyed, "Nothing."),
+        render_column("Kept on purpose, and until when", ashes.kept, "Nothing."),
         leftovers,
-        *([column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
+        *([render_column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
     )
-    return section("receipt", "Receipt", tag("div", *columns, class_="columns"))
+    return render_section("receipt", "Receipt", tag("div", *columns, class_="columns"))
 
 
 def _list_walls(report: JobReport) -> list[str]:
@@ -39,15 +39,15 @@ def _list_walls(report: JobReport) -> list[str]:
     return [f"desk {desk}: {proof.describe()}" for desk, proof in report.walls.items()]
 
 
-def column(title: str, lines: Sequence[str], none: str) -> Markup:
+def render_column(title: str, lines: Sequence[str], none: str) -> Markup:
     """List one kind of what became of things."""
     rest = len(lines) - MAX_ITEMS
     more = [f"… and {rest:,} more"] if rest > 0 else []
-    content = bullets([*map(isolate, lines[:MAX_ITEMS]), *more]) if lines else tag("p", none, class_="quiet")
+    content = render_bullets([*map(isolate, lines[:MAX_ITEMS]), *more]) if lines else tag("p", none, class_="quiet")
     return tag("div", tag("h3", title), content)
 
 
-def _unknowns(report: JobReport) -> list[str]:
+def _list_unknowns(report: JobReport) -> list[str]:
     """Describe what this report cannot tell."""
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
@@ -55,32 +55,32 @@ def _unknowns(report: JobReport) -> list[str]:
             f"The job's papers were deleted by {tale.forgotten.by}: replies, calls and results are not available."
         )
     elif report.missing:
-        sentences.append(f"{plural(report.missing, 'paper')} could not be read; their content is missing here.")
+        sentences.append(f"{format_count(report.missing, 'paper')} could not be read; their content is missing here.")
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
         sentences.append(f"Acts that were started, and whose outcome was not recorded: {listed}.")
     if tale.strange:
-        sentences.append(f"{plural(tale.strange, 'event')} of a newer version could not be read.")
+        sentences.append(f"{format_count(tale.strange, 'event')} of a newer version could not be read.")
     if report.left_out:
-        sentences.append(f"{plural(report.left_out, 'picture')} are omitted, to keep this file small.")
+        sentences.append(f"{format_count(report.left_out, 'picture')} are omitted, to keep this file small.")
     if report.unread:
         sentences.append(
-            f"{plural(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
+            f"{format_count(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
         )
     return sentences
 
 
-def about(report: JobReport) -> Markup:
+def render_about(report: JobReport) -> Markup:
     """Return where all of this comes from, and what it does not prove."""
-    found = _unknowns(report)
-    brief = fingerprint(report.tale.brief or "unknown")
-    return section(
+    found = _list_unknowns(report)
+    brief = render_hash(report.tale.brief or "unknown")
+    return render_section(
         "about",
         "About this report",
         tag("p", SOURCE, tag("code", "hotdesk journal verify"), " verifies the journal."),
         tag("p", "Output of desks and models is quoted as text; invisible characters are written as escapes."),
-        bullets(map(isolate, found), "unknown") if found else tag("p", "The report is complete."),
+        render_bullets(map(isolate, found), "unknown") if found else tag("p", "The report is complete."),
         tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
-        tag("p", f"Made {clock(report.created)}. All times are UTC.", class_="quiet"),
+        tag("p", f"Made {format_utc(report.created)}. All times are UTC.", class_="quiet"),
     )

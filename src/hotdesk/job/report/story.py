@@ -28,7 +28,7 @@ from hotdesk.event import (
 )
 from hotdesk.job.event_text import describe
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
-from hotdesk.job.report.paper_text import PaperReader, failure_of, one_line, output_of, use_of
+from hotdesk.job.report.paper_text import PaperReader, describe_failure, format_one_line, read_output, use_of
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.plan import OURS
 
@@ -74,11 +74,11 @@ class Timeline:
             case StepEnded() if last is not None:
                 last.ended, last.outcome, last.note = at, event.outcome, event.note
                 if event.paper:
-                    last.note = f"{last.note}: {self.reading.text(event.paper)}".removeprefix(": ")
+                    last.note = f"{last.note}: {self.reading.read_text(event.paper)}".removeprefix(": ")
             case RolledBack() if last is not None:
                 last.rolled_back = True
             case Summed() if last is not None:
-                last.leaves = self.reading.text(event.paper)
+                last.leaves = self.reading.read_text(event.paper)
         if last is not None:
             last.changed = number
 
@@ -87,7 +87,7 @@ class Timeline:
         match event:
             case Thought() if event.step:
                 reply = self.reading.read_json(event.paper)
-                self.words = one_line(str(reply.get("text") or reply.get("thought") or ""))
+                self.words = format_one_line(str(reply.get("text") or reply.get("thought") or ""))
             case Acted():
                 call = use_of(self.reading.read_json(event.paper))
                 act = ToolUse(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
@@ -104,9 +104,9 @@ class Timeline:
         act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
         observation = self.reading.read_json(event.paper)
         if event.outcome == "failed":
-            act.words = failure_of(observation)
+            act.words = describe_failure(observation)
         else:
-            act.output = one_line(output_of(observation).text)
+            act.output = format_one_line(read_output(observation).text)
         if observation.get("image"):
             act.has_picture = act.tool.startswith(DRAWN_HERE)
             self.unread += not act.has_picture
@@ -119,7 +119,7 @@ class Timeline:
             verdict = self.reading.read_verdict(look.paper) if look.outcome == "failed" else None
             faults += verdict.faults if verdict is not None else ()
             findings += verdict.findings if verdict is not None else ()
-        words = "" if faults else self.reading.text(event.paper)
+        words = "" if faults else self.reading.read_text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"
         return Moment(at, title, words, "bad", tuple(faults), tuple(findings), number, number)
 
@@ -136,25 +136,25 @@ class Following:
 
     def read_on(self, journal: Path) -> None:
         """Take in what was written since."""
-        for row in self.rows(journal):
+        for row in self.iterate_rows(journal):
             self.last = row.id
             with suppress(ValueError, RecursionError):
                 self.story.take(row.event(), row.at, row.id)
 
-    def rows(self, journal: Path) -> Iterator[Row]:
+    def iterate_rows(self, journal: Path) -> Iterator[Row]:
         """Yield the events that follow, and from the event on that names a desk those of that desk."""
         again = journal.exists()
         while again:
             again = False
             for row in read(journal, sorted({self.job, *self.desks}), after=self.last):
                 yield row
-                if (desk := desk_of(row)) and desk not in self.desks:
+                if (desk := find_desk(row)) and desk not in self.desks:
                     self.desks.add(desk)
                     again = True
                     break
 
 
-def desk_of(row: Row) -> str:
+def find_desk(row: Row) -> str:
     """Return the desk that an event of a job names."""
     if row.name in (StepBegun.__name__, Verified.__name__):
         with suppress(ValueError, RecursionError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from hotdesk.job.event_text import Tone
-from hotdesk.job.format import lasting, money, plural
+from hotdesk.job.format import format_cost, format_count, format_duration
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, isolate, join_markup, tag
-from hotdesk.job.report.paper_text import one_line
-from hotdesk.job.report.parts import facts, note, pill
+from hotdesk.job.report.paper_text import format_one_line
+from hotdesk.job.report.parts import note, render_facts, render_pill
 
 _TONES: dict[str, Tone] = {
     "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",
@@ -27,10 +27,10 @@ _MAX_HEADLINE_CHARS = 120
 """Characters of a goal that is no headline any more."""
 
 
-def header(report: JobReport) -> Markup:
+def render_header(report: JobReport) -> Markup:
     """Return what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
-    goal, found = tale.goal or "The goal is unknown", finding(report)
+    goal, found = tale.goal or "The goal is unknown", get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
@@ -39,17 +39,17 @@ def header(report: JobReport) -> Markup:
         tag("p", "The worker's summary. The task: ", isolate(goal, 2000), class_="task") if found else None,
         tag(
             "p",
-            pill(WORDS.get(how, how), _TONES.get(how, "plain")),
+            render_pill(WORDS.get(how, how), _TONES.get(how, "plain")),
             " ",
-            tag("span", outcome(report)),
+            tag("span", render_outcome(report)),
             class_="outcome",
         ),
-        figures(report),
-        brain(report.tale.brain),
+        render_figures(report),
+        render_brain(report.tale.brain),
     )
 
 
-def finding(report: JobReport) -> str:
+def get_finding(report: JobReport) -> str:
     """Return in a line what the worker found, where the job is done and kept what it made; else nothing.
 
     It is the summary of the last step that made something that is kept, or of the last step.
@@ -60,17 +60,17 @@ def finding(report: JobReport) -> str:
     makers = {step.name for step in report.plan if stored.intersection(step.makes)}
     summed = [each for each in report.attempts if each.outcome == "done" and each.leaves.strip()]
     last = next((each for each in reversed(summed) if each.step in makers), summed[-1] if summed else None)
-    text = one_line(last.leaves, _FINDING) if last is not None else ""
+    text = format_one_line(last.leaves, _FINDING) if last is not None else ""
     return text if len(text.split()) >= FEW else ""
 
 
-def outcome(report: JobReport) -> Markup:
+def render_outcome(report: JobReport) -> Markup:
     """Say in one sentence what came of it."""
     how, why = report.state
-    took, because = lasting(seconds(report)), isolate(why.rstrip("."), 600) if why else None
+    took, because = format_duration(compute_work_seconds(report)), isolate(why.rstrip("."), 600) if why else None
     match how:
         case "done":
-            parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", results(report))
+            parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", render_results(report))
         case "failed":
             parts = (f"The work failed after {took}: ", because or "the reason was not recorded", ".")
         case "broken":
@@ -103,13 +103,13 @@ def resume(report: JobReport) -> Markup:
     return tag("code", f"hotdesk resume {report.tale.job}")
 
 
-def results(report: JobReport) -> Markup:
+def render_results(report: JobReport) -> Markup:
     """Return what came out."""
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
         return tag("span", "No file was stored.")
     links = [part for path in stored for part in (", ", tag("a", isolate(path), href=f"#{anchor(report, path)}"))]
-    names = tag("span", *links[1:]) if len(stored) <= FEW else tag("span", plural(len(stored), "deliverable"))
+    names = tag("span", *links[1:]) if len(stored) <= FEW else tag("span", format_count(len(stored), "deliverable"))
     return tag(
         "span",
         names,
@@ -122,40 +122,40 @@ def anchor(report: JobReport, path: str) -> str:
     return f"file-{1 + list(report.delivered).index(path)}"
 
 
-def seconds(report: JobReport) -> float:
+def compute_work_seconds(report: JobReport) -> float:
     """Return how long it was worked at."""
     course = report.tale.course
     return course.compute_elapsed(course.last)
 
 
-def figures(report: JobReport) -> Markup:
+def render_figures(report: JobReport) -> Markup:
     """Return the numbers people ask for first."""
     tale = report.tale
     refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
-    return facts(
-        ("Began", began(tale.begun)),
-        ("Worked", lasting(seconds(report))),
-        ("Steps", f"{sum(each.outcome == 'done' for each in tale.checklist())} of {len(tale.checklist())} done"),
+    return render_facts(
+        ("Began", format_date(tale.begun)),
+        ("Worked", format_duration(compute_work_seconds(report))),
+        ("Steps", f"{sum(each.outcome == 'done' for each in tale.list_steps())} of {len(tale.list_steps())} done"),
         ("Acts", f"{tale.course.acts:,}"),
-        ("Model costs", price(tale.cost)),
+        ("Model costs", describe_cost(tale.cost)),
         ("Network requests", f"{passed:,} admitted, {refused:,} refused"),
         class_="figures",
     )
 
 
-def began(at: int) -> str:
+def format_date(at: int) -> str:
     """Write a day and a time, as people say them."""
     day = time.gmtime(at / 1000)
     return f"{day.tm_mday} {MONTHS[day.tm_mon - 1]} {day.tm_year}, {day.tm_hour:02}:{day.tm_min:02} UTC"
 
 
-def price(cost: Cost) -> str:
+def describe_cost(cost: Cost) -> str:
     """Describe what models cost; a script reads and writes no tokens."""
-    return money([cost]) if cost.tokens or cost.dollars or cost.unpriced else "none"
+    return format_cost([cost]) if cost.tokens or cost.dollars or cost.unpriced else "none"
 
 
-def brain(name: str) -> Markup:
+def render_brain(name: str) -> Markup:
     """Return who decided, plainly."""
     who = isolate(name or "not recorded", 200)
     if name.startswith(("written script", "recorded script")):

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from hotdesk.job.event_text import Tone
-from hotdesk.job.format import lasting, plural
+from hotdesk.job.format import format_count, format_duration
 from hotdesk.job.report.deliverables import render_faults
 from hotdesk.job.report.facts import Attempted, JobReport, Moment, ToolUse
-from hotdesk.job.report.markup import Markup, block, isolate, join_markup, tag
-from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
+from hotdesk.job.report.markup import Markup, isolate, join_markup, render_block, tag
+from hotdesk.job.report.parts import (
+    SIGNS,
+    note,
+    picture,
+    render_collapsed,
+    render_pill,
+    render_section,
+    render_table,
+    render_time,
+)
 from hotdesk.job.report.plan import STANDS
 
 _OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
@@ -15,10 +24,10 @@ MOST_ACTS, MOST_FAILED = 1000, 12
 """Acts listed of one attempt, and failures told at length."""
 
 
-def timeline(report: JobReport) -> Markup:
+def render_timeline(report: JobReport) -> Markup:
     """Tell what happened, in order."""
     items = [_render_attempt(each) if isinstance(each, Attempted) else render_moment(each) for each in report.timeline]
-    return section("timeline", "What happened", tag("ol", *items, class_="timeline"))
+    return render_section("timeline", "What happened", tag("ol", *items, class_="timeline"))
 
 
 def render_moment(each: Moment) -> Markup:
@@ -27,7 +36,7 @@ def render_moment(each: Moment) -> Markup:
         "li",
         tag(
             "div",
-            moment(each.at),
+            render_time(each.at),
             tag("span", SIGNS[each.tone], class_=f"dot {each.tone}", aria_hidden="true"),
             class_="when",
         ),
@@ -43,37 +52,42 @@ def _render_attempt(each: Attempted) -> Markup:
     """Tell of an attempt at a step."""
     word, tone = STANDS[each.outcome or "begun"]
     again = f", attempt {each.attempt}" if each.attempt > 1 else ""
-    took = f"{lasting((each.ended - each.at) / 1000)}, " if each.ended else ""
+    took = f"{format_duration((each.ended - each.at) / 1000)}, " if each.ended else ""
     head = tag(
         "div",
         tag("h3", "Step ", isolate(each.step, 80), again),
-        pill(f"{word}, rolled back" if each.rolled_back else word, tone),
-        tag("span", f"{took}{plural(len(each.acts), 'act')}", class_="quiet"),
+        render_pill(f"{word}, rolled back" if each.rolled_back else word, tone),
+        tag("span", f"{took}{format_count(len(each.acts), 'act')}", class_="quiet"),
         class_="title",
     )
     failed = [(place, act) for place, act in enumerate(each.acts) if act.outcome == "failed"]
     rest = len(failed) - MOST_FAILED
     return tag(
         "li",
-        tag("div", moment(each.at), tag("span", SIGNS[tone], class_=f"dot {tone}", aria_hidden="true"), class_="when"),
+        tag(
+            "div",
+            render_time(each.at),
+            tag("span", SIGNS[tone], class_=f"dot {tone}", aria_hidden="true"),
+            class_="when",
+        ),
         tag(
             "div",
             head,
             tag("p", isolate(each.what, 600)),
-            *(failure(each, place, act) for place, act in failed[:MOST_FAILED]),
+            *(render_failure(each, place, act) for place, act in failed[:MOST_FAILED]),
             note("wait", f"{rest} more acts failed; see the list of acts.") if rest > 0 else None,
-            tag("div", tag("strong", "Why it failed"), block(each.note), class_="failure")
+            tag("div", tag("strong", "Why it failed"), render_block(each.note), class_="failure")
             if each.outcome == "failed" and each.note
             else None,
-            screens(each),
-            acts(each) if each.acts else None,
-            more("Summary for the next steps", block(each.leaves)) if each.leaves else None,
+            render_screens(each),
+            render_acts(each) if each.acts else None,
+            render_collapsed("Summary for the next steps", render_block(each.leaves)) if each.leaves else None,
             class_="card",
         ),
     )
 
 
-def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
+def render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
     """Tell of an act that failed, and how it went on."""
     after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
     if after is None:
@@ -92,7 +106,7 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
         else None
     )
     head = tag("p", tag("strong", f"Act {act.number} failed: "), render_act(act))
-    return tag("div", head, block(act.words) if act.words else None, why, tag("p", sequel), class_="failure")
+    return tag("div", head, render_block(act.words) if act.words else None, why, tag("p", sequel), class_="failure")
 
 
 def render_act(act: ToolUse) -> Markup:
@@ -100,7 +114,7 @@ def render_act(act: ToolUse) -> Markup:
     return join_markup(tag("code", act.tool), tag("span", " ", isolate(act.call)))
 
 
-def screens(attempt: Attempted) -> Markup | None:
+def render_screens(attempt: Attempted) -> Markup | None:
     """Show what the screen showed."""
     shown = [
         picture(act.picture, f"The screen after act {act.number} of step {attempt.step}", f"Screen, act {act.number}")
@@ -110,19 +124,21 @@ def screens(attempt: Attempted) -> Markup | None:
     return tag("div", *shown, class_="screens") if shown else None
 
 
-def acts(attempt: Attempted) -> Markup:
+def render_acts(attempt: Attempted) -> Markup:
     """List every act."""
     rows = [
         (
             f"{act.number}",
             tag("code", act.tool),
             isolate(act.call),
-            pill(act.outcome or "unknown", _OUTCOMES[act.outcome]),
-            lasting(act.ms / 1000) if act.outcome else "",
+            render_pill(act.outcome or "unknown", _OUTCOMES[act.outcome]),
+            format_duration(act.ms / 1000) if act.outcome else "",
         )
         for act in attempt.acts[:MOST_ACTS]
     ]
     caption = f"Acts of step {attempt.step}, attempt {attempt.attempt}"
     rest = len(attempt.acts) - MOST_ACTS
-    listed = table(caption, ("Act", "Tool", "Used for", "Outcome", "Took"), rows, "acts")
-    return more(f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} more acts") if rest > 0 else None)
+    listed = render_table(caption, ("Act", "Tool", "Used for", "Outcome", "Took"), rows, "acts")
+    return render_collapsed(
+        f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} more acts") if rest > 0 else None
+    )

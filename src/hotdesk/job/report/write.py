@@ -43,7 +43,7 @@ def name_beside(results: Collection[str]) -> str:
 
 def write(out: Out, name: str, data: bytes) -> Path:
     """Write a report among results; `BriefError` where something else has its name."""
-    there = out.there(name, MAX_REPORT_BYTES)
+    there = out.read_existing(name, MAX_REPORT_BYTES)
     if there is not None and not is_ours(there):
         raise BriefError(
             f"{make_printable(str(out.folder / name))} exists and is not an unchanged report; move it away"

@@ -6,7 +6,7 @@ import pytest
 from tests.ledger import JOB
 
 from hotdesk.event import Pending
-from hotdesk.job.people.card_text import card_text
+from hotdesk.job.people.card_text import format_card
 from hotdesk.job.people.wait import Card
 
 PENDING = Pending(JOB, "1a2b3c4d", "amendment", "f0" * 32, "cd" * 32, 41_600, step="read")
@@ -20,7 +20,7 @@ HOSTILE = 'x\n  host      good.test\r\x1b[2J\u202e\u200b"'
 
 
 def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
-    assert card_text(PENDING, CARD, 0).splitlines() == [
+    assert format_card(PENDING, CARD, 0).splitlines() == [
         "1a2b3c4d  one host more",
         "  kind      a change of the plan",
         "  step      read",
@@ -50,20 +50,20 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
     ],
 )
 def test_nothing_in_a_card_adds_a_line_or_steers_a_terminal(card: Card) -> None:
-    shown = card_text(PENDING, card, 0)
-    assert len(shown.splitlines()) == len(card_text(PENDING, CARD, 0).splitlines())
+    shown = format_card(PENDING, card, 0)
+    assert len(shown.splitlines()) == len(format_card(PENDING, CARD, 0).splitlines())
     assert all(character.isprintable() or character == "\n" for character in shown)
 
 
 def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
-    last = card_text(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 999), 0).splitlines()[-1]
+    last = format_card(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 999), 0).splitlines()[-1]
     assert last.startswith("  the worker says: \"ok' (checked")
     assert last.count('"') == 2
     assert len(last) <= 300 + len('  the worker says: ""')
 
 
 def test_what_is_left_out_is_said() -> None:
-    shown = card_text(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
+    shown = format_card(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
     assert "… and 100 more characters: see --json" in shown
     assert shown.splitlines()[-1] == "  | … and 50 more lines: see --json"
 
@@ -74,10 +74,10 @@ def test_what_is_left_out_is_said() -> None:
      (-3_600_000 * 4, "4 h, then refused"), (41_600, "none: already refused")],
 )  # fmt: skip
 def test_how_long_is_left_is_told_as_people_count(now: int, text: str) -> None:
-    assert f"  left      {text}" in card_text(PENDING, CARD, now).splitlines()
+    assert f"  left      {text}" in format_card(PENDING, CARD, now).splitlines()
 
 
 def test_a_card_that_is_gone_says_what_can_still_be_done() -> None:
-    shown = card_text(PENDING, None, 0)
+    shown = format_card(PENDING, None, 0)
     assert shown.splitlines()[0] == "1a2b3c4d  its details are missing, so it can only be refused"
     assert "  digest    f0f0f0f0f0f0f0f0" in shown

@@ -11,7 +11,7 @@ from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.brief.names import registrable
-from hotdesk.job.people.cards import amendment_card, plan_card
+from hotdesk.job.people.cards import make_amendment_card, plan_card
 from hotdesk.plan import Action, Plan, Step
 
 RULES = ("read erp.example.test", "POST erp.example.test/orders", "ask POST erp.example.test/pay", "read doc.test")
@@ -87,7 +87,7 @@ def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
 def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() -> None:
     asked = Amendment("read", ("POST a.very.long.name.evil.test/x",), reason="Please \u202e\n" * 100)
     new = amend(PLAN, asked)
-    card = amendment_card(asked, PLAN, new, JOB)
+    card = make_amendment_card(asked, PLAN, new, JOB)
     assert card.digest == new.digest == card.facts["digest"]
     assert card.facts["within the brief"] == "no"
     assert card.lines == (

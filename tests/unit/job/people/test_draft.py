@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hotdesk.errors import BriefError
-from hotdesk.job.people.draft import as_draft, difference, from_draft
+from hotdesk.job.people.draft import as_draft, from_draft, list_differing_lines
 from hotdesk.plan import Plan, Step, from_json, to_json
 
 PLAN = Plan((Step("a", "do it", hosts=("GET h.test/*",), risk="high"), Step("b", "no \x1b[2J tools", tools=())), "so")
@@ -24,7 +24,7 @@ def test_what_is_approved_is_the_digest_of_the_edited_plan() -> None:
     edited = replace(PLAN, steps=(replace(PLAN.steps[0], intent="do it well"), *PLAN.steps[1:]))
     assert from_json(from_draft(after)) == edited
     assert from_json(from_draft(after)).digest == edited.digest != PLAN.digest
-    changed = [line for line in difference(before, after) if line.startswith(("+i", "-i"))]
+    changed = [line for line in list_differing_lines(before, after) if line.startswith(("+i", "-i"))]
     assert changed == ['-intent = "do it"', '+intent = "do it well"']
 
 

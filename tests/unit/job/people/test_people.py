@@ -17,7 +17,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Decided, Event, Pending, ignore
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.people import People
-from hotdesk.job.people.wait import Card, OpenQuestions, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, read_waiting
 from hotdesk.job.record import papers
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import read_past
@@ -69,7 +69,7 @@ class Office:
     async def asked(self) -> Pending:
         """Wait until something is asked."""
         with anyio.fail_after(5):
-            while not (found := waiting_in(self.journal, JOB).open):
+            while not (found := read_waiting(self.journal, JOB).open):
                 await anyio.sleep(0.01)
         return found[0]
 
@@ -119,7 +119,7 @@ async def test_an_answer_that_was_there_in_time_counts_whenever_it_is_found(offi
         await people.decide("plan", CARD)
     office.say(await office.asked(), "approved")
     await anyio.sleep(0.1)
-    later = office.people(waiting=waiting_in(office.journal, JOB))
+    later = office.people(waiting=read_waiting(office.journal, JOB))
     assert (await later.decide("plan", CARD)).answer == "approved"
 
 
@@ -127,14 +127,14 @@ async def test_nobodys_answer_is_written_down_and_holds(office: Office) -> None:
     people = office.people(seconds=0.0)
     assert (await people.decide("plan", CARD)).answer == "expired"
     assert [event.by for event in office.events(Decided) if isinstance(event, Decided)] == [""]
-    assert (await office.people(waiting=waiting_in(office.journal, JOB)).decide("plan", CARD)).answer == "expired"
+    assert (await office.people(waiting=read_waiting(office.journal, JOB)).decide("plan", CARD)).answer == "expired"
 
 
 async def test_who_answers_when_time_was_up_is_too_late_for_everybody(office: Office) -> None:
     office.machine = Late(office.machine.config, office.machine.runtime, office.machine.journal)
     decided = await office.people(seconds=0.0).decide("plan", CARD)
     assert (decided.answer, decided.by) == ("expired", "")
-    assert waiting_in(office.journal, JOB).decided[decided.id] == decided
+    assert read_waiting(office.journal, JOB).decided[decided.id] == decided
 
 
 async def test_asked_to_stop_a_job_waits_no_longer_and_the_question_stays(office: Office) -> None:
@@ -142,7 +142,7 @@ async def test_asked_to_stop_a_job_waits_no_longer_and_the_question_stays(office
     people.log.halted = True
     with pytest.raises(JobHaltedError):
         await people.decide("question", CARD, "one")
-    assert len(waiting_in(office.journal, JOB).open) == 1
+    assert len(read_waiting(office.journal, JOB).open) == 1
 
 
 @pytest.mark.slow
@@ -176,6 +176,6 @@ async def test_whoever_sits_here_answers_by_the_journal_too(office: Office) -> N
 
 async def test_what_a_policy_decides_is_asked_and_answered_at_once(office: Office) -> None:
     office.people().settle("plan", CARD, "policy auto")
-    found = waiting_in(office.journal, JOB)
+    found = read_waiting(office.journal, JOB)
     assert found.open == []
     assert [each.by for each in found.decided.values()] == ["policy auto"]

@@ -12,7 +12,7 @@ from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brain.permits import is_risky, stakes
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Deliverable
-from hotdesk.job.people.cards import amendment_card, plan_card, step_card
+from hotdesk.job.people.cards import make_amendment_card, plan_card, step_card
 from hotdesk.job.people.plan_text import describe_amendment, describe_plan, step_stakes
 from hotdesk.job.people.wait import read_card
 from hotdesk.plan import Plan, Step
@@ -86,7 +86,7 @@ def test_the_card_of_one_step_is_about_that_step() -> None:
 def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> None:
     asked = Amendment("read", ("POST a.very.long.name.evil.test/x",), grants=("erp",))
     new = amend(PLAN, asked)
-    card = describe_amendment(amendment_card(asked, PLAN, new, JOB), asked, PLAN, new, JOB)
+    card = describe_amendment(make_amendment_card(asked, PLAN, new, JOB), asked, PLAN, new, JOB)
     assert "Step read goes beyond the brief to evil.test (POST a.very.long.name.evil.test/x)." in card.stakes
     assert "Step read asks for the secret after it may have read foreign content." in card.stakes
     assert not [each for each in card.stakes if "pay" in each]
@@ -98,7 +98,7 @@ def test_an_amendment_shows_every_step_it_changes_and_which_check_it_takes_away(
     more = Step("send", "Send.", ("shell",), ("POST erp.example.test/orders",), ("erp",))
     asked = Amendment("read", check="true", steps=(more,))
     new = amend(plan, asked)
-    made = amendment_card(asked, plan, new, JOB)
+    made = make_amendment_card(asked, plan, new, JOB)
     card = describe_amendment(made, asked, plan, new, JOB)
     assert '~ read: check is "true"' in card.lines
     assert "- step pay" in card.lines

@@ -11,7 +11,7 @@ from tests.ledger import JOB, Ledger
 
 from hotdesk.errors import BriefError
 from hotdesk.event import Decided, Forgotten, JobEnded, Pending
-from hotdesk.job.people.wait import Card, OpenQuestions, decide, read_card, require_open, waiting_everywhere, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, decide, read_all_waiting, read_card, read_waiting, require_open
 
 LATE = 1 << 50
 
@@ -32,16 +32,16 @@ def yes(pending: Pending, by: str = "uid 0 pid 1") -> Decided:
 def test_what_nobody_decided_waits_and_what_somebody_did_does_not(ledger: Ledger) -> None:
     kept = ledger.begin()
     one, other = ledger.ask(kept), ledger.ask(kept, "question")
-    assert waiting_in(ledger.path, JOB).open == [one, other]
+    assert read_waiting(ledger.path, JOB).open == [one, other]
     ledger.note(yes(one))
-    assert waiting_in(ledger.path, JOB).open == [other]
+    assert read_waiting(ledger.path, JOB).open == [other]
 
 
 def test_of_two_decisions_the_first_in_the_chain_holds(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
     ledger.note(yes(pending, "uid 0 pid 1"))
     ledger.note(Decided(JOB, pending.id, pending.digest, "refused", "uid 0 pid 2"))
-    found = waiting_in(ledger.path, JOB)
+    found = read_waiting(ledger.path, JOB)
     assert found.decided[pending.id] == yes(pending, "uid 0 pid 1")
     with pytest.raises(BriefError, match=f"{pending.id} was approved by uid 0 pid 1 at 20"):
         require_open(pending, found, "", 0)
@@ -51,7 +51,7 @@ def test_of_two_decisions_the_first_in_the_chain_holds(ledger: Ledger) -> None:
 def test_nothing_waits_in_a_job_that_is_over_or_forgotten(ledger: Ledger, end: JobEnded | Forgotten) -> None:
     ledger.ask(ledger.begin())
     ledger.note(end)
-    assert waiting_in(ledger.path, JOB).open == []
+    assert read_waiting(ledger.path, JOB).open == []
 
 
 def test_reading_on_takes_only_what_is_new(ledger: Ledger) -> None:
@@ -74,14 +74,14 @@ def test_reading_on_takes_only_what_is_new(ledger: Ledger) -> None:
 def test_what_waits_everywhere_is_found_in_one_pass(ledger: Ledger) -> None:
     other = "i" + "c" * 20
     one, two = ledger.ask(ledger.begin()), ledger.ask(ledger.begin(other), job=other)
-    found = waiting_everywhere(ledger.path)
+    found = read_all_waiting(ledger.path)
     assert {job: each.open for job, each in found.items()} == {JOB: [one], other: [two]}
-    assert waiting_everywhere(ledger.path.with_name("none.db")) == {}
+    assert read_all_waiting(ledger.path.with_name("none.db")) == {}
 
 
 def test_a_decision_is_about_the_digest_and_in_time(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
-    found = waiting_in(ledger.path, JOB)
+    found = read_waiting(ledger.path, JOB)
     require_open(pending, found, "", pending.until - 1)
     require_open(pending, found, pending.digest[:8], pending.until - 1)
     with pytest.raises(BriefError, match="now has the digest"):
@@ -93,7 +93,7 @@ def test_a_decision_is_about_the_digest_and_in_time(ledger: Ledger) -> None:
 def test_a_card_that_was_exchanged_approves_nothing(ledger: Ledger) -> None:
     kept = ledger.begin()
     pending = ledger.ask(kept)
-    card = read_card(kept.text(pending.paper))
+    card = read_card(kept.read_text(pending.paper))
     assert decide(pending, card, kept, "approved", "me").digest == pending.digest
     with pytest.raises(BriefError, match="was changed since"):
         decide(pending, replace(card, subject="another"), kept, "approved", "me")
@@ -102,6 +102,6 @@ def test_a_card_that_was_exchanged_approves_nothing(ledger: Ledger) -> None:
 def test_an_edited_subject_is_a_paper_and_its_digest_is_what_is_approved(ledger: Ledger) -> None:
     kept = ledger.begin()
     pending = ledger.ask(kept)
-    told = decide(pending, read_card(kept.text(pending.paper)), kept, "approved", "me", edited="other words")
+    told = decide(pending, read_card(kept.read_text(pending.paper)), kept, "approved", "me", edited="other words")
     assert told.digest == Card("", {}, subject="other words").digest != pending.digest
-    assert kept.text(told.paper) == "other words"
+    assert kept.read_text(told.paper) == "other words"

@@ -12,9 +12,9 @@ from hotdesk.drive.audit import verify
 from hotdesk.errors import BriefError
 from hotdesk.event import Event, Forgotten, JobEnded, JobPaused
 from hotdesk.job.record import papers
-from hotdesk.job.record.forget import DAY, destroy, due, forget, overwrite, strays
+from hotdesk.job.record.forget import DAY, destroy, forget, list_due, list_strays, overwrite
 from hotdesk.job.record.lock import hold_lock
-from hotdesk.job.record.summary import tales, tell
+from hotdesk.job.record.summary import read_summaries, tell
 
 
 @pytest.fixture
@@ -86,19 +86,19 @@ def test_jobs_are_due_when_nothing_was_heard_of_them_for_long(ledger: Ledger) ->
     ledger.begin(gone)
     ledger.note(JobEnded(gone, "done"))
     destroy(ledger.jobs / gone)
-    known = tales(ledger.path)
+    known = read_summaries(ledger.path)
     now = max(tale.last for tale in known)
-    assert due(known, ledger.jobs, now + 30 * DAY - 60_000) == []
-    assert [tale.job for tale in due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
-    assert [tale.job for tale in due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
+    assert list_due(known, ledger.jobs, now + 30 * DAY - 60_000) == []
+    assert [tale.job for tale in list_due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
+    assert [tale.job for tale in list_due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
     with hold_lock(ledger.jobs / paused):
-        assert [tale.job for tale in due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
+        assert [tale.job for tale in list_due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
 
 
 def test_a_folder_of_which_nothing_was_written_down_is_a_stray(ledger: Ledger) -> None:
     ledger.begin()
     papers.create(ledger.jobs, "i" + "s" * 20)
     now = int((ledger.jobs / JOB).stat().st_mtime * 1000)
-    assert [each.name for each in strays([JOB], ledger.jobs, now + 31 * DAY)] == ["i" + "s" * 20]
-    assert strays([JOB], ledger.jobs, now) == []
-    assert strays([], ledger.jobs / "none", now) == []
+    assert [each.name for each in list_strays([JOB], ledger.jobs, now + 31 * DAY)] == ["i" + "s" * 20]
+    assert list_strays([JOB], ledger.jobs, now) == []
+    assert list_strays([], ledger.jobs / "none", now) == []

@@ -10,7 +10,7 @@ from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Acted, Event, Observed, Summed
 from hotdesk.job.record import papers
-from hotdesk.job.record.job_notes import notes_of
+from hotdesk.job.record.job_notes import read_notes
 from hotdesk.linux import private_files
 from hotdesk.tool import Call, Observation
 
@@ -35,7 +35,7 @@ def test_what_was_seen_noted_and_summed_up_before_is_found_again(tmp_path: Path)
     for event in events:
         journal.add(JOB, "owner", event)
     journal.commit()
-    notes = notes_of(tmp_path / "keys" / FILE, JOB, kept)
+    notes = read_notes(tmp_path / "keys" / FILE, JOB, kept)
     journal.close()
     assert "[step look, act 2, shell] > the platypus weighs 1.7 kilograms" in notes.recall("platypus")
     assert "[step look, note] > the gate opens at seven" in notes.recall("gate seven")

@@ -27,8 +27,8 @@ async def nap(seconds: float) -> str:
 
 async def test_what_takes_longer_than_the_job_may_is_ended_and_said() -> None:
     with pytest.raises(BudgetSpentError, match=r"its time limit of 0\.05 seconds was reached"):
-        await log_of(0.05).within(nap(30))
-    assert await log_of(5).within(nap(0)) == "rested"
+        await log_of(0.05).run_within_limits(nap(30))
+    assert await log_of(5).run_within_limits(nap(0)) == "rested"
 
 
 async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
@@ -39,7 +39,7 @@ async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
             await anyio.sleep(0.4)
         return "answered"
 
-    assert await log.within(ask()) == "answered"
+    assert await log.run_within_limits(ask()) == "answered"
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
         return await nap(30)
 
     with pytest.raises(BudgetSpentError), anyio.fail_after(10):
-        await log.within(act())
+        await log.run_within_limits(act())
     assert 0.7 < log.waited < 5
     assert log.seconds_left <= 0
 
@@ -66,7 +66,7 @@ async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
 async def test_what_begins_while_people_are_waited_for_has_all_of_its_time() -> None:
     log = log_of(0.3)
     with log.waiting():
-        assert await log.within(nap(0.6)) == "rested"
+        assert await log.run_within_limits(nap(0.6)) == "rested"
     assert log.seconds_left > 0
 
 
@@ -88,7 +88,7 @@ async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_
 
             tasks.start_soon(stop)
             with pytest.raises(JobHaltedError):
-                await log.within(think(), thinking=planning)
+                await log.run_within_limits(think(), thinking=planning)
 
 
 async def test_an_act_under_way_is_finished_when_the_job_shall_stop() -> None:
@@ -100,6 +100,6 @@ async def test_an_act_under_way_is_finished_when_the_job_shall_stop() -> None:
         log.halt()
         return await nap(0.05)
 
-    assert await log.within(act()) == "rested"
+    assert await log.run_within_limits(act()) == "rested"
     with pytest.raises(JobHaltedError):
         log.check()

@@ -14,7 +14,7 @@ from hotdesk.job.record.paper_log import HEAD
 def test_a_paper_says_what_was_written_and_its_file_does_not(tmp_path: Path) -> None:
     made = papers.create(tmp_path, "ijob")
     name = made.write("the goal is \udcff secret")
-    assert papers.find(tmp_path, "ijob").text(name) == "the goal is \udcff secret"
+    assert papers.find(tmp_path, "ijob").read_text(name) == "the goal is \udcff secret"
     (file,) = (tmp_path / "ijob" / "papers").iterdir()
     assert b"secret" not in file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -60,7 +60,7 @@ def test_without_its_key_nothing_of_a_job_can_be_read(tmp_path: Path) -> None:
 def test_two_processes_write_papers_of_one_job_and_each_finds_the_others(tmp_path: Path) -> None:
     one, other = papers.create(tmp_path, "ijob"), papers.find(tmp_path, "ijob")
     names = [each.write(f"{number}") for number in range(5) for each in (one, other)]
-    assert [one.text(name) for name in names] == [other.text(name) for name in names] == [*"0011223344"]
+    assert [one.read_text(name) for name in names] == [other.read_text(name) for name in names] == [*"0011223344"]
 
 
 def test_what_was_half_written_when_a_process_died_hides_nothing_else(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_was_half_written_when_a_process_died_hides_nothing_else(tmp_path: 
     with pytest.raises(HostError, match="is missing"):
         goes_on.read(half)
     assert goes_on.write("half") == half
-    assert (goes_on.text(whole), goes_on.text(half)) == ("whole", "half")
+    assert (goes_on.read_text(whole), goes_on.read_text(half)) == ("whole", "half")
 
 
 def test_a_job_that_goes_on_does_not_write_the_same_paper_twice(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hotdesk.event import (
     Thought,
 )
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.record.summary import CHECKING, JobSummary, find_job, tales, tell
+from hotdesk.job.record.summary import CHECKING, JobSummary, find_job, read_summaries, tell
 
 NOW, LATER = 1_000, 2_000
 PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
@@ -71,13 +71,13 @@ STATES: list[tuple[tuple[Event, ...], bool, int, tuple[str, str]]] = [
 
 @pytest.mark.parametrize(("events", "live", "now", "state"), STATES)
 def test_how_a_job_stands(events: tuple[Event, ...], live: bool, now: int, state: tuple[str, str]) -> None:
-    assert told(*events).state(live, now) == state
+    assert told(*events).get_state(live, now) == state
 
 
 def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
-    read, write = tale.checklist()
+    read, write = tale.list_steps()
     assert [(each.outcome, each.rolled_back) for each in read.tries] == [("failed", True), ("done", False)]
     assert (read.outcome, dict(read.tools), read.failed, read.unknown) == ("done", {"shell": 2}, 1, set())
     assert (write.outcome, write.unknown) == ("begun", {3})
@@ -106,14 +106,14 @@ def test_a_cost_that_nobody_knows_is_said_so(dollars: tuple[float, ...], text: s
 def test_every_job_is_told_in_one_pass_and_desks_are_none(ledger: Ledger) -> None:
     whole_job(ledger)
     paused_job(ledger, "i" + "b" * 20)
-    found = tales(ledger.path)
-    assert [(tale.job, tale.state(False, 0)[0]) for tale in found] == [(JOB, "done"), ("i" + "b" * 20, "paused")]
-    assert tales(ledger.path.with_name("none.db")) == []
+    found = read_summaries(ledger.path)
+    assert [(tale.job, tale.get_state(False, 0)[0]) for tale in found] == [(JOB, "done"), ("i" + "b" * 20, "paused")]
+    assert read_summaries(ledger.path.with_name("none.db")) == []
 
 
 def test_a_line_needs_no_more_than_the_page_tells(ledger: Ledger) -> None:
     whole_job(ledger)
-    line, page = tales(ledger.path)[0], tell(ledger.path, JOB)
+    line, page = read_summaries(ledger.path)[0], tell(ledger.path, JOB)
     for each in ("place", "goal", "brain", "ended", "cost", "plan"):
         assert getattr(line, each) == getattr(page, each)
 
@@ -128,7 +128,7 @@ def test_tens_of_thousands_of_events_are_listed_at_once(ledger: Ledger) -> None:
             ledger.journal.add(job, "owner", Observed(job, "s", act, "done", 1, "ab" * 32))
     ledger.journal.commit()
     start = time.process_time()
-    assert len(tales(ledger.path)) == 30
+    assert len(read_summaries(ledger.path)) == 30
     assert time.process_time() - start < 1.0
 
 
@@ -155,7 +155,7 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
 def test_a_step_that_was_given_another_desk_amid_it_ends_there() -> None:
     plan = Planned(JOB, "ab", ("read",), "p")
     tale = told(plan, StepBegun(JOB, "read", "r", "i1"), StepEnded(JOB, "read", "done", "", "i2"))
-    assert [step.outcome for step in tale.checklist()] == ["done"]
+    assert [step.outcome for step in tale.list_steps()] == ["done"]
 
 
 def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
@@ -170,6 +170,6 @@ def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
         StepBegun(JOB, "write", CHECKING, "i2"),
     )
     assert tale.checking == {"i3"}
-    assert [step.name for step in tale.checklist()] == ["read", "write"]
+    assert [step.name for step in tale.list_steps()] == ["read", "write"]
     assert tale.place == (2, 2)
     assert list(tale.desks) == ["i1", "i2", "i3"]

@@ -11,7 +11,7 @@ from tests.ledger import JOB, Ledger, whole_job
 
 from hotdesk.drive.journal import read
 from hotdesk.job.record import papers
-from hotdesk.job.record.transcript import laid_out, lines_of, paper_lines, transcript
+from hotdesk.job.record.transcript import format_transcript, iterate_lines, lay_out, read_paper_lines
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def test_a_transcript_tells_thoughts_acts_and_what_was_seen_in_order(ledger: Ledger) -> None:
-    lines = list(transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))
+    lines = list(format_transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))
     assert all(line.isprintable() for line in lines)
     text = "\n".join(lines)
     wanted = [
@@ -42,13 +42,13 @@ def test_a_transcript_tells_thoughts_acts_and_what_was_seen_in_order(ledger: Led
 def test_a_paper_that_is_gone_is_told_and_the_rest_goes_on(ledger: Ledger) -> None:
     for paper in (ledger.jobs / JOB / "papers").iterdir():
         paper.unlink()
-    lines = list(transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))
+    lines = list(format_transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))
     assert sum("is missing" in line for line in lines) == sum(line.startswith("── ") for line in lines) > 5
 
 
 def test_plain_data_is_laid_out_without_what_is_empty() -> None:
     told = {"text": "a\nb", "calls": [{"name": "shell", "arguments": {"n": 1}}, "x"], "none": None, "no": False}
-    assert list(laid_out(told)) == [
+    assert list(lay_out(told)) == [
         "text: a",
         "      b",
         "calls:",
@@ -60,17 +60,17 @@ def test_plain_data_is_laid_out_without_what_is_empty() -> None:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    assert list(lines_of("a b " * 2000))[-1] == "… and 4000 more characters"
+    assert list(iterate_lines("a b " * 2000))[-1] == "… and 4000 more characters"
 
 
 def test_a_text_made_to_be_slow_is_not() -> None:
     start = time.process_time()
-    assert list(lines_of("a" + "\n" * 300_000 + "!"))[-1].startswith("… and ")
+    assert list(iterate_lines("a" + "\n" * 300_000 + "!"))[-1].startswith("… and ")
     assert time.process_time() - start < 1.0
 
 
 def test_data_nested_without_end_is_shown_as_it_stands(ledger: Ledger) -> None:
     kept = papers.find(ledger.jobs, JOB)
-    assert paper_lines(kept, kept.write("[" * 900 + "1" + "]" * 900))
-    assert paper_lines(kept, kept.write("[" * 90_000)) != []
-    assert paper_lines(kept, kept.write(b"\xff\xfe")) == ["(2 bytes)"]
+    assert read_paper_lines(kept, kept.write("[" * 900 + "1" + "]" * 900))
+    assert read_paper_lines(kept, kept.write("[" * 90_000)) != []
+    assert read_paper_lines(kept, kept.write(b"\xff\xfe")) == ["(2 bytes)"]

@@ -19,7 +19,7 @@ from hotdesk.event import Asked as Question
 from hotdesk.job.people import questions
 from hotdesk.job.people.draft import as_draft, from_draft
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
-from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, make_decision, require_first
+from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, load_decision, make_decision, require_first
 from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], responses=document_errors(409))
@@ -97,7 +97,7 @@ async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> S
     """Say yes, no, or what was asked for; to exactly what the digest names, once."""
     for tale in (await context.ledger.summaries()).values():
         if (pending := tale.waiting.pending.get(id)) is not None:
-            case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
+            case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
             return await settle(context, tale, case, decision)
     return await _answer_door(context, id, decision)
 
@@ -109,7 +109,7 @@ async def cases(context: RequestContext) -> list[Approval]:
     for tale in (await context.ledger.summaries()).values():
         for pending in tale.waiting.open if tale.ended is None else ():
             if pending.until > now:
-                case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
+                case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
                 found.append(_of_case(context, tale, case))
     return found
 
@@ -199,7 +199,7 @@ async def _list_door_approvals(context: RequestContext) -> list[Approval]:
     """Return what desks ask for at their doors."""
     tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
-    waiting = await questions.everything(context.tenant.settings)
+    waiting = await questions.ask_all_owners(context.tenant.settings)
     return [_of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
 
 
@@ -226,7 +226,7 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
         raise ProblemError(
             400, "approval.kind", f"no approval {number} is pending, or it takes `approve` or `refuse` only"
         )
-    found = [each for each in await questions.everything(context.tenant.settings) if each.question.id == number]
+    found = [each for each in await questions.ask_all_owners(context.tenant.settings) if each.question.id == number]
     if not found:
         raise ProblemError(
             404, "approval.missing", f"no approval {number} is pending; GET /approvals lists the pending ones"

@@ -10,10 +10,10 @@ from hotdesk.api.native.problems import ProblemError
 from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, Observed
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.report.paper_text import PaperReader
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
-from hotdesk.job.report.pictures import screen_of
+from hotdesk.job.report.pictures import read_screen
 
 WIDTH = 1280
 
@@ -23,7 +23,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
     paper = _paper_of(settings, job, act)
     content = PaperReader(settings.lib / JOBS, job).read_json(paper) if paper else {}
     try:
-        image = screen_of(base64.b64decode(str(content.get("image", "")), validate=True))
+        image = read_screen(base64.b64decode(str(content.get("image", "")), validate=True))
     except (binascii.Error, ValueError):
         image = None
     if image is None:
@@ -37,7 +37,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
 def _paper_of(settings: Config, job: str, act: int) -> str:
     """Return the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
     drawn, paper = False, ""
-    for row in read(journal_of(settings), job, names=[Acted.__name__, Observed.__name__]):
+    for row in read(get_journal_path(settings), job, names=[Acted.__name__, Observed.__name__]):
         match row.event():
             case Acted(act=number, tool=tool) if number == act:
                 drawn = tool.startswith(DRAWN_HERE)

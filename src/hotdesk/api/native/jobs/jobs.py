@@ -31,7 +31,7 @@ from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, tell
@@ -320,7 +320,7 @@ async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Return one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
     if (summary := (await context.ledger.summaries()).get(job)) is not None:
-        return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job, summary.items)
+        return await anyio.to_thread.run_sync(tell, get_journal_path(context.tenant.settings), job, summary.items)
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
         raise ProblemError(404, "job.missing", f"job {job} not found; GET /jobs lists the jobs")

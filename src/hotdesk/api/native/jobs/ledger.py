@@ -11,7 +11,7 @@ import anyio
 from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import JobBegun
-from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.decisions import get_journal_path
 from hotdesk.job.record.summary import LINE, JobSummary
 
 _RECENT_NS = 10_000_000_000
@@ -23,7 +23,7 @@ class JobLedger:
     """Tales of all jobs of one journal, as much as a line needs."""
 
     def __init__(self, settings: Config) -> None:
-        self.journal = journal_of(settings)
+        self.journal = get_journal_path(settings)
         self.tales: dict[str, JobSummary] = {}
         self.last = 0
         self.last_stamp: object = None

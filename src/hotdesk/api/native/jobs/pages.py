@@ -16,7 +16,7 @@ from hotdesk.config import Config
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read
 from hotdesk.event import Verified
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.report.paper_text import PaperReader
 
 MAX_PAGES = 100
@@ -65,7 +65,7 @@ def page_of(settings: Config, version: Version, number: int) -> Response:
 
 def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
     """Return the pages that checks of its job drew of exactly these bytes, each with the check's name."""
-    journal, last = journal_of(settings), dict[str, str]()
+    journal, last = get_journal_path(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
         match row.event():
             case Verified(sha256=sha256, check=check, paper=paper) if sha256 == version.sha256:

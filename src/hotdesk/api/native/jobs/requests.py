@@ -19,7 +19,7 @@ from hotdesk.brief.brief import Brief, Deliverable, DeskSize
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
-from hotdesk.job.verify import most_at_once
+from hotdesk.job.verify import count_concurrent_desks
 from hotdesk.linux import private_files
 
 BRIEF = "brief"
@@ -36,7 +36,7 @@ def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> d
     One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
     what was made is looked at.
     """
-    desks = 1 + max(1, most_at_once(deliverables))
+    desks = 1 + max(1, count_concurrent_desks(deliverables))
     sizes = {"cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk}
     return {"jobs": 1, "desks": desks, **sizes}
 
@@ -46,7 +46,7 @@ def takes_swarm(brief: Brief, most: int) -> dict[str, float]:
 
     Where desks reach something, an item may have a second one, for a step that must not meet others' files.
     """
-    report = 1 + max(1, most_at_once(brief.reduce.deliverables)) if brief.reduce is not None else 0
+    report = 1 + max(1, count_concurrent_desks(brief.reduce.deliverables)) if brief.reduce is not None else 0
     desks = max(most * (1 if brief.scope == CLOSED else 2) + 1, report)
     size = brief.size
     return {

@@ -16,10 +16,10 @@ from hotdesk.api.native.jobs.story_cache import Remembered
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import JobName, Model, clean
 from hotdesk.checks.seam import Fault
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.summary import JobSummary
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
-from hotdesk.job.report.paper_text import PaperReader, decode_output, output_of
+from hotdesk.job.report.paper_text import PaperReader, decode_output, read_output
 from hotdesk.job.report.story import Following, Timeline
 
 router = APIRouter(tags=["jobs"], responses=document_errors())
@@ -127,7 +127,7 @@ async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
     found = await find_story(context, job)
     if found is not None:
         async with found.reading:
-            await anyio.to_thread.run_sync(found.following.read_on, journal_of(context.tenant.settings))
+            await anyio.to_thread.run_sync(found.following.read_on, get_journal_path(context.tenant.settings))
             tool_use = found.following.story.acts.get(act)
             if tool_use is not None:
                 return await anyio.to_thread.run_sync(format_act, found.following.story.reading, tool_use)
@@ -151,7 +151,7 @@ async def find_story(context: RequestContext, job: str) -> Remembered | None:
 
 def read_on(context: RequestContext, following: Following, after: int) -> StoryShown:
     """Read a story on, and tell what is new of it."""
-    following.read_on(journal_of(context.tenant.settings))
+    following.read_on(get_journal_path(context.tenant.settings))
     return format_changes(following, after)
 
 
@@ -214,7 +214,7 @@ def line_of(act: ToolUse) -> dict[str, object]:
 
 def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
-    call, output = reading.read_json(act.call_paper).get("arguments"), output_of(reading.read_json(act.paper))
+    call, output = reading.read_json(act.call_paper).get("arguments"), read_output(reading.read_json(act.paper))
     arguments = [
         ArgumentShown(name=cut_text(str(name), TITLE), value=cut_text(_value_of(str(name), value), ARGUMENT))
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]

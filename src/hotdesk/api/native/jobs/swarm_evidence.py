@@ -114,7 +114,7 @@ def _describe_files(reading: PaperReader, record: ItemEnded) -> list[ItemFile]:
 
 def _excerpt(reading: PaperReader, paper: str) -> str:
     """Return the beginning of a file that is text."""
-    data = (reading.data(paper) or b"")[:_MAX_TEXT_BYTES]
+    data = (reading.read_data(paper) or b"")[:_MAX_TEXT_BYTES]
     try:
         return cut_text(data.decode(), ARGUMENT)
     except UnicodeDecodeError as e:

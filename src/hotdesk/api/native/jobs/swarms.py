@@ -34,7 +34,7 @@ from hotdesk.drive.names import check_name
 from hotdesk.drive.swarm_certificate import prove, write_proof
 from hotdesk.errors import BriefError
 from hotdesk.event import ItemEnded, ItemsOffered, PilotEnded
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.report.paper_text import PaperReader
 from hotdesk.swarm.items import is_workbook
 from hotdesk.swarm.items import list_items as list_brief_items
@@ -192,7 +192,7 @@ async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: 
     _, record = await find_item(context, job, item)
     files = list_files(record)
     reading = PaperReader(context.tenant.settings.lib / JOBS, job)
-    data = await anyio.to_thread.run_sync(reading.data, files[place][1]) if place < len(files) else None
+    data = await anyio.to_thread.run_sync(reading.read_data, files[place][1]) if place < len(files) else None
     if data is None:
         raise ProblemError(404, "item.file", f"item {item} has no file {place}, or none that is kept")
     return Response(data, 200, attachment(files[place][0]), MEDIA)
@@ -209,7 +209,7 @@ async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response
     swarm, record = await find_item(context, job, item)
     if swarm.state.certified is None:
         raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
-    records = swarm.state.in_order()
+    records = swarm.state.list_in_order()
     proof = await anyio.to_thread.run_sync(lambda: write_proof(prove(records, record.index)))
     return Response(proof, 200, attachment(f"{item}.proof.json"), MEDIA)
 
@@ -273,7 +273,7 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
     swarm = context.native.swarms.find(context.tenant.name, job)
     async with swarm.reading:
-        await anyio.to_thread.run_sync(swarm.read_on, journal_of(context.tenant.settings))
+        await anyio.to_thread.run_sync(swarm.read_on, get_journal_path(context.tenant.settings))
     return swarm
 
 

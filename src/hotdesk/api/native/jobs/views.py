@@ -14,7 +14,7 @@ from hotdesk.errors import HotdeskError
 from hotdesk.event import JobBurnt
 from hotdesk.job.people.draft import as_draft
 from hotdesk.job.record import papers
-from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
@@ -120,8 +120,8 @@ def line(context: RequestContext, tale: JobSummary) -> JobLine:
 
 def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Return a tale as it is now where it looks killed: its process may just have ended well since it was read."""
-    state, _ = tale.state(_is_live(context, tale.job), int(time.time() * 1000))
-    return tell(journal_of(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
+    state, _ = tale.get_state(_is_live(context, tale.job), int(time.time() * 1000))
+    return tell(get_journal_path(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
@@ -133,7 +133,7 @@ def _is_live(context: RequestContext, job: str) -> bool:
 def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Return what a line about a job says."""
     settings, live = context.tenant.settings, _is_live(context, tale.job)
-    state, why = tale.state(live, int(time.time() * 1000))
+    state, why = tale.get_state(live, int(time.time() * 1000))
     at, of = tale.place
     cost, items = tale.whole_cost, tale.items
     request = context.native.jobs.requests(context.tenant.name, settings).get(tale.job)
@@ -181,12 +181,12 @@ def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
 def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
     tale = latest(context, tale)
-    walls = read_walls(journal_of(context.tenant.settings), tale.desks)
+    walls = read_walls(get_journal_path(context.tenant.settings), tale.desks)
     return JobShown.model_validate({
         **line_of(context, tale),
         "plan": tale.plan,
         "plan_text": plan_text(context, tale),
-        "steps": [step_of(each) for each in tale.checklist()],
+        "steps": [step_of(each) for each in tale.list_steps()],
         "desks": [
             DeskOfJob(
                 id=each,
@@ -213,7 +213,7 @@ def plan_text(context: RequestContext, tale: JobSummary) -> str:
     if not tale.plan_paper:
         return ""
     try:
-        return clean(as_draft(papers.find(context.tenant.settings.lib / JOBS, tale.job).text(tale.plan_paper)))
+        return clean(as_draft(papers.find(context.tenant.settings.lib / JOBS, tale.job).read_text(tale.plan_paper)))
     except HotdeskError:
         return ""
 
@@ -231,7 +231,7 @@ def step_of(step: StepProgress) -> StepShown:
 def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     """Tell of the files a job made: the last that was found out of each."""
     found = []
-    for each in tale.deliverables().values():
+    for each in tale.group_deliverables().values():
         last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]
         verdict = ("passed" if all(check.outcome == "passed" for check in last) else "failed") if last else ""
         file = each.stored
