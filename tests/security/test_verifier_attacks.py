@@ -24,11 +24,11 @@ from hotdesk.checks.active import FAMILIES, ActiveCheck
 from hotdesk.checks.command import CommandCheck
 from hotdesk.checks.csv import CsvCheck
 from hotdesk.checks.custom import CustomCheck
-from hotdesk.checks.evidence import MAX_REPORT_BYTES, WIDEST, read_json, trouble_of, unpack
+from hotdesk.checks.evidence import MAX_REPORT_BYTES, WIDEST, describe_failure, read_json, unpack
 from hotdesk.checks.execution import Execution
 from hotdesk.checks.json import JsonCheck
 from hotdesk.checks.program import ProgramCheck
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Check, Evidence, Verdict
 from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
 from hotdesk.checks.xlsx.place import Area
@@ -219,7 +219,7 @@ class Owned:
         done = await desk.run(
             ["python3", "-c", STAYS if not self.ends else f"import os; os.kill(os.getpid(), {self.ends})"]
         )
-        return replace(told(PASSED), trouble=trouble_of(done))
+        return replace(told(PASSED), trouble=describe_failure(done))
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Believe all of it."""
@@ -436,7 +436,7 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
     made = await machine.look(name, data, "active-content")
     assert not made.passed
     item = Deliverable(name, "x", (RequiredCheck("command", {"run": ["true"]}),))
-    assert checks_of(item)[0][0] == "active-content"
+    assert list_checks(item)[0][0] == "active-content"
 
 
 @falls_without(
@@ -449,8 +449,8 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
 )
 def test_a_looker_that_did_not_end_by_itself_is_never_silent() -> None:
     ends = [Done(137, signal=9), Done(1), Done(0, timed_out=True), Done(0, out_of_memory=True), Done(0, truncated=True)]
-    assert all(trouble_of(done) for done in ends)
-    assert trouble_of(Done(0)) == ""
+    assert all(describe_failure(done) for done in ends)
+    assert describe_failure(Done(0)) == ""
 
 
 @falls_without("what acts is a fault")

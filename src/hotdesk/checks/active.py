@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from hotdesk.checks.active_requirements import REMEDIES, describe_active
 from hotdesk.checks.batch import LookRequest
-from hotdesk.checks.evidence import RESIDENT, limit_faults, look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import (
+    RESIDENT,
+    limit_faults,
+    look,
+    make_unreadable_verdict,
+    read_json,
+    read_number,
+    read_text,
+)
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
@@ -151,7 +159,7 @@ class ActiveCheck:
         try:
             findings = ActiveFindings.read(evidence.report, opened=self.open)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file that can be inspected", e, REMEDIES["unreadable"])
+            return make_unreadable_verdict(LOOKED_FOR, "a file that can be inspected", e, REMEDIES["unreadable"])
         bad = [each for each in findings.found if each.rule not in self.allow]
         let_be = sorted({each.rule for each in findings.found} & set(self.allow))
         values: dict[str, Value] = {"kind": findings.kind, "bytes": findings.size, "parts": findings.parts}
@@ -186,7 +194,7 @@ class ActiveFindings:
             case {"unreadable": str(why)}:
                 raise ValueError(f"it cannot be inspected: {make_printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
-                faults = tuple(map(_fault_of, found))
+                faults = tuple(map(_read_fault, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
                     raise ValueError("malformed inspection report: the counts do not match the findings")
                 opener, requests = _read_opened(more.get("opened")) if opened else ("", ())
@@ -199,7 +207,7 @@ class ActiveFindings:
                 raise ValueError("malformed inspection report")
 
 
-def _fault_of(thing: object) -> Fault:
+def _read_fault(thing: object) -> Fault:
     """Read one finding."""
     match thing:
         case [str(family), where, what] if family in LOOKED_FOR:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from hotdesk.checks.evidence import FOLDER, RESIDENT, RUN, bring, trouble_of
+from hotdesk.checks.evidence import FOLDER, RESIDENT, RUN, bring, describe_failure
 from hotdesk.checks.seam import Evidence
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
@@ -64,7 +64,7 @@ async def look_many(
         output_limit=MAX_OUTPUT_BYTES,
     )
     lines = done.stdout.split(b"\n")
-    trouble = trouble_of(done)
+    trouble = describe_failure(done)
     if not trouble and (len(lines) != len(looks) + 1 or lines[-1]):
         trouble = "the inspection of several files did not return a report for each"
     if trouble:

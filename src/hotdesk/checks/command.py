@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from hotdesk.checks import execution
-from hotdesk.checks.evidence import unreadable
+from hotdesk.checks.evidence import make_unreadable_verdict
 from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Verdict
@@ -66,6 +66,6 @@ class CommandCheck(Ending):
             if more.get("there") is not True:
                 raise ValueError("the file is missing or empty")
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file for the command to examine", e, "Write the file.")
+            return make_unreadable_verdict(LOOKED_FOR, "a file for the command to examine", e, "Write the file.")
         run = found["command"]
-        return Verdict(LOOKED_FOR, tuple(self.faults(run)), (f"exit code {run.exit_code}",), run.values)
+        return Verdict(LOOKED_FOR, tuple(self.find_faults(run)), (f"exit code {run.exit_code}",), run.values)

@@ -38,6 +38,6 @@ def read_span(value: object) -> Span:
     raise ValueError("expected a number, or {min = 1, max = 9}")
 
 
-def many(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """Write how many of something there are."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

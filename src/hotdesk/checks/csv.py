@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks.batch import LookRequest
-from hotdesk.checks.evidence import limit_faults, look, read_json, unreadable
+from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
-from hotdesk.checks.inside.active_text import normalize_first_char, visible
+from hotdesk.checks.inside.active_text import normalize_first_char, strip_invisible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
 from hotdesk.dataclass import dataclass
@@ -122,18 +122,18 @@ class CsvCheck:
         try:
             table, source = _read_tables(evidence.report)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a table in UTF-8", e, REMEDIES["opens"])
-        faults, more = limit_faults(self.shape(table), REMEDIES)
+            return make_unreadable_verdict(LOOKED_FOR, "a table in UTF-8", e, REMEDIES["opens"])
+        faults, more = limit_faults(self.check_shape(table), REMEDIES)
         if not faults:
-            rules = chain(self.check_rows(table), self.cells(table), self.find_wrong_sums(table, source))
+            rules = chain(self.check_rows(table), self.check_cells(table), self.find_wrong_sums(table, source))
             faults, more = limit_faults(rules, REMEDIES)
         values: dict[str, Value] = {"rows": len(table) - 1, "columns": format_cells(table[0])}
         for name in self.sums:
-            values[f"sum of {make_printable(name[:80])}"] = str(total(table, name))
+            values[f"sum of {make_printable(name[:80])}"] = str(sum_column(table, name))
         facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
         return Verdict(LOOKED_FOR, faults, tuple(map(make_printable, facts)), values, more=more)
 
-    def shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+    def check_shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find rows of another width, and columns that are others."""
         head = table[0]
         if self.columns and tuple(head) != self.columns:
@@ -153,7 +153,7 @@ class CsvCheck:
             yield Fault("rows", "", f"{self.rows} rows", str(len(table) - 1))
         for name in self.unique:
             first: dict[str, int] = {}
-            for number, cell in column(table, name):
+            for number, cell in iterate_column(table, name):
                 if cell in first:
                     yield Fault(
                         "unique",
@@ -163,10 +163,10 @@ class CsvCheck:
                     )
                 first.setdefault(cell, number)
 
-    def cells(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+    def check_cells(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find cells that are no numbers, and such as a spreadsheet calculates."""
         for name in self.numeric:
-            for number, cell in column(table, name):
+            for number, cell in iterate_column(table, name):
                 if not NUMBER.fullmatch(cell.strip()):
                     yield Fault(
                         "numeric",
@@ -177,7 +177,7 @@ class CsvCheck:
         if not self.formulas:
             for number, row in enumerate(table, 1):
                 for cell in row:
-                    bare = visible(cell)
+                    bare = strip_invisible(cell)
                     begins = normalize_first_char(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
                         expected = "no cell that a spreadsheet would calculate"
@@ -189,26 +189,26 @@ class CsvCheck:
             if isinstance(expected, str) and (not source or expected not in source[0]):
                 yield Fault("sums", format_cells([name]), f"a source with a column {format_cells([expected])}", "none")
                 continue
-            goal = total(source, expected) if isinstance(expected, str) else Decimal(str(expected))
-            there = total(table, name)
+            goal = sum_column(source, expected) if isinstance(expected, str) else Decimal(str(expected))
+            there = sum_column(table, name)
             if there is None or goal is None or abs(there - goal) >= CENT:
                 found = f"{there}" if there is not None else "cells that are not numbers"
                 expected = f"a sum of {goal}" if goal is not None else "a source whose cells are numbers"
                 yield Fault("sums", format_cells([name]), expected, found)
 
 
-def column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
+def iterate_column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
     """Yield the cells of a column, each with its line."""
     at = table[0].index(name)
     for number, row in enumerate(table[1:], 2):
         yield number, row[at] if at < len(row) else ""
 
 
-def total(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
+def sum_column(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
     """Add a column up; None when something in it is no number."""
     if name not in table[0]:
         return None
-    cells = [cell.strip() for _, cell in column(table, name) if cell.strip()]
+    cells = [cell.strip() for _, cell in iterate_column(table, name) if cell.strip()]
     return sum(map(Decimal, cells), Decimal()) if all(map(NUMBER.fullmatch, cells)) else None
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
-from hotdesk.checks.evidence import read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import show
@@ -80,7 +80,7 @@ class CustomCheck:
                 return Verdict(LOOKED_FOR, (fault,))
             faults, facts, values = read_output(run.stdout)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
+            return make_unreadable_verdict(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
         return Verdict(LOOKED_FOR, faults, facts, values)
 
 

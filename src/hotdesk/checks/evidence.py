@@ -99,7 +99,7 @@ async def look(
     if done.exit_code == NOBODY:
         await bring(desk, folder, (program, *needs))
         done = await run(["python3", "-I", "-B", "-c", RUN, folder, stays or program, program])
-    return replace(await to_thread.run_sync(unpack, done.stdout), trouble=trouble_of(done))
+    return replace(await to_thread.run_sync(unpack, done.stdout), trouble=describe_failure(done))
 
 
 async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
         raise unwrap_group(e) from None
 
 
-def trouble_of(done: Done) -> str:
+def describe_failure(done: Done) -> str:
     """Describe how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
     if done.timed_out:
         return "the inspection did not finish in time"
@@ -197,7 +197,7 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
     return tuple(listed), left_out
 
 
-def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
+def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
     """Return the verdict on what nothing can be said of."""
     found = make_printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

@@ -55,7 +55,7 @@ async def run(
 ) -> Execution:
     """Run a program, and take what it does from the desk's keeper."""
     done = await desk.run(argv, stdin=stdin.encode(), env=_ENV, cwd=cwd, timeout=seconds, output_limit=MAX_OUTPUT_BYTES)
-    return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
+    return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, describe_failure(done))
 
 
 def as_text(data: bytes) -> str:
@@ -63,7 +63,7 @@ def as_text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def why_not(done: Done) -> str:
+def describe_failure(done: Done) -> str:
     """Explain why a program did not end by itself."""
     if done.timed_out:
         return "it ran out of time"
@@ -118,7 +118,7 @@ class Ending:
         for each in self.contains:
             yield f'Its standard output must contain "{show(each)}".'
 
-    def faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
+    def find_faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
         """Find how it ended otherwise, and what it did not print."""
         if run.trouble:
             yield Fault("ends", where, "a program that ends by itself", run.trouble, REMEDIES["ends"])

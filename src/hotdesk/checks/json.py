@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Annotated, ClassVar
 
 from hotdesk.checks.batch import LookRequest
-from hotdesk.checks.evidence import limit_faults, look, read_json, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_text
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show, show_count
@@ -114,23 +114,23 @@ class JsonCheck:
         """Judge what was seen."""
         try:
             document = _read_document(evidence.report)
-            faults, more = limit_faults(self.faults(document), REMEDIES)
+            faults, more = limit_faults(self.find_faults(document), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "JSON", e, REMEDIES["opens"])
-        kind = kind_of(document)
+            return make_unreadable_verdict(LOOKED_FOR, "JSON", e, REMEDIES["opens"])
+        kind = get_kind(document)
         rules = len(self.required) + len(self.types) + len(self.lengths) + len(self.values)
         return Verdict(LOOKED_FOR, faults, (f"a {kind}; {rules} requirements met",), {"kind": kind}, more=more)
 
-    def faults(self, document: object) -> Iterator[Fault]:
+    def find_faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
         for place in self.required:
             for where, value in find_values(document, place):
                 if value is NOTHING:
-                    yield fault("required", where, "a value", value)
+                    yield make_fault("required", where, "a value", value)
         for place, kind in self.types.items():
             for where, value in find_values(document, place):
                 if not _is_kind(value, kind):
-                    yield fault("types", where, TYPES[kind], value)
+                    yield make_fault("types", where, TYPES[kind], value)
         for place, span in self.lengths.items():
             for where, value in find_values(document, place):
                 size = len(value) if isinstance(value, str | list | dict) else None
@@ -140,20 +140,20 @@ class JsonCheck:
         for place, expected in self.values.items():
             for where, value in find_values(document, place):
                 if value != expected or type(value) is not type(expected):
-                    yield fault("values", where, read_text(repr(expected)), value)
+                    yield make_fault("values", where, read_text(repr(expected)), value)
 
 
 def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
     """Yield every value at a place; `NOTHING` where there is none."""
     at: list[tuple[str, object]] = [("", document)]
-    for step in steps(place):
+    for step in split_place(place):
         at = [each for where, value in at for each in step_into(where, value, step)]
         if len(at) > MOST_PLACES:
             raise ValueError("it has too many values to check")
     yield from ((make_printable(where[:200]), value) for where, value in at)
 
 
-def steps(place: str) -> Iterator[str]:
+def split_place(place: str) -> Iterator[str]:
     """Part a place: names, and `[]`."""
     for part in filter(None, place.split(".")):
         name, *lists = part.split("[]")
@@ -178,14 +178,14 @@ def _is_kind(value: object, kind: str) -> bool:
     return isinstance(value, KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def kind_of(value: object) -> str:
+def get_kind(value: object) -> str:
     """Name a value's kind."""
     return next((kind for kind in ("integer", *KINDS) if _is_kind(value, kind)), "nothing")
 
 
 def name_kind(value: object) -> str:
     """Describe what a value is, in a sentence."""
-    return TYPES.get(kind_of(value), "nothing")
+    return TYPES.get(get_kind(value), "nothing")
 
 
 def _show_place(place: str) -> str:
@@ -193,7 +193,7 @@ def _show_place(place: str) -> str:
     return f"`{show(place)}`" if place else "The whole document"
 
 
-def fault(rule: str, where: str, expected: str, value: object) -> Fault:
+def make_fault(rule: str, where: str, expected: str, value: object) -> Fault:
     """Say that something else is there."""
     short = isinstance(value, str | int | float | bool) or value is None
     return Fault(rule, where, expected, read_text(repr(value), 100) if short else name_kind(value))

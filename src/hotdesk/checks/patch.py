@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
-from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import limit_faults, unreadable
+from hotdesk.checks.count_range import format_count
+from hotdesk.checks.evidence import limit_faults, make_unreadable_verdict
 from hotdesk.checks.execution import Execution, quote_output, show_output
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
@@ -117,7 +117,7 @@ class PatchCheck:
             runs, _ = execution.read_runs(evidence, STEPS)
             changed = _read_changes(runs["changed"])
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a patch that can be applied", e, REMEDIES["applies"])
+            return make_unreadable_verdict(LOOKED_FOR, "a patch that can be applied", e, REMEDIES["applies"])
         faults, more = limit_faults(
             chain(
                 check_patch_applies(runs, changed),
@@ -129,11 +129,11 @@ class PatchCheck:
         values: dict[str, Value] = {
             "exit code before": runs[BEFORE].exit_code,
             "exit code after": runs[AFTER].exit_code,
-            "output before": tail(runs[BEFORE]),
-            "output after": tail(runs[AFTER]),
+            "output before": quote_tail(runs[BEFORE]),
+            "output after": quote_tail(runs[AFTER]),
             "changed": make_printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
-        count = f"{many(len(changed), 'file')} changed"
+        count = f"{format_count(len(changed), 'file')} changed"
         facts = (count, "tests fail without the change", "tests pass with it")
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
@@ -145,7 +145,9 @@ class PatchCheck:
                 yield Fault("plain files", where, "a plain file", "a link or something else")
             if self.allowed and not is_any(path, self.allowed):
                 yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} only", "a change")
-            if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and _stands_in(path))):
+            if not self.may_change_tests and (
+                is_any(path, self.test_paths) or (how == "A" and _is_shadowing_stdlib(path))
+            ):
                 yield Fault("tests unchanged", where, "tests, and how they are run, as they were", "a change")
 
     def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
@@ -154,11 +156,11 @@ class PatchCheck:
             found = before.trouble or f"exit code {before.exit_code}: {show_tail(before)}"
             yield Fault("red before", "", "tests that fail without the change", found)
         for name in self.red:
-            if not fails(before, name):
+            if not has_failed(before, name):
                 yield Fault(
                     "red before", make_printable(name[:200]), "a test that fails without the change", show_tail(before)
                 )
-            if fails(after, name):
+            if has_failed(after, name):
                 yield Fault(
                     "green after", make_printable(name[:200]), "a test that passes with the change", show_tail(after)
                 )
@@ -192,19 +194,19 @@ def is_any(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each.rstrip('/')}/*") for each in patterns)
 
 
-def _stands_in(path: str) -> bool:
+def _is_shadowing_stdlib(path: str) -> bool:
     """Return whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
     name, dot, _ = path.replace("/__init__.", ".").partition(".")
     return bool(dot) and name in sys.stdlib_module_names
 
 
-def fails(run: Execution, name: str) -> bool:
+def has_failed(run: Execution, name: str) -> bool:
     """Return whether a test is told to fail: its name stands on a line that says so."""
     lines = f"{run.stdout}\n{run.stderr}".splitlines()
     return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
 
 
-def tail(run: Execution) -> str:
+def quote_tail(run: Execution) -> str:
     """Return the end of what a run printed."""
     return quote_output(f"{run.stdout}\n{run.stderr}")
 

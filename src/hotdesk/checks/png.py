@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from hotdesk.checks.evidence import look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Count, read_expectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show_count
@@ -64,13 +64,13 @@ class PngCheck:
             if len(evidence.pages) != 1:
                 raise ValueError("it was not rendered")
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a picture", e, _OPENS)
+            return make_unreadable_verdict(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [
             Fault(name, "", f"a {name} of {show_count(span, 'pixel')}", f"{size[name]}", _SIZE)
             for name, span in (("width", self.width), ("height", self.height))
             if span is not None and size[name] not in span
         ]
-        shown = colours(evidence.pages[0])
+        shown = count_colours(evidence.pages[0])
         if shown < 2:
             faults.append(Fault("blank", "", "a picture that shows something", "a single colour", _BLANK))
         elif self.colours is not None and shown not in self.colours:
@@ -90,7 +90,7 @@ def read_size(report: bytes) -> dict[str, int]:
             raise ValueError("it is not a PNG")
 
 
-def colours(page: DrawnPixels) -> int:
+def count_colours(page: DrawnPixels) -> int:
     """Count the colours of a page that differ more than dust does; at most 256."""
     step = CALM + 1
     distinct: set[tuple[int, int, int]] = set()

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from hotdesk.checks import execution
-from hotdesk.checks.evidence import unreadable
+from hotdesk.checks.evidence import make_unreadable_verdict
 from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
@@ -66,15 +66,17 @@ class ProgramCheck(Ending):
         await desk.run(["chmod", "+x", place], timeout=10)
         argv = [*(self.runs_with or _WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
-        return execution.to_evidence({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
+        return execution.to_evidence(
+            {"program": done}, made={name: await get_file_size(desk, name) for name in self.makes}
+        )
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge how it ended."""
         try:
             run, sizes = self.read(evidence)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a program that can be run", e, "Write a program that starts.")
-        faults = list(self.faults(run))
+            return make_unreadable_verdict(LOOKED_FOR, "a program that can be run", e, "Write a program that starts.")
+        faults = list(self.find_faults(run))
         faults += [
             Fault("makes", make_printable(name[:200]), "a file that is not empty", "none", _MAKES)
             for name, size in sizes.items()
@@ -98,7 +100,7 @@ class ProgramCheck(Ending):
         return found["program"], sizes
 
 
-async def size_of(desk: Desk, name: str) -> int:
+async def get_file_size(desk: Desk, name: str) -> int:
     """Return the size of a file; -1 when there is none."""
     try:
         entry = await desk.stat(name)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks.batch import LookRequest
-from hotdesk.checks.evidence import limit_faults, look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Place, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import show
@@ -78,7 +78,7 @@ class QuotesCheck:
         try:
             pages, quotes = _read_report(evidence.report)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "claims about a PDF that can be read", e, REMEDIES["opens"])
+            return make_unreadable_verdict(LOOKED_FOR, "claims about a PDF that can be read", e, REMEDIES["opens"])
         faults, more = limit_faults(self.find_faults(quotes), REMEDIES)
         facts = (f"{len(quotes)} quotes found on their pages, of {pages}",)
         return Verdict(LOOKED_FOR, faults, facts, {"pages": pages, "quotes": len(quotes)}, more=more)

@@ -24,16 +24,16 @@ DRAWN = ("docx", "pptx", "xlsx", "pdf")
 """Checks that draw the pages of a file themselves."""
 
 
-def checks_of(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str, Mapping[str, object]]]:
+def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str, Mapping[str, object]]]:
     """List what a deliverable must pass, with what each check expects; one without checks has no verdict at all.
 
     `office`: there is an office to open documents with.
     """
     others = [(each.check, each.expect) for each in item.checks if each.check != NAME or each.expect]
-    return [(NAME, active(item, office=office)), *others] if item.checks else []
+    return [(NAME, build_active_expectation(item, office=office)), *others] if item.checks else []
 
 
-def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
+def build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     """Return what a deliverable may do beyond being read, and whether it is opened to see."""
     expect: dict[str, object] = {"allow": list(item.active), "code": is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password

@@ -11,14 +11,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from hotdesk.checks.count_range import Span, many
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, read_json, read_text, unreadable
+from hotdesk.checks.count_range import Span, format_count
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, make_unreadable_verdict, read_json, read_text
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
-from hotdesk.checks.xlsx.faults import fault, format_error, format_value, short
-from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.checks.xlsx.faults import format_error, format_value, make_fault, shorten_text
+from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.checks.xlsx.requirements import NO_ERRORS, REMEDIES, SAVED_VALUES, describe_table
-from hotdesk.checks.xlsx.table import Table, total
+from hotdesk.checks.xlsx.table import Table, sum_numbers
 from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.dataclass import dataclass
@@ -104,29 +104,29 @@ class SheetCheck:
         looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
         try:
             sheet, tools = _read_evidence(evidence.report)
-            faults, more = limit_faults(self.faults(sheet), REMEDIES)
+            faults, more = limit_faults(self.find_faults(sheet), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(looked_for, "a workbook", e, REMEDIES["opens"])
-        return Verdict(looked_for, faults, self.facts(sheet), self.values(sheet), tools, more=more)
+            return make_unreadable_verdict(looked_for, "a workbook", e, REMEDIES["opens"])
+        return Verdict(looked_for, faults, self.describe_facts(sheet), self.collect_values(sheet), tools, more=more)
 
-    def faults(self, sheet: Sheet) -> Iterator[Fault]:
+    def find_faults(self, sheet: Sheet) -> Iterator[Fault]:
         """Find what is wrong; heads first, since all else is said in them."""
         table = Table(self.want, sheet)
-        if wrong := [*table.columns()]:
+        if wrong := [*table.check_columns()]:
             return iter(wrong)
-        return chain(table.count(), formulas(sheet), table.check_red_rows(), table.sums())
+        return chain(table.count(), find_formula_faults(sheet), table.check_red_rows(), table.check_total())
 
-    def facts(self, sheet: Sheet) -> tuple[str, ...]:
+    def describe_facts(self, sheet: Sheet) -> tuple[str, ...]:
         """Describe what holds, of a workbook in which everything does."""
         facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
-            f"{many(_count_formulas(sheet), 'formula')}, recalculated",
+            f"{format_count(_count_formulas(sheet), 'formula')}, recalculated",
         ]
         if self.want.red_where:
             facts.append(f"red where {self.want.red_where} is not 0, and only there")
-        return tuple(map(short, facts))
+        return tuple(map(shorten_text, facts))
 
-    def values(self, sheet: Sheet) -> Mapping[str, Value]:
+    def collect_values(self, sheet: Sheet) -> Mapping[str, Value]:
         """Return what was seen, for a certificate."""
         return {
             "rows": Table(self.want, sheet).last - 1,
@@ -140,26 +140,28 @@ def _count_formulas(sheet: Sheet) -> int:
     return sum(1 for cell in sheet.cells.values() if cell.formula)
 
 
-def formulas(sheet: Sheet) -> Iterator[Fault]:
+def find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
     """Find errors, and formulas that were never calculated, cannot be here, or give something else."""
     calculation = Calculation(sheet)
     for at, cell in sheet.cells.items():
         if cell.kind == "e":
-            yield fault("errors", sheet.where(at), "a value", format_error(cell.value))
+            yield make_fault("errors", sheet.name_cell(at), "a value", format_error(cell.value))
         elif cell.formula and not cell.kind:
-            yield fault("calculated", sheet.where(at), *NOT_CALCULATED)
+            yield make_fault("calculated", sheet.name_cell(at), *NOT_CALCULATED)
         elif cell.formula:
-            yield from check_saved_value(sheet, at, calculation.value(cell.formula))
+            yield from check_saved_value(sheet, at, calculation.calculate_formula(cell.formula))
 
 
 def check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
     """Compare what a cell was saved with with what its formula gives."""
     cell = sheet.cells[at]
     if now is None:
-        yield fault("fresh", sheet.where(at), "a sum of one column or a difference", sheet.text_of(at), SIMPLE)
+        yield make_fault(
+            "fresh", sheet.name_cell(at), "a sum of one column or a difference", sheet.quote_formula(at), SIMPLE
+        )
     elif cell.number is None or not abs(cell.number - now) < CENT:
-        expected = f"{format_value(now)} saved, as {sheet.text_of(at)} gives"
-        yield fault("fresh", sheet.where(at), expected, format_value(cell.value))
+        expected = f"{format_value(now)} saved, as {sheet.quote_formula(at)} gives"
+        yield make_fault("fresh", sheet.name_cell(at), expected, format_value(cell.value))
 
 
 class Calculation:
@@ -176,28 +178,28 @@ class Calculation:
                 rows.append(row)
                 numbers.append(cell.number)
 
-    def value(self, formula: str) -> float | None:
+    def calculate_formula(self, formula: str) -> float | None:
         """Calculate a sum or a difference; None for every other formula."""
         if added := parse_sum(formula):
-            return self.sum(added)
+            return self.sum_area(added)
         found = _DIFFERENCE_SHAPE.fullmatch(formula)
-        sides = [self.number(found[side]) for side in (1, 2)] if found else []
+        sides = [self.read_number(found[side]) for side in (1, 2)] if found else []
         match sides:
             case [float(first), float(second)]:
                 return first - second
             case _:
                 return None
 
-    def sum(self, where: Area) -> float:
+    def sum_area(self, where: Area) -> float:
         """Add up a part of a column; `ValueError` when all of them are too much."""
         rows, numbers = self.columns.get(where.left, ([], []))
         part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
         self.remaining -= len(part)
         if self.remaining < 0:
             raise ValueError("its sums read too many cells to check")
-        return total(part)
+        return sum_numbers(part)
 
-    def number(self, text: str) -> float | None:
+    def read_number(self, text: str) -> float | None:
         """Return the number in a cell."""
         where = _parse_local_area(text)
         cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
@@ -214,7 +216,7 @@ def parse_sum(formula: str) -> Area | None:
 def _parse_local_area(text: str) -> Area | None:
     """Read an area of the sheet itself."""
     try:
-        found = area(text)
+        found = parse_area(text)
     except ValueError:
         return None
     return found if not found.sheet else None
@@ -253,11 +255,11 @@ def read_cell(record: object) -> Cell:
                 raise ValueError("a cell has no valid position")
             text = "=" + formula.removeprefix("=") if formula else ""
             colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
-            return Cell(where.left, where.top, kind_of(value, error=error), value, text, colour)
+            return Cell(where.left, where.top, get_kind(value, error=error), value, text, colour)
     raise ValueError("malformed inspection report: invalid cell")
 
 
-def kind_of(value: str | float | None, *, error: bool) -> str:
+def get_kind(value: str | float | None, *, error: bool) -> str:
     """Describe which kind of value a cell was saved with, as `Cell.kind` has it."""
     if error:
         return "e"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from hotdesk.checks.fault import Fault
-from hotdesk.checks.xlsx.place import area, letters
+from hotdesk.checks.xlsx.place import format_column, parse_area
 from hotdesk.dataclass import dataclass
 
 MAX_LINES = 50
@@ -109,7 +109,7 @@ def _format_example(place: _Place) -> str:
     """Write a place of those that were listed before: the sheet is known."""
     match place.kind:
         case "cell":
-            return f"{letters(place.column)}{place.row}"
+            return f"{format_column(place.column)}{place.row}"
         case "row":
             return f"row {place.row}"
         case "number":
@@ -127,7 +127,7 @@ def _parse_place(where: str) -> _Place:
         return _Place("number", numbered[1], int(numbered[2]), after=numbered[3])
     sheet, mark, at = where.rpartition("!")
     try:
-        found = area(f"s!{at}") if mark and sheet and "$" not in at else None
+        found = parse_area(f"s!{at}") if mark and sheet and "$" not in at else None
     except ValueError:
         found = None
     if found is not None and found.size == 1 and str(found) == f"s!{at}":
@@ -165,7 +165,7 @@ def _format_places(group: _Group) -> str:
 def _format_single(where: str, place: _Place) -> str:
     """Write one place."""
     if place.kind == "cell":
-        return f"{_quote_sheet(place.before)}!{letters(place.column)}{place.row}"
+        return f"{_quote_sheet(place.before)}!{format_column(place.column)}{place.row}"
     return _cut(where, _MAX_PLACE_CHARS)
 
 
@@ -220,8 +220,8 @@ def find_rectangles(cells: Iterable[tuple[int, int]]) -> list[tuple[int, int, in
 
 def _format_range(left: int, top: int, right: int, bottom: int, size: int) -> str:
     """Write a rectangle of cells."""
-    first = f"{letters(left)}{top}"
-    return first if size == 1 else f"{first}:{letters(right)}{bottom}"
+    first = f"{format_column(left)}{top}"
+    return first if size == 1 else f"{first}:{format_column(right)}{bottom}"
 
 
 def _cut(text: str, longest: int = _MAX_TEXT_CHARS) -> str:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from hotdesk.checks.evidence import limit_faults, look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json, read_number, read_text
 from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.checks.sentences import list_words, show, show_count
@@ -88,14 +88,14 @@ class ZipCheck:
         try:
             members = _read_members(evidence.report)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a zip archive", e, REMEDIES["opens"])
-        faults, more = limit_faults(chain(self.missing(members), sound(members)), REMEDIES)
+            return make_unreadable_verdict(LOOKED_FOR, "a zip archive", e, REMEDIES["opens"])
+        faults, more = limit_faults(chain(self.find_missing(members), find_unsound_members(members)), REMEDIES)
         size = sum(each.size for each in members)
         facts = (f"{len(members)} members, {size} bytes, every checksum matches",)
         values = {"members": len(members), "bytes unpacked": size}
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
-    def missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
+    def find_missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
         """Find what is not there, and what should not be."""
         there = {each.name: each for each in members}
         for name in self.members:
@@ -112,7 +112,7 @@ class ZipCheck:
                 yield Fault("sizes", make_printable(name[:200]), f"{span} bytes", size)
 
 
-def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
+def find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
     """Find members that are broken, that are no files, and whose names lead out or are there twice."""
     visited: set[str] = set()
     for each in members:

@@ -26,7 +26,7 @@ from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.load import find_brief, parse_job, read_job
 from hotdesk.checks import find
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.cli import prestart, unlock
 from hotdesk.cli.desks.run import show
 from hotdesk.config import Config
@@ -233,7 +233,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
     key = unlock.find(settings, job.scope)
     if os.geteuid() == 0:
         office = any(each.name == OFFICE for each in image.ls(settings.images))
-        for name in {find(*each).image for item in job.deliverables for each in checks_of(item, office=office)}:
+        for name in {find(*each).image for item in job.deliverables for each in list_checks(item, office=office)}:
             sterilize.make(settings.images, image.find(settings.images, name), say)
     async with Host(settings, keeper=prestart.keeper()) as host:
         confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)

@@ -14,7 +14,7 @@ from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import SUFFIX
@@ -101,7 +101,7 @@ def prepare_papers(order: JobContext) -> Papers:
             raise BriefError(
                 f"{make_printable(item.path[:200])} is reserved for a certificate; give the deliverable another name"
             )
-        for name, expect in checks_of(item):
+        for name, expect in list_checks(item):
             find(name, expect)
     jobs = order.machine.config.lib / "jobs"
     if order.goes_on:

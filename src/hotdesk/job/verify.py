@@ -18,7 +18,7 @@ from hotdesk.brief.brief import Deliverable
 from hotdesk.checks import find
 from hotdesk.checks.active import NAME as ACTIVE
 from hotdesk.checks.active import REACHING
-from hotdesk.checks.required import checks_of, is_opened
+from hotdesk.checks.required import is_opened, list_checks
 from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
 from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_json
 from hotdesk.dataclass import dataclass
@@ -90,7 +90,7 @@ class Candidate:
 
 def count_concurrent_desks(items: Sequence[Deliverable]) -> int:
     """Return how many clean desks may be open at once while deliverables are looked at."""
-    checks = [[find(name, expect) for name, expect in checks_of(item, office=True)] for item in items]
+    checks = [[find(name, expect) for name, expect in list_checks(item, office=True)] for item in items]
     shared = {check.image for each in checks for check in each if not check.alone}
     return len(shared) + min(_ABREAST, sum(any(check.alone for check in each) for each in checks))
 
@@ -187,7 +187,7 @@ class DeliverableVerifier:
         if candidate.lacks:
             return candidate
         opens = is_opened(candidate.item) and await self.has_office()
-        checks = [(name, expect, find(name, expect)) for name, expect in checks_of(candidate.item, office=opens)]
+        checks = [(name, expect, find(name, expect)) for name, expect in list_checks(candidate.item, office=opens)]
         office = any(check.image == OFFICE and not check.alone for _, _, check in checks)
         verdicts = [await self.look(place, candidate, *each, office=office) for each in checks]
         return replace(candidate, verdicts=tuple(verdicts))

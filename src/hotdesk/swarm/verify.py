@@ -18,7 +18,7 @@ import anyio
 from hotdesk.brief.brief import Brief, Deliverable, locate_input
 from hotdesk.checks import find
 from hotdesk.checks.batch import BatchedCheck, LookRequest, look_many
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Check, Evidence
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.dataclass import dataclass
@@ -233,7 +233,7 @@ def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
     """Return what a deliverable must pass; refuse what cannot look at many files in one desk."""
     if not item.checks:
         raise BriefError(f"{item.path} has no check; every item of a swarm is verified, so name one")
-    looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in checks_of(item))
+    looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in list_checks(item))
     for each in looks:
         check = each.check
         if check.alone or not isinstance(check, BatchedCheck) or check.ask_look(item.path, BESIDE) is None:

@@ -19,7 +19,7 @@ from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.active import ALWAYS, FAMILIES, LOOKED_FOR, ActiveCheck
 from hotdesk.checks.inside.active_look import look
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.errors import BriefError
 
@@ -456,17 +456,19 @@ def test_what_was_not_looked_into_cannot_be_named(family: str) -> None:
 
 def test_every_deliverable_with_a_check_is_looked_at_for_it_first() -> None:
     item = Deliverable("a.xlsx", "xlsx", (RequiredCheck("xlsx", {"rows": 1}),), ("macros",))
-    assert checks_of(item) == [("active-content", {"allow": ["macros"], "code": False}), ("xlsx", {"rows": 1})]
-    assert checks_of(Deliverable("a", "file", (RequiredCheck("program"),)))[0][1] == {"allow": [], "code": True}
-    assert checks_of(Deliverable("a.txt", "txt", (RequiredCheck("active-content"),))) == [
+    assert list_checks(item) == [("active-content", {"allow": ["macros"], "code": False}), ("xlsx", {"rows": 1})]
+    assert list_checks(Deliverable("a", "file", (RequiredCheck("program"),)))[0][1] == {"allow": [], "code": True}
+    assert list_checks(Deliverable("a.txt", "txt", (RequiredCheck("active-content"),))) == [
         ("active-content", {"allow": [], "code": False})
     ]
-    assert checks_of(Deliverable("a.txt", "txt")) == []
+    assert list_checks(Deliverable("a.txt", "txt")) == []
 
 
 def test_what_an_office_opens_is_opened_and_drawn_once() -> None:
     def told(path: str, check: str, *active: str) -> object:
-        return checks_of(Deliverable(path, path.rpartition(".")[2], (RequiredCheck(check),), active), office=True)[0][1]
+        return list_checks(Deliverable(path, path.rpartition(".")[2], (RequiredCheck(check),), active), office=True)[0][
+            1
+        ]
 
     bare = {"allow": [], "code": False}
     assert told("a.txt", "active-content") == bare

@@ -10,7 +10,7 @@ import pytest
 
 from hotdesk.brief.load import parse_job
 from hotdesk.checks.required import describe_deliverable
-from hotdesk.checks.xlsx.place import area
+from hotdesk.checks.xlsx.place import parse_area
 from hotdesk.door.policy.scope import scope_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -43,13 +43,13 @@ def cells_in(expect: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
     """Give the cells that a check judges by their place; those of a table are known by their column's head."""
     first = expect.get("sheet", next(texts(expect.get("sheets", ())), "")) if expect.get("columns") else ""
     for text in texts([expect.get(key, ()) for key in ("formulas", "reconcile", "mutate")]):
-        if "!" in text and (judged := area(text)).sheet != first:
-            yield from ((text, *at) for at in judged.cells())
+        if "!" in text and (judged := parse_area(text)).sheet != first:
+            yield from ((text, *at) for at in judged.iterate_cells())
 
 
 def is_named(row: int, column: int, told: str) -> bool:
     """Say whether a task names a cell, or an area that it lies in."""
-    return any(area(f"s!{each}").has(column, row) for each in CELLS.findall(told))
+    return any(parse_area(f"s!{each}").has(column, row) for each in CELLS.findall(told))
 
 
 @pytest.mark.parametrize("path", BRIEFS, ids=[path.parent.name for path in BRIEFS])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.summary import MAX_LINES, MAX_RANGES, MAX_UNLIKE, find_rectangles, find_runs, summarize
-from hotdesk.checks.xlsx.place import area, letters
+from hotdesk.checks.xlsx.place import format_column, parse_area
 
 CELLS = st.sets(st.tuples(st.integers(1, 12), st.integers(1, 6)), min_size=1, max_size=60)
 LISTED = re.compile(r"S!(.*?)(?: and (\d+) more cells?)?(?: \((\d+) cells\))?: expected a, found b\. Do it\.")
@@ -24,7 +24,7 @@ def fault(where: str, expected: str = "a", found: str = "b", remedy: str = "Do i
 
 def at(row: int, column: int, sheet: str = "S") -> str:
     """Name a cell."""
-    return f"{sheet}!{letters(column)}{row}"
+    return f"{sheet}!{format_column(column)}{row}"
 
 
 @given(CELLS)
@@ -51,8 +51,8 @@ def test_alike_cells_are_one_line_that_names_or_counts_every_one(cells: set[tupl
     (line,) = summarize([fault(at(*each)) for each in cells])
     found = LISTED.fullmatch(line)
     assert found is not None, line
-    areas = [area(f"S!{each}") for each in found[1].split(", ")]
-    named = {each for one in areas for each in one.cells()}
+    areas = [parse_area(f"S!{each}") for each in found[1].split(", ")]
+    named = {each for one in areas for each in one.iterate_cells()}
     assert named <= cells
     assert len(named) + int(found[2] or 0) == len(cells)
     assert len(areas) <= MAX_RANGES

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hotdesk.checks import find
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.checks.xlsx.cover import Cover
-from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.errors import BriefError
 
 Told = dict[str, Any]
@@ -56,7 +56,7 @@ COUNTS = {"charts": 1, "pivots": 1, "validations": 2, "formats": 1}
 
 def cell(at: str, held: object, fill: str = "") -> list[object]:
     """Tell one cell: a value, or a formula with what it gives, and what it was saved with if that differs."""
-    where = area(at)
+    where = parse_area(at)
     if isinstance(held, tuple):
         formula, fresh, *saved = held
         return [where.left, where.top, *kind(saved[0] if saved else fresh), formula, fill, *kind(fresh)]
@@ -74,7 +74,7 @@ def kind(value: object) -> list[object]:
 
 def sheet(name: str, cells: Mapping[str, object], red: tuple[int, ...] = ()) -> Told:
     """Tell one sheet."""
-    told = [cell(at, held, RED if area(at).top in red else "") for at, held in cells.items()]
+    told = [cell(at, held, RED if parse_area(at).top in red else "") for at, held in cells.items()]
     return {"name": name, "hidden": False, "cells": told, "hidden_rows": 0, **COUNTS}
 
 
@@ -149,7 +149,7 @@ def changed(cells: Cells, other: Mapping[str, object]) -> Cells:
 
 def paint(row: int, fill: str, columns: str = "ABCD") -> Callable[[Told], object]:
     """Fill cells of a row of the first sheet."""
-    places = {area(f"{column}1").left for column in columns}
+    places = {parse_area(f"{column}1").left for column in columns}
     return lambda told: [c.__setitem__(5, fill) for c in told["sheets"][0]["cells"] if c[1] == row and c[0] in places]
 
 

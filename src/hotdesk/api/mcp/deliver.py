@@ -14,7 +14,7 @@ import anyio
 from hotdesk.api.mcp.results import ToolAnswer
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Check
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.dataclass import dataclass
@@ -79,12 +79,12 @@ class Delivering:
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:
         """Have every check of a file's kind look at it; name those that cannot be had here."""
         verdicts, skipped = [], []
-        for name, expect in checks_of(item, office=True):
+        for name, expect in list_checks(item, office=True):
             try:
                 verdicts.append(await self.look(name, expect, find(name, expect), item, data))
             except ImageError as e:
                 if name == ACTIVE:
-                    bare = dict(checks_of(item))[ACTIVE]
+                    bare = dict(list_checks(item))[ACTIVE]
                     verdicts.append(await self.look(name, bare, find(name, bare), item, data))
                 skipped.append(f"{name}: {e}")
         return verdicts, skipped

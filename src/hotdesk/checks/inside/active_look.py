@@ -57,16 +57,16 @@ class FileInspection:
         self.code = code
         self.found = Found()
 
-    def file(self, data: bytes, name: str, where: str = "", depth: int = 0, office: bool = False) -> str:
+    def inspect_file(self, data: bytes, name: str, where: str = "", depth: int = 0, office: bool = False) -> str:
         """Look at a file by what it is, and by what its name has programs take it for; say what it was."""
         suffix = PurePosixPath(name).suffix[1:].lower()
-        kind = self.content(data, suffix, where, depth, office)
+        kind = self.inspect_content(data, suffix, where, depth, office)
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
             self.found.add("polyglot", where, f"a {kind} by its bytes, {suffix} by its name")
             active_text.look(data.decode("latin-1"), suffix, self.code, self.found, where)
         return kind
 
-    def content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
+    def inspect_content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
         """Look at a file by what it is; say what that was."""
         if depth > DEEPEST:
             self.found.add("unreadable", where, "a file nested too deeply")
@@ -74,14 +74,14 @@ class FileInspection:
         if data.startswith(b"PK") or (zipfile.is_zipfile(io.BytesIO(data)) and not data.startswith(b"%PDF-")):
             return self.archive(data, where, depth)
         if data.startswith(OLE):
-            self.legacy(data, where)
+            self.inspect_legacy(data, where)
             return "legacy office"
         if b"%PDF-" in data[:1024]:
             active_pdf.look(data, self.found, where)
             if zipfile.is_zipfile(io.BytesIO(data)):
                 self.found.add("polyglot", where, "an archive in the same bytes")
             return "pdf"
-        if self.program(data, where):
+        if self.inspect_program(data, where):
             return "program"
         if self.picture(data, where):
             return "picture"
@@ -93,18 +93,18 @@ class FileInspection:
             return "unknown"
         active_text.look(text, suffix, self.code, self.found, where)
         if FLAT.search(text[:4096]) and not PAGE.match(text):
-            self.flat(data, where)
+            self.inspect_flat_document(data, where)
         return "text"
 
-    def flat(self, data: bytes, where: str) -> None:
+    def inspect_flat_document(self, data: bytes, where: str) -> None:
         """Look at a document that is one text of markup, whatever it is called."""
         if b"tc:opendocument" not in data[:4096].replace(b"\0", b""):
             self.found.add("legacy-format", where, "a legacy single-file document, in which macros cannot be ruled out")
         package = active_office.OfficeParts()
-        self.part("", data, where, package)
+        self.inspect_part("", data, where, package)
         package.judge(self.found, where)
 
-    def program(self, data: bytes, where: str) -> bool:
+    def inspect_program(self, data: bytes, where: str) -> bool:
         """Find what is run when it is opened."""
         for mark, what in PROGRAMS:
             if data.startswith(mark) and (mark != b"MZ" or b"PE\0\0" in data[:4096] or b"\0" in data[:64]):
@@ -116,7 +116,7 @@ class FileInspection:
     def picture(self, data: bytes, where: str) -> bool:
         """Return whether it is a picture, and find what is behind it."""
         if data.startswith(PNG):
-            after = after_png(data)
+            after = count_bytes_after_png(data)
             if after is None:
                 self.found.add("unreadable", where, "a truncated picture")
             elif after:
@@ -128,7 +128,7 @@ class FileInspection:
             self.found.add("polyglot", where, "bytes after the picture")
         return data.startswith(PICTURES)
 
-    def legacy(self, data: bytes, where: str) -> None:
+    def inspect_legacy(self, data: bytes, where: str) -> None:
         """Find what the names in an old document give away; nobody here looks into it wholly."""
         self.found.add("legacy-format", where, "a legacy document, in which macros cannot be ruled out")
         for family, name in STREAMS:
@@ -146,14 +146,16 @@ class FileInspection:
         office = any(name.lower() in ("[content_types].xml", "mimetype") for name in names)
         package = active_office.OfficeParts()
         package.names = frozenset(name.lower() for name in names)
-        for name, inside in active_zip.members(file, self.found, where):
-            self.member(name, inside, where + name, depth, package if office else None)
+        for name, inside in active_zip.unpack_members(file, self.found, where):
+            self.inspect_member(name, inside, where + name, depth, package if office else None)
         package.judge(self.found, where)
         if any(name.lower() == "encryptedpackage" for name in names):
             self.found.add("encrypted", where, "an encrypted document")
         return "office document" if office else "archive"
 
-    def member(self, name: str, data: bytes, where: str, depth: int, package: active_office.OfficeParts | None) -> None:
+    def inspect_member(
+        self, name: str, data: bytes, where: str, depth: int, package: active_office.OfficeParts | None
+    ) -> None:
         """Look at one member of an archive; `package` when that is an office document."""
         office = package is not None
         if STARTED.search(name) and not self.code:
@@ -163,20 +165,20 @@ class FileInspection:
         if office:
             active_office.name(name, self.found, where)
         if package is not None and is_part(name, data):
-            self.part(name, data, where, package)
+            self.inspect_part(name, data, where, package)
         elif not (office and (not data or re.search(r"printerSettings\d*\.bin$|\.odttf$", name))):
-            kind = self.file(data, name, f"{where}: ", depth + 1, office)
+            kind = self.inspect_file(data, name, f"{where}: ", depth + 1, office)
             if office and "/embeddings/" in f"/{name}" and kind != "office document":
                 self.found.add("embedded", where, f"an object: {kind}")
 
-    def part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
+    def inspect_part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
         """Look at one part of an office document."""
         text = active_text.decode_text(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
             family = "unreadable" if text is None else "entities"
             self.found.add(family, where, "a part with an unusual or missing text encoding")
             return
-        active_office.xml(name, data, self.found, where, package)
+        active_office.inspect_xml(name, data, self.found, where, package)
 
 
 def is_part(name: str, data: bytes) -> bool:
@@ -188,7 +190,7 @@ def is_part(name: str, data: bytes) -> bool:
     return text.startswith("<") and "<!DOCTYPE plist" not in text[:400]
 
 
-def after_png(data: bytes) -> int | None:
+def count_bytes_after_png(data: bytes) -> int | None:
     """Count the bytes behind a PNG; None when it has no end."""
     at = len(PNG)
     while at + 12 <= len(data):
@@ -209,7 +211,7 @@ def look(path: str, code: bool = False) -> dict[str, object]:
             return {"unreadable": "it is empty, or too large"}
         if STARTED.search(path) and not code:
             looking.found.add("programs", "", "a file name of a program")
-        kind = looking.file(data, path)
+        kind = looking.inspect_file(data, path)
     except TooMuchError:
         looking.found.add("archive-bomb", "", "more unpacked data than the limit for one file")
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -151,7 +151,7 @@ class OfficeParts:
         return False
 
 
-def xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) -> None:
+def inspect_xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) -> None:
     """Find what one part holds."""
     try:
         root = ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody, declarations refused before
@@ -159,24 +159,24 @@ def xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) 
         found.add("unreadable", where, "a part that is not XML")
         return
     if part.lower().endswith(".rels"):
-        relations(root, found, where, source_of(part), package)
+        inspect_relations(root, found, where, get_source_part(part), package)
     elif part.lower().endswith("[content_types].xml"):
-        content_types(root, found, where)
+        inspect_content_types(root, found, where)
     else:
-        elements(root, found, where, part, package)
-        fields(root, found, where)
-        alternatives(root, found, where)
-        if local(root) == "svg":
-            active_text.markup(active_text.decode_text(data) or "", found, where)
+        inspect_elements(root, found, where, part, package)
+        inspect_fields(root, found, where)
+        inspect_alternatives(root, found, where)
+        if get_local_name(root) == "svg":
+            active_text.inspect_markup(active_text.decode_text(data) or "", found, where)
 
 
-def source_of(part: str) -> str:
+def get_source_part(part: str) -> str:
     """Name the part whose relations a part holds."""
     folder, name = posixpath.split(part)
     return posixpath.join(posixpath.dirname(folder), name[: -len(".rels")]).lower()
 
 
-def content_types(root: Element, found: Found, where: str) -> None:
+def inspect_content_types(root: Element, found: Found, where: str) -> None:
     """Find kinds of parts that act."""
     for each in root:
         content_type = each.get("ContentType", "").lower()
@@ -185,7 +185,7 @@ def content_types(root: Element, found: Found, where: str) -> None:
                 found.add(family, each.get("PartName") or where, what)
 
 
-def relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
+def inspect_relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
     """Find what leads out of the document."""
     for each in root:
         kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
@@ -205,36 +205,36 @@ def is_plain(target: str) -> bool:
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
 
-def elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
+def inspect_elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
     """Find elements and formulas that act."""
     for each in root.iter():
-        tag = local(each)
+        tag = get_local_name(each)
         if tag in ELEMENTS:
             found.add(ELEMENTS[tag][0], where, ELEMENTS[tag][1])
         if tag in ("f", "definedName", "formula1", "formula2") or tag.lower().endswith("formula"):
-            formula(each.text or "", found, where)
+            inspect_formula(each.text or "", found, where)
         if tag == "definedName" and "auto_" in each.get("name", "").lower():
             found.add("xlm", where, f"a macro that starts by itself: {each.get('name', '')}")
         if tag.startswith("hlink") and not JUMPS.fullmatch(each.get("action", "")):
             found.add("external-links", where, f"a click action: {each.get('action')}")
         for key, value in each.attrib.items():
-            attribute(tag, key, value, found, where)
+            inspect_attribute(tag, key, value, found, where)
             if key == XLINK and tag != "a" and not value.startswith("#"):
                 package.places.append((part, tag, value.strip(BLANK)))
             if key[0] == "{" and REFERRING.match(key) and (tag, key.rpartition("}")[2]) not in CLICKED:
                 package.uses.setdefault((part.lower(), value), set()).add(tag)
 
 
-def attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
+def inspect_attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
     """Find attributes that lead elsewhere, and formulas in attributes."""
     word = key.rpartition("}")[2]
     if (word == "src" and SCHEME.match(value.strip(BLANK))) or (word == "href" and not is_plain(value)):
         found.add("external-links", where, f"{tag} from {value}")
     if word in ("formula", "expression", "condition") or word.endswith("range-address"):
-        formula(value, found, where)
+        inspect_formula(value, found, where)
 
 
-def formula(text: str, found: Found, where: str) -> None:
+def inspect_formula(text: str, found: Found, where: str) -> None:
     """Find formulas that reach out of their workbook."""
     bare = QUOTED.sub('""', text)
     if PIPED.search(bare):
@@ -248,10 +248,10 @@ def formula(text: str, found: Found, where: str) -> None:
             found.add(family, where, f"{what}: {text}")
 
 
-def fields(root: Element, found: Found, where: str) -> None:
+def inspect_fields(root: Element, found: Found, where: str) -> None:
     """Find fields of a text that fetch or start something; their words may be spread over many elements."""
     for instruction in (
-        *instructions(root),
+        *iterate_instructions(root),
         *(each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr")),
     ):
         if FIELD.search(instruction):
@@ -266,11 +266,11 @@ def is_shown(instruction: str) -> bool:
     return named[1].upper() in FIELDS if named else not instruction.strip()
 
 
-def instructions(root: Element) -> Iterator[str]:
+def iterate_instructions(root: Element) -> Iterator[str]:
     """Yield what fields are told to do; one inside another counts for both."""
     open_fields: list[str] = []
     for each in root.iter():
-        tag = local(each)
+        tag = get_local_name(each)
         if tag == "fldChar":
             kind = next((value for key, value in each.attrib.items() if key.endswith("}fldCharType")), "")
             if kind == "begin":
@@ -282,11 +282,13 @@ def instructions(root: Element) -> Iterator[str]:
     yield from open_fields
 
 
-def alternatives(root: Element, found: Found, where: str) -> None:
+def inspect_alternatives(root: Element, found: Found, where: str) -> None:
     """Find what one program shows and another does not."""
     for each in root.iter(COMPATIBLE + "AlternateContent"):
-        choices = [essence(one) for one in each if one.tag == COMPATIBLE + "Choice"]
-        other = next((essence(one) for one in each if one.tag == COMPATIBLE + "Fallback"), ("", frozenset()))
+        choices = [collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Choice"]
+        other = next(
+            (collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Fallback"), ("", frozenset())
+        )
         for words, links in choices:
             if words != other[0] or not other[1] <= links:
                 found.add(
@@ -294,18 +296,18 @@ def alternatives(root: Element, found: Found, where: str) -> None:
                 )
 
 
-def essence(root: Element) -> tuple[str, frozenset[str]]:
+def collect_words_and_links(root: Element) -> tuple[str, frozenset[str]]:
     """Return the words of an alternative, and the parts it points to."""
-    words = "".join(each.text or "" for each in root.iter() if local(each) in TEXTS)
+    words = "".join(each.text or "" for each in root.iter() if get_local_name(each) in TEXTS)
     links = {
         value
         for each in root.iter()
         for key, value in each.attrib.items()
-        if "/relationships}" in key and local(each) not in ("svgBlip",)
+        if "/relationships}" in key and get_local_name(each) not in ("svgBlip",)
     }
     return " ".join(words.split()), frozenset(links)
 
 
-def local(each: Element) -> str:
+def get_local_name(each: Element) -> str:
     """Return an element's name without its namespace."""
     return str(each.tag).rpartition("}")[2]

@@ -70,7 +70,7 @@ def look(data: bytes, found: Found, where: str) -> None:
     if tail.strip(b"\r\n\0 \t"):
         found.add("polyglot", where, f"{len(tail)} bytes after the PDF")
     plain = unescape_names(data)
-    packed = object_streams(data, found, where)
+    packed = unpack_object_streams(data, found, where)
     for text in (plain, *packed):
         for family, shape, what in RULES:
             if match := shape.search(text):
@@ -81,10 +81,10 @@ def look(data: bytes, found: Found, where: str) -> None:
                 destination = "somewhere" if target is None else target[:60].decode("latin-1")
                 found.add("external-links", where, f"a link that does not lead to a web page: {destination}")
         for match in FILE.finditer(text):
-            if AWAY.match(target := spelt(match)):
+            if AWAY.match(target := decode_string(match)):
                 found.add("external-links", where, f"an external file: {target[:60].decode('latin-1')}")
         for match in OPEN_ACTION.finditer(text):
-            if acts(text, match.end(), (plain, *packed)):
+            if is_active_opening(text, match.end(), (plain, *packed)):
                 found.add("actions", where, "an action that runs when the file is opened")
 
 
@@ -94,11 +94,11 @@ def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
         shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)
         found = shape.search(text)
-        return spelt(found) if found else None
-    return spelt(match)
+        return decode_string(found) if found else None
+    return decode_string(match)
 
 
-def spelt(match: re.Match[bytes]) -> bytes:
+def decode_string(match: re.Match[bytes]) -> bytes:
     """Return a string as it is meant."""
     if match["plain"] is None:
         digits = b"".join(match["hex"].split())
@@ -113,7 +113,7 @@ def unescape_names(data: bytes) -> bytes:
     return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
 
-def acts(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
+def is_active_opening(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
     """Return whether what happens on opening is more than showing a page; an object counts as each text defines it."""
     named = REFERENCE.match(text, at)
     if not named:
@@ -147,7 +147,7 @@ def shows_page(text: bytes, at: int) -> bool:
     return False
 
 
-def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
+def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
     """Unpack the streams that hold objects; one that cannot be is a finding."""
     streams: list[bytes] = []
     named_streams = 0

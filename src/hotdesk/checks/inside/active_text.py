@@ -91,7 +91,7 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
             "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "bidirectional control characters"
         )
     if text.lstrip("\ufeff \t\r\n").startswith("{\\rt"):
-        rich(text, found, where)
+        inspect_rich_text(text, found, where)
     elif SYLK.match(text) and not code:
         found.add("legacy-format", where, "a legacy table format that can run programs")
     elif text.startswith("#!") and not code:
@@ -99,9 +99,9 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
     elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
         found.add("programs", where, "a shortcut that starts a program")
     if is_markup(text, suffix, code):
-        markup(text, found, where)
+        inspect_markup(text, found, where)
     elif suffix in TABLES or (not code and suffix not in CODE):
-        table(text, suffix in TABLES, found, where)
+        inspect_table(text, suffix in TABLES, found, where)
 
 
 def is_markup(text: str, suffix: str, code: bool) -> bool:
@@ -111,16 +111,16 @@ def is_markup(text: str, suffix: str, code: bool) -> bool:
     return not code and suffix not in (*CODE, *TABLES) and INSIDE.search(text[:SNIFFED]) is not None
 
 
-def markup(text: str, found: Found, where: str) -> None:
+def inspect_markup(text: str, found: Found, where: str) -> None:
     """Find script, and what is fetched from elsewhere."""
-    meant = ENCODED.sub(spelt, text)
+    meant = ENCODED.sub(decode_character, text)
     for one in {text, meant, re.sub(r"[\t\r\n\0]", "", meant)}:
         for family, shape, what in TAGS:
             if match := shape.search(one):
                 found.add(family, where, f"{what}: {match.group()[-80:]}")
 
 
-def spelt(match: re.Match[str]) -> str:
+def decode_character(match: re.Match[str]) -> str:
     """Return a character that was written as a number or a name."""
     if match[3]:
         return SPELT[match[3]]
@@ -131,7 +131,7 @@ def spelt(match: re.Match[str]) -> str:
         return match[0]
 
 
-def rich(text: str, found: Found, where: str) -> None:
+def inspect_rich_text(text: str, found: Found, where: str) -> None:
     """Find what a rich text does."""
     meant = re.sub(r"\\'([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
     for family, shape, what in RICH:
@@ -139,25 +139,25 @@ def rich(text: str, found: Found, where: str) -> None:
             found.add(family, where, what)
 
 
-def table(text: str, named: bool, found: Found, where: str) -> None:
+def inspect_table(text: str, named: bool, found: Found, where: str) -> None:
     """Find cells that a spreadsheet calculates."""
     if match := DDE.search(text):
         found.add("dde", where, f"a DDE formula: {match.group()}")
-    first, *others = delimiters(text, named) or [""]
-    for number, row in enumerate(rows(text, first) if first else (), 1):
+    first, *others = list_delimiters(text, named) or [""]
+    for number, row in enumerate(split_rows(text, first) if first else (), 1):
         for cell in row:
-            if calculates(cell, named):
+            if is_formula(cell, named):
                 found.add("formulas", f"{where}line {number}", f"a cell that a spreadsheet would calculate: {cell}")
     for mark in others:
-        for number, row in enumerate(rows(text, mark), 1):
+        for number, row in enumerate(split_rows(text, mark), 1):
             for cell in row:
-                if len(cell) > 1 and normalize_first_char(visible(cell)) == "=":
+                if len(cell) > 1 and normalize_first_char(strip_invisible(cell)) == "=":
                     found.add(
                         "formulas", f"{where}line {number}", f"a cell that some spreadsheets would calculate: {cell}"
                     )
 
 
-def delimiters(text: str, named: bool) -> list[str]:
+def list_delimiters(text: str, named: bool) -> list[str]:
     """List what may part its cells, the likeliest first: programs differ.
 
     A text that is called no table is one when all its rows are as long.
@@ -172,7 +172,7 @@ def delimiters(text: str, named: bool) -> list[str]:
     return [mark for mark, found in widths.items() if len(lines) > 1 and len(found) == 1 and found != {0}]
 
 
-def rows(text: str, mark: str) -> list[list[str]]:
+def split_rows(text: str, mark: str) -> list[list[str]]:
     """Part a table; what is no table for the parser is parted by hand."""
     csv.field_size_limit(1 << 24)
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
@@ -182,11 +182,11 @@ def rows(text: str, mark: str) -> list[list[str]]:
         return [line.split(mark) for line in lines]
 
 
-def calculates(cell: str, named: bool) -> bool:
+def is_formula(cell: str, named: bool) -> bool:
     """Return whether a spreadsheet takes a cell for a formula."""
-    bare = visible(cell)
+    bare = strip_invisible(cell)
     sign = normalize_first_char(bare)
-    if sign in (*EQUALS, *SIGNS) and visible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
+    if sign in (*EQUALS, *SIGNS) and strip_invisible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
         return True
     if sign in EQUALS:
         return len(bare) > 1
@@ -195,7 +195,7 @@ def calculates(cell: str, named: bool) -> bool:
     return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not is_number(sign + bare[1:].strip())
 
 
-def visible(cell: str, but: tuple[str, ...] = ()) -> str:
+def strip_invisible(cell: str, but: tuple[str, ...] = ()) -> str:
     """Return a cell from its first character that is seen, or is one of some others; quotes are none."""
     for place, each in enumerate(cell):
         if each in but or not (each in "'\"" or unicodedata.category(each) in INVISIBLE):

@@ -43,15 +43,15 @@ def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | Non
     """Open an archive, unless it is none."""
     try:
         file = zipfile.ZipFile(io.BytesIO(data))
-        names(file, found, where)
-        layout(data, file, found, where)
+        inspect_names(file, found, where)
+        inspect_layout(data, file, found, where)
     except BROKEN as e:
         found.add("unreadable", where, f"an archive that cannot be opened: {e}")
         return None
     return file
 
 
-def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
+def inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     """Find names that are there twice, or that lead out."""
     by_folded_name: dict[str, str] = {}
     for name in file.namelist():
@@ -73,7 +73,7 @@ def leads_out(name: str) -> bool:
     return bool(strange) or any(part in ("", ".", "..") for part in parts)
 
 
-def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
+def inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
     """Find bytes that belong to no member: before, between, over each other, and after."""
     end = data.rfind(END)
     if end < 0:
@@ -92,7 +92,7 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
         begun = info.header_offset + LOCAL.size
         name, local = data[begun : begun + name_size], data[begun + name_size : begun + name_size + more]
         for fields in (info.extra, local):
-            if what := strange_field(fields, name):
+            if what := describe_strange_field(fields, name):
                 found.add("ambiguous-archive", where + info.filename, what)
         if not at <= info.header_offset <= at + loose:
             found.add(
@@ -106,7 +106,7 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
         found.add("ambiguous-archive", where, "bytes between its members and its directory")
 
 
-def strange_field(extra: bytes, name: bytes) -> str:
+def describe_strange_field(extra: bytes, name: bytes) -> str:
     """Describe what of a member's extra fields gives it another meaning, or one that nobody here knows."""
     at = 0
     while at + EXTRA.size <= len(extra):
@@ -129,7 +129,7 @@ def is_directory(data: bytes, at: int) -> bool:
     )
 
 
-def members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[str, bytes]]:
+def unpack_members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[str, bytes]]:
     """Unpack one member after the other, as far as that is sane."""
     infos = [info for info in file.infolist() if not info.is_dir()]
     if len(infos) > MOST_PARTS:
@@ -142,7 +142,7 @@ def members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[s
         elif is_bomb(info):
             found.add("archive-bomb", at, f"{info.file_size} bytes packed into {info.compress_size}")
         else:
-            data = member(file, info, found, at)
+            data = unpack_member(file, info, found, at)
             if data is not None:
                 yield info.filename, data
 
@@ -153,7 +153,7 @@ def is_bomb(info: zipfile.ZipInfo) -> bool:
     return info.file_size > MAX_MEMBER_BYTES or (info.file_size > SMALL and info.file_size / packed > RATIO)
 
 
-def member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
+def unpack_member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
     """Unpack one member; None when it cannot be."""
     try:
         with file.open(info) as source:

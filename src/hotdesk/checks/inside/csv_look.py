@@ -11,7 +11,7 @@ MAX_FILE_BYTES = 24 << 20
 """Bytes of the largest table."""
 
 
-def rows(path: str, delimiter: str) -> list[list[str]]:
+def read_rows(path: str, delimiter: str) -> list[list[str]]:
     """Part a table into cells; `ValueError` when it is none, or no UTF-8."""
     with open(path, "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
@@ -28,7 +28,7 @@ def rows(path: str, delimiter: str) -> list[list[str]]:
 def look(path: str, source: str, delimiter: str) -> dict[str, object]:
     """Describe what is in a table and in its source, or why it cannot be opened."""
     try:
-        return {"rows": rows(path, delimiter), "source": rows(source, ",") if source else []}
+        return {"rows": read_rows(path, delimiter), "source": read_rows(source, ",") if source else []}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parser, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
 

@@ -34,14 +34,14 @@ BARE = re.compile(rb"<wps:bodyPr((?:\s[^>]*?)?)/>")
 Element = ElementTree.Element
 
 
-def area(root: Element) -> list[float] | None:
+def find_text_area(root: Element) -> list[float] | None:
     """Return where text may stand on a page; of several sections, where it may on any of them."""
     found = []
     for section in root.iter(WORD + "sectPr"):
         size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")
         if size is not None and margin is not None:
-            wide, high = twips(size, "w"), twips(size, "h")
-            left, right, top, bottom = (abs(twips(margin, each)) for each in ("left", "right", "top", "bottom"))
+            wide, high = read_length(size, "w"), read_length(size, "h")
+            left, right, top, bottom = (abs(read_length(margin, each)) for each in ("left", "right", "top", "bottom"))
             found.append((left, top, wide - right, high - bottom))
     if not found:
         return None
@@ -49,14 +49,14 @@ def area(root: Element) -> list[float] | None:
     return [min(lefts), min(tops), max(rights), max(bottoms)]
 
 
-def twips(element: Element, name: str) -> float:
+def read_length(element: Element, name: str) -> float:
     """Read a length in points."""
     return float(element.get(WORD + name, "0")) / TWIPS
 
 
-def frames(root: Element) -> list[dict[str, object]]:
+def list_frames(root: Element) -> list[dict[str, object]]:
     """Return what is of a fixed width or height."""
-    found = [*tables(root), *pictures(root), *stiff(root)]
+    found = [*iterate_tables(root), *iterate_pictures(root), *iterate_fixed_boxes(root)]
     return found[: MAX_FRAMES + 1]
 
 
@@ -68,22 +68,22 @@ def frame(kind: str, name: str, width: float, height: float, text: str = "") -> 
     }  # fmt: skip
 
 
-def tables(root: Element) -> Iterator[dict[str, object]]:
+def iterate_tables(root: Element) -> Iterator[dict[str, object]]:
     """Yield tables that are as wide as they say, and rows that are as high as they say."""
     for at, table in enumerate(root.iter(WORD + "tbl"), 1):
         wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
-        grid = sum(twips(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
-        declared = twips(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
+        grid = sum(read_length(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
+        declared = read_length(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
         if declared or (layout is not None and layout.get(WORD + "type") == "fixed"):
             yield frame("table", f"table {at}", declared or grid, 0)
         for count, row in enumerate(table.iterfind(WORD + "tr"), 1):
             height = row.find(f"{WORD}trPr/{WORD}trHeight")
             if height is not None and height.get(WORD + "hRule") == "exact":
                 for cell in row.iterfind(WORD + "tc"):
-                    yield frame("row", f"table {at}, row {count}", 0, twips(height, "val"), text_of(cell))
+                    yield frame("row", f"table {at}, row {count}", 0, read_length(height, "val"), get_text(cell))
 
 
-def pictures(root: Element) -> Iterator[dict[str, object]]:
+def iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
     """Yield pictures that stand in the text."""
     for inline in root.iter(PLACE + "inline"):
         extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
@@ -92,22 +92,22 @@ def pictures(root: Element) -> Iterator[dict[str, object]]:
             yield frame("picture", named.get("name", "") if named is not None else "", wide, high)
 
 
-def stiff(root: Element) -> Iterator[dict[str, object]]:
+def iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
     """Yield paragraphs and text boxes of a fixed height."""
     for paragraph in root.iter(WORD + "p"):
         place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
         if place is not None and place.get(WORD + "hRule") == "exact":
-            yield frame("frame", text_of(paragraph)[:40], 0, twips(place, "h"), text_of(paragraph))
+            yield frame("frame", get_text(paragraph)[:40], 0, read_length(place, "h"), get_text(paragraph))
     for place in [*root.iter(PLACE + "inline"), *root.iter(PLACE + "anchor")]:
         extent, body = place.find(PLACE + "extent"), place.find(f".//{SHAPE}bodyPr")
         content, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
         if extent is None or content is None or (body is not None and body.find(DRAWING + "spAutoFit") is not None):
             continue
         name = named.get("name", "") if named is not None else ""
-        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, text_of(content))
+        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, get_text(content))
 
 
-def text_of(root: Element) -> str:
+def get_text(root: Element) -> str:
     """Return the text of a part of the document."""
     return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
 
@@ -125,7 +125,7 @@ def write_autofit_copy(path: str, folder: str, main: str) -> str:
     return target
 
 
-def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
+def render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
     """Return the lines of every page of such a copy, when there is such a box."""
     if not any(each["text"] for each in fixed_frames):
         return []
@@ -134,17 +134,17 @@ def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[o
     return [page["lines"] for page in document["pages"]]
 
 
-def fonts(package: Any, root: Element) -> list[list[str]]:
+def list_fonts(package: Any, root: Element) -> list[list[str]]:
     """Return the fonts that are used, and how they are drawn."""
     themes, names = package.theme_fonts(), set()
-    for each in [*root.iter(WORD + "rFonts"), *styles(package, root)]:
+    for each in [*root.iter(WORD + "rFonts"), *iterate_style_fonts(package, root)]:
         for which in ("ascii", "hAnsi"):
             theme = each.get(f"{WORD}{which}Theme", "")
             names.add(themes.get(theme[:5], "") if theme else each.get(WORD + which, ""))
     return list(ooxml_look.match_fonts(names))
 
 
-def styles(package: Any, root: Element) -> Iterator[Element]:
+def iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
     """Yield the fonts of styles that are used, and of those they are based on."""
     if "word/styles.xml" not in package.names:
         return
@@ -174,11 +174,11 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
         root = remove_fallbacks(package.part(package.main))
-        fixed_frames = frames(root)
+        fixed_frames = list_frames(root)
         parts = {
             "title": package.title(), "media": package.media({}), "charts": package.charts({}),
-            "fonts": fonts(package, root), "frames": fixed_frames, "area": area(root),
-            "loose": loose(path, fixed_frames, package.main),
+            "fonts": list_fonts(package, root), "frames": fixed_frames, "area": find_text_area(root),
+            "loose": render_autofit_lines(path, fixed_frames, package.main),
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -50,14 +50,14 @@ class DrawnPage:
         """Describe what stands on it."""
         return {
             "size": [self.width, self.height],
-            "lines": self.lines(),
-            "pictures": self.pictures(),
-            "links": self.links(),
+            "lines": self.list_lines(),
+            "pictures": self.list_pictures(),
+            "links": self.list_links(),
             "unmapped": self.unmapped,
             "fonts": [[name[:MAX_TEXT_CHARS], embedded] for name, embedded in self.fonts.items()][:MOST_EACH],
         }
 
-    def box(self, left: float, bottom: float, right: float, top: float) -> Box:
+    def compute_box(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Return where a place of the page's own is when it is shown."""
         places = [self.place(left, bottom), self.place(right, top)]
         across, down = [x for x, _ in places], [y for _, y in places]
@@ -70,7 +70,7 @@ class DrawnPage:
         pdfium.FPDF_PageToDevice(self.page, 0, 0, width, height, 0, x, y, across, down)
         return across.value / FINE, down.value / FINE
 
-    def lines(self) -> list[list[object]]:
+    def list_lines(self) -> list[list[object]]:
         """Return the text in lines, as far as it goes on without a gap: place, text, how it stands."""
         reading = LineBuilder(self)
         text = self.page.get_textpage()
@@ -79,15 +79,15 @@ class DrawnPage:
         reading.end()
         return reading.lines[: MOST_LINES + 1]
 
-    def pictures(self) -> list[dict[str, object]]:
+    def list_pictures(self) -> list[dict[str, object]]:
         """Return every picture, where it is, and what is wrong with it."""
         found: list[dict[str, object]] = []
-        for item, matrix in objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
+        for item, matrix in iterate_objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
             if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
-                found.append({"box": self.box(*bounds(item, matrix)), **picture(self.page, item)})
+                found.append({"box": self.compute_box(*compute_bounds(item, matrix)), **picture(self.page, item)})
         return found
 
-    def links(self) -> list[list[object]]:
+    def list_links(self) -> list[list[object]]:
         """Return every link that leads out of the file: place, where to."""
         found: list[list[object]] = []
         at, link = ctypes.c_int(0), pdfium.FPDF_LINK()
@@ -99,7 +99,7 @@ class DrawnPage:
                 buffer = ctypes.create_string_buffer(size)
                 pdfium.FPDFAction_GetURIPath(self.page.pdf, action, buffer, size)
                 to = buffer.value.decode("utf-8", "replace")[:MAX_TEXT_CHARS]
-                found.append([self.box(place.left, place.bottom, place.right, place.top), to])
+                found.append([self.compute_box(place.left, place.bottom, place.right, place.top), to])
         return found
 
 
@@ -129,7 +129,7 @@ class LineBuilder:
         x, y = ctypes.c_double(), ctypes.c_double()
         pdfium.FPDFText_GetCharOrigin(text, at, x, y)
         size = max(top - bottom, pdfium.FPDFText_GetFontSize(text, at) * 0.6, 1.0)
-        how = self.manner(text, at)
+        how = self.describe_manner(text, at)
         if self.text and (how != self.how or not self.goes_on(left, y.value, size)):
             self.end()
         self.text += chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
@@ -144,12 +144,12 @@ class LineBuilder:
             return True
         return abs(baseline - before) < size * 0.6 and began - size * 0.3 <= left <= ended + size * 1.5
 
-    def manner(self, text: Any, at: int) -> str:
+    def describe_manner(self, text: Any, at: int) -> str:
         """Describe how a character stands: upright, turned or hidden; note its font."""
         item = pdfium.FPDFText_GetTextObject(text, at)
         font = pdfium.FPDFTextObj_GetFont(item)
         if font:
-            self.leaf.fonts[font_name(font)] = pdfium.FPDFFont_GetIsEmbedded(font) == 1
+            self.leaf.fonts[read_font_name(font)] = pdfium.FPDFFont_GetIsEmbedded(font) == 1
         if pdfium.FPDFTextObj_GetTextRenderMode(item) == INVISIBLE:
             return "hidden"
         angle = pdfium.FPDFText_GetCharAngle(text, at) % (math.pi / 2)
@@ -158,11 +158,11 @@ class LineBuilder:
     def end(self) -> None:
         """End a line."""
         if self.text.strip() and len(self.lines) <= MOST_LINES:
-            self.lines.append([self.leaf.box(*self.place), self.text.strip()[:MAX_TEXT_CHARS], self.how])
+            self.lines.append([self.leaf.compute_box(*self.place), self.text.strip()[:MAX_TEXT_CHARS], self.how])
         self.text, self.place = "", []
 
 
-def font_name(font: Any) -> str:
+def read_font_name(font: Any) -> str:
     """Return a font's name without the mark of a part of it."""
     buffer = ctypes.create_string_buffer(256)
     pdfium.FPDFFont_GetBaseFontName(font, buffer, 256)
@@ -170,27 +170,29 @@ def font_name(font: Any) -> str:
     return name[7:] if len(name) > 7 and name[6] == "+" else name
 
 
-def objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
+def iterate_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
     """Yield everything on a page or in a form, with the matrix that places it."""
     for at in range(count(holder)):
         item = get(holder, at)
         if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_FORM and depth < DEEPEST:
             inner = pdfium.FS_MATRIX()
             pdfium.FPDFPageObj_GetMatrix(item, inner)
-            both = times((inner.a, inner.b, inner.c, inner.d, inner.e, inner.f), matrix)
-            yield from objects(item, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, both, depth + 1)
+            both = multiply_matrices((inner.a, inner.b, inner.c, inner.d, inner.e, inner.f), matrix)
+            yield from iterate_objects(
+                item, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, both, depth + 1
+            )
         else:
             yield item, matrix
 
 
-def times(first: Matrix, then: Matrix) -> Matrix:
+def multiply_matrices(first: Matrix, then: Matrix) -> Matrix:
     """Put one matrix after another."""
     a, b, c, d, e, f = first
     g, h, i, j, k, m = then
     return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)
 
 
-def bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
+def compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
     """Return where an object is on its page."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     pdfium.FPDFPageObj_GetBounds(item, left, bottom, right, top)
@@ -226,7 +228,7 @@ def is_plain(bitmap: Any) -> bool:
     return all(data[at * stride : at * stride + wide * each] == row for at in range(height))
 
 
-def width_of(pages: list[tuple[float, float]]) -> int:
+def compute_width(pages: list[tuple[float, float]]) -> int:
     """Return how many pixels wide pages are drawn, so that all of them can be told."""
     shape = sum(height / width for width, height in pages)
     return max(16, min(WIDEST, int(math.sqrt(MOST_PIXELS / shape))))
@@ -243,24 +245,24 @@ def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
     return [bitmap.width, bitmap.height, len(packed)], packed
 
 
-def why(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Explain why a file cannot be opened."""
     message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return "it has no readable page" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
 
 
-def tools() -> dict[str, str]:
+def describe_tools() -> dict[str, str]:
     """Describe what looks."""
     return {"PDFium": str(pypdfium2.PDFIUM_INFO), "pypdfium2": str(pypdfium2.PYPDFIUM_INFO)}
 
 
-def leaves(path: str) -> tuple[dict[str, object], list[bytes]]:
+def read_pages(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Return what stands on every page of a PDF, and draw them."""
     file = pypdfium2.PdfDocument(path)
     sizes = [file.get_page_size(at) for at in range(len(file))]
     if not sizes or len(sizes) > MOST_PAGES or any(min(size) <= 0 for size in sizes):
         return {"count": len(sizes), "pages": [], "drawn": []}, []
-    wide, pages, drawn, packed = width_of(sizes), [], [], []
+    wide, pages, drawn, packed = compute_width(sizes), [], [], []
     for at in range(len(sizes)):
         page = file[at]
         pages.append(DrawnPage(page).describe())

@@ -10,7 +10,7 @@ MAX_FILE_BYTES = 24 << 20
 """Bytes of the largest document."""
 
 
-def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make a table in which no name is twice: readers differ in which of two they take."""
     table = dict(pairs)
     if len(table) != len(pairs):
@@ -24,7 +24,7 @@ def reject_constant(text: str) -> float:
     raise ValueError(text + " is not a JSON number")
 
 
-def finite(text: str) -> float:
+def parse_finite(text: str) -> float:
     """Read a number that can be."""
     if not math.isfinite(number := float(text)):
         raise ValueError(text + " is too large for a number")
@@ -40,7 +40,9 @@ def look(path: str) -> dict[str, object]:
             raise ValueError("it is too large")
         text = data.decode("utf-8")
         return {
-            "document": json.loads(text, object_pairs_hook=once, parse_constant=reject_constant, parse_float=finite)
+            "document": json.loads(
+                text, object_pairs_hook=build_unique_table, parse_constant=reject_constant, parse_float=parse_finite
+            )
         }
     except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}

@@ -58,7 +58,7 @@ locks: list[IO[str]] = []
 """The lock on the office, while this program uses it."""
 
 
-def office() -> Any:
+def get_desktop() -> Any:
     """Return the desktop of this desk's LibreOffice; start one when none answers."""
     take_turn()
     with suppress(Exception):  # nobody listens yet
@@ -123,7 +123,7 @@ def start() -> Any:
 def launch() -> subprocess.Popen[bytes]:
     """Start its process, which outlives this one."""
     accept = f"--accept=pipe,name={PIPE};urp;"
-    argv = [str(program()), *OPTIONS, f"-env:UserInstallation={PROFILE.as_uri()}", accept]
+    argv = [str(find_program()), *OPTIONS, f"-env:UserInstallation={PROFILE.as_uri()}", accept]
     unused = ("SAL_DISABLE_PRINTERLIST", "SAL_DISABLE_CUPS", "SAL_DISABLE_OPENCL")
     quiet = {"SAL_USE_VCLPLUGIN": "svp", **dict.fromkeys(unused, "1")}  # CUPS would be looked for over the network
     nothing = subprocess.DEVNULL
@@ -134,7 +134,7 @@ def launch() -> subprocess.Popen[bytes]:
     return running
 
 
-def program() -> Path:
+def find_program() -> Path:
     """Find LibreOffice itself, without the script that starts it."""
     return Path(shutil.which("soffice") or "soffice").resolve().with_name("soffice.bin")
 
@@ -143,7 +143,7 @@ def write_settings() -> None:
     """Write a fresh profile, with the mark that this build has set it up."""
     shutil.rmtree(PROFILE, ignore_errors=True)
     (PROFILE / "user/extensions").mkdir(parents=True, exist_ok=True)
-    versions = program().with_name("versionrc").read_text(errors="replace")
+    versions = find_program().with_name("versionrc").read_text(errors="replace")
     build = next((line.partition("=")[2] for line in versions.splitlines() if line.startswith("buildid=")), "")
     (PROFILE / "user/extensions/buildid").write_text(build)
     marks = {"Setup/Office": {**SETTINGS["Setup/Office"], "LastCompatibilityCheckID": build}}
@@ -170,7 +170,7 @@ def end() -> None:
 def open_document(path: str, **hints: object) -> Iterator[Any]:
     """Load a copy of a document, hidden and read-only: no macro runs, no link is followed. `hints` add to how."""
     try:
-        desktop = office()
+        desktop = get_desktop()
         yield from load_document(desktop, path, hints)
     finally:
         give_turn()
@@ -181,7 +181,7 @@ def load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Itera
     chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
     with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         copy = shutil.copy(path, Path(folder) / f"copy{Path(path).suffix}")
-        document = desktop.loadComponentFromURL(Path(copy).as_uri(), "_blank", 0, properties(chosen))
+        document = desktop.loadComponentFromURL(Path(copy).as_uri(), "_blank", 0, make_properties(chosen))
         if document is None:
             raise ValueError("LibreOffice cannot open it")
         try:
@@ -203,19 +203,19 @@ def busy() -> Iterator[None]:
 def as_pdf(document: Any, target: str, **chosen: object) -> None:
     """Print a document as PDF, by the filter of its kind; `chosen` are what that filter can be told."""
     kinds = {"SpreadsheetDocument": "calc", "TextDocument": "writer", "PresentationDocument": "impress"}
-    kind = next((kinds[each] for each in kinds if document.supportsService(service(each))), "draw")
-    data = uno.Any("[]com.sun.star.beans.PropertyValue", properties(chosen))
+    kind = next((kinds[each] for each in kinds if document.supportsService(get_service_name(each))), "draw")
+    data = uno.Any("[]com.sun.star.beans.PropertyValue", make_properties(chosen))
     named = {"FilterName": f"{kind}_pdf_Export", "FilterData": data, "Overwrite": True}
-    document.storeToURL(Path(target).resolve().as_uri(), properties(named))
+    document.storeToURL(Path(target).resolve().as_uri(), make_properties(named))
 
 
-def service(kind: str) -> str:
+def get_service_name(kind: str) -> str:
     """Name the service of a kind of document."""
     part = {"SpreadsheetDocument": "sheet", "TextDocument": "text"}.get(kind, "presentation")
     return f"com.sun.star.{part}.{kind}"
 
 
-def properties(values: Mapping[str, object]) -> tuple[Any, ...]:
+def make_properties(values: Mapping[str, object]) -> tuple[Any, ...]:
     """Return values as LibreOffice takes them."""
     return tuple(make_property(name, value) for name, value in values.items())
 
@@ -234,12 +234,12 @@ def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[
         page = document[place]
         scale = widest / max(page.get_size())
         bitmap = page.render(scale=min(scale, 4.0), rev_byteorder=True, no_smoothtext=False)
-        pages.append(pixels(bitmap, widest))
+        pages.append(extract_pixels(bitmap, widest))
     document.close()
     return pages
 
 
-def pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
+def extract_pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
     """Return a drawn page's pixels without what pads its rows."""
     data, channels, stride = bytes(bitmap.buffer), bitmap.n_channels, bitmap.stride
     width, height = min(bitmap.width, widest), min(bitmap.height, widest)
@@ -258,9 +258,9 @@ def tell(answer: Mapping[str, object], pages: Sequence[tuple[int, int, bytes]] =
     sys.stdout.buffer.flush()
 
 
-def version() -> str:
+def read_version() -> str:
     """Describe which LibreOffice it is."""
     provider = connect("com.sun.star.configuration.ConfigurationProvider")
-    path = properties({"nodepath": "/org.openoffice.Setup/Product"})
+    path = make_properties({"nodepath": "/org.openoffice.Setup/Product"})
     product = provider.createInstanceWithArguments("com.sun.star.configuration.ConfigurationAccess", path)
     return str(product.ooSetupVersionAboutBox)

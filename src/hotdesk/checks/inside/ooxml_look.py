@@ -43,62 +43,62 @@ class OoxmlPackage:
             raise ValueError("its unpacked size is too large")
         if broken := self.file.testzip():
             raise ValueError(f"{broken} is damaged")
-        opened = [target for kind, target, _ in self.leads("").values() if kind == "officeDocument"]
-        if len(opened) != 1 or self.types().get(opened[0]) != main:
+        opened = [target for kind, target, _ in self.read_relations("").values() if kind == "officeDocument"]
+        if len(opened) != 1 or self.read_types().get(opened[0]) != main:
             raise ValueError("its content does not match its suffix")
         self.main = opened[0]
         """The part an office opens."""
 
-    def types(self) -> dict[str, str]:
+    def read_types(self) -> dict[str, str]:
         """Return what kind each part is of."""
-        found = self.part("[Content_Types].xml").iter(TYPES + "Override")
+        found = self.parse_part("[Content_Types].xml").iter(TYPES + "Override")
         return {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in found}
 
-    def part(self, name: str) -> Element:
+    def parse_part(self, name: str) -> Element:
         """Parse one part."""
         return ElementTree.fromstring(self.file.read(name))  # noqa: S314 - it parses where it can hurt nobody
 
-    def parts(self, shape: str) -> Iterator[tuple[str, Element]]:
+    def iterate_parts(self, shape: str) -> Iterator[tuple[str, Element]]:
         """Parse every part whose name is of a shape."""
         for name in sorted(self.names):
             if re.fullmatch(shape, name):
-                yield name, self.part(name)
+                yield name, self.parse_part(name)
 
-    def leads(self, name: str) -> dict[str, tuple[str, str, bool]]:
+    def read_relations(self, name: str) -> dict[str, tuple[str, str, bool]]:
         """Return where a part leads: kind, name of the part there, whether it is outside."""
         folder, file = posixpath.split(name)
         rels = posixpath.join(folder, "_rels", file + ".rels")
         if rels not in self.names:
             return {}
         found = {}
-        for each in self.part(rels):
+        for each in self.parse_part(rels):
             target, outside = each.get("Target", ""), each.get("TargetMode") == "External"
             inner = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
             kind = each.get("Type", "").rsplit("/", 1)[-1]
             found[each.get("Id", "")] = (kind, target if outside else inner, outside)
         return found
 
-    def title(self) -> str:
+    def read_title(self) -> str:
         """Return the title among its properties."""
         if "docProps/core.xml" not in self.names:
             return ""
-        return (self.part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
+        return (self.parse_part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
 
-    def media(self, places: dict[str, str]) -> list[list[str]]:
+    def find_media_problems(self, places: dict[str, str]) -> list[list[str]]:
         """List what is missing, empty or cannot be decoded: name, where, problem."""
         found = []
         for name in sorted(self.names):
-            for kind, target, outside in self.leads(name).values() if not name.endswith(".rels") else ():
+            for kind, target, outside in self.read_relations(name).values() if not name.endswith(".rels") else ():
                 where = places.get(name, name)
                 if outside and kind in ("image", "video", "audio", "media"):
                     found.append([target[:MAX_TEXT_CHARS], where, "it is not in the file"])
                 elif not outside and target not in self.names and not target.startswith("#"):
                     found.append([target[:MAX_TEXT_CHARS], where, "it is missing"])
-                elif kind == "image" and (problem := self.problem(target)):
+                elif kind == "image" and (problem := self.describe_problem(target)):
                     found.append([target[:MAX_TEXT_CHARS], where, problem])
         return found[:MAX_ENTRIES]
 
-    def problem(self, name: str) -> str:
+    def describe_problem(self, name: str) -> str:
         """Describe what is wrong with a picture; empty: nothing."""
         data = self.file.read(name) if name in self.names else b""
         if not data:
@@ -112,56 +112,58 @@ class OoxmlPackage:
             return "it cannot be decoded"
         return ""
 
-    def charts(self, places: dict[str, str]) -> list[dict[str, object]]:
+    def read_charts(self, places: dict[str, str]) -> list[dict[str, object]]:
         """Return every chart with its numbers."""
-        kinds = self.types()
+        kinds = self.read_types()
         found = []
-        for name, root in self.parts(r".*/charts/[^/]+\.xml"):
+        for name, root in self.iterate_parts(r".*/charts/[^/]+\.xml"):
             if kinds.get(name, "").endswith("drawingml.chart+xml"):
-                holders = [each for each in self.names if any(name == to for _, to, _ in self.leads(each).values())]
+                holders = [
+                    each for each in self.names if any(name == to for _, to, _ in self.read_relations(each).values())
+                ]
                 where = next((places[each] for each in sorted(holders) if each in places), "document")
-                found.append(self.chart(name, root, where))
+                found.append(self.read_chart(name, root, where))
         return found[:MAX_ENTRIES]
 
-    def chart(self, name: str, root: Element, where: str) -> dict[str, object]:
+    def read_chart(self, name: str, root: Element, where: str) -> dict[str, object]:
         """Return one chart."""
         title = root.find(f"{CHART}chart/{CHART}title")
         words = "".join(each.text or "" for each in title.iter(DRAWING + "t")) if title is not None else ""
         report: dict[str, object] = {"name": (words or name)[:MAX_TEXT_CHARS], "where": where, "problem": ""}
         try:
-            book = self.book(name, root)
+            book = self.open_workbook(name, root)
         except Exception:  # noqa: BLE001 - whatever a broken workbook does to its parser
             return {**report, "problem": "its workbook cannot be opened", "series": []}
-        return {**report, "series": [series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
+        return {**report, "series": [read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
-    def book(self, name: str, root: Element) -> openpyxl.Workbook | None:
+    def open_workbook(self, name: str, root: Element) -> openpyxl.Workbook | None:
         """Open the workbook a chart has its numbers from; None: there is none in the file."""
         external = root.find(CHART + "externalData")
-        _, target, outside = self.leads(name).get(
+        _, target, outside = self.read_relations(name).get(
             external.get(RELATION + "id", "") if external is not None else "", ("", "", 1)
         )
         if outside or target not in self.names:
             return None
         return openpyxl.load_workbook(io.BytesIO(self.file.read(target)), data_only=True)
 
-    def theme_fonts(self) -> dict[str, str]:
+    def read_theme_fonts(self) -> dict[str, str]:
         """Return the fonts that themes name, by `major` and `minor`."""
         found = {}
-        for _, root in self.parts(r"(word|ppt)/theme/theme1\.xml"):
+        for _, root in self.iterate_parts(r"(word|ppt)/theme/theme1\.xml"):
             for which in ("major", "minor"):
                 font = root.find(f".//{DRAWING}{which}Font/{DRAWING}latin")
                 found[which] = font.get("typeface", "") if font is not None else ""
         return found
 
 
-def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
+def read_series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
     """Return one row of a chart's numbers, as the chart has them and as its workbook has."""
     name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
     values = root.find(CHART + "val")
     values = values if values is not None else root.find(CHART + "yVal")
     shown = read_cached_numbers(values) if values is not None else []
     formula = values.findtext(f"{CHART}numRef/{CHART}f") if values is not None else None
-    numbers = cells(book, formula) if book is not None and formula else None
+    numbers = read_cells(book, formula) if book is not None and formula else None
     return {"name": name[:MAX_TEXT_CHARS], "shown": shown[:MOST_NUMBERS], "book": numbers}
 
 
@@ -173,7 +175,7 @@ def read_cached_numbers(values: Element) -> list[float | None]:
     return [as_number(points.get(at)) for at in range(max(points) + 1)]
 
 
-def cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
+def read_cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
     """Return the numbers that a range holds; None when it is no plain range."""
     found = re.fullmatch(r"'?((?:[^'!]|'')+)'?!(\$?[A-Z]+\$?\d+(?::\$?[A-Z]+\$?\d+)?)", formula)
     if found is None:

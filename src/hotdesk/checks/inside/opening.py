@@ -57,17 +57,17 @@ def read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
 def update_links(document: Any) -> Iterator[tuple[str, str]]:
     """Have a document update its links; give those it says it has."""
     for name in LINK_LISTS:
-        for target in names(getattr(document, name, None)):
+        for target in list_names(getattr(document, name, None)):
             yield "a link to another document", target
     sections: Any = getattr(document, "TextSections", None)
-    for name in names(sections):
+    for name in list_names(sections):
         if target := sections.getByName(name).FileLink.FileURL:
             yield "a section from another document", target
     if hasattr(document, "updateLinks"):
         document.updateLinks()
 
 
-def names(listed: Any) -> list[str]:
+def list_names(listed: Any) -> list[str]:
     """Return the names of what an office lists; what it only counts has none."""
     if hasattr(listed, "ElementNames"):
         return list(listed.ElementNames)
@@ -93,7 +93,7 @@ class PdfViewer:
     def note(self, what: str, target: Any) -> None:
         """Write down an action."""
         if len(self.requests) < MAX_REQUESTS:
-            self.requests.append((what, text_of(target)))
+            self.requests.append((what, decode_text(target)))
 
     def show(self) -> list[tuple[str, str]]:
         """Open the document and show its pages; give the actions it started."""
@@ -114,7 +114,7 @@ class PdfViewer:
         return self.requests
 
 
-def text_of(target: Any) -> str:
+def decode_text(target: Any) -> str:
     """Return a text that PDFium passed."""
     data = target if isinstance(target, bytes) else ctypes.cast(target, ctypes.c_char_p).value
     return (data or b"").decode("utf-8", "replace")

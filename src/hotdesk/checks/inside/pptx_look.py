@@ -23,22 +23,24 @@ FILLED = ("TITLE", "CENTER_TITLE", "SUBTITLE", "BODY", "OBJECT", "PICTURE", "CHA
 PLAIN = (1.0, 0.0, 1.0, 0.0)
 
 
-def frames(deck: Any) -> list[dict[str, object]]:
+def list_frames(deck: Any) -> list[dict[str, object]]:
     """Return every shape of every slide."""
     found: list[dict[str, object]] = []
     for page, slide in enumerate(deck.slides):
-        found += [frame(page, shape, how) for shape, how in shapes(slide.shapes, PLAIN) if shape.width is not None]
+        found += [
+            frame(page, shape, how) for shape, how in iterate_shapes(slide.shapes, PLAIN) if shape.width is not None
+        ]
     return found[: MAX_FRAMES + 1]
 
 
-def shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
+def iterate_shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
     """Yield all shapes, those in groups with how their group places them: across and down, scale and offset."""
     for shape in siblings:
         hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         if hidden:
             continue
         if shape.shape_type is not None and shape.shape_type.name == "GROUP":
-            yield from shapes(shape.shapes, compose_transform(shape, how))
+            yield from iterate_shapes(shape.shapes, compose_transform(shape, how))
         else:
             yield shape, how
 
@@ -62,13 +64,13 @@ def frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict
     box = [left, top, left + shape.width * across, top + shape.height * down]
     text = shape.text_frame.text if shape.has_text_frame else ""
     return {
-        "page": page, "kind": kind(shape), "name": shape.name[:MAX_NAME_CHARS],
+        "page": page, "kind": get_kind(shape), "name": shape.name[:MAX_NAME_CHARS],
         "box": [round(each / POINT, 2) for each in box], "text": text[:MAX_TEXT_CHARS],
-        "grows": follows(shape), "empty": is_empty(shape, text),
+        "grows": is_frame_flexible(shape), "empty": is_empty(shape, text),
     }  # fmt: skip
 
 
-def kind(shape: Any) -> str:
+def get_kind(shape: Any) -> str:
     """Name a shape's kind."""
     if getattr(shape, "has_table", False):
         return "table"
@@ -77,7 +79,7 @@ def kind(shape: Any) -> str:
     return "picture" if shape._element.tag.endswith("}pic") else "text"
 
 
-def follows(shape: Any) -> bool:
+def is_frame_flexible(shape: Any) -> bool:
     """Return whether a shape follows its text, or stands so that its frame says little."""
     body = shape._element.find(".//" + DRAWING + "bodyPr")
     turned = getattr(shape, "rotation", 0) or (body is not None and body.get("vert", "horz") != "horz")
@@ -97,16 +99,16 @@ def mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
     for at, page in enumerate(pages):
         boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
         for picture in page["pictures"]:
-            picture["own"] = any(near(picture["box"], box) for box in boxes)
+            picture["own"] = any(is_near(picture["box"], box) for box in boxes)
 
 
-def near(one: list[float], other: list[float]) -> bool:
+def is_near(one: list[float], other: list[float]) -> bool:
     """Return whether two places are almost the same."""
     slack = 0.05 * max(other[2] - other[0], other[3] - other[1]) + 1
     return all(abs(a - b) <= slack for a, b in zip(one, other, strict=True))
 
 
-def fonts(package: Any) -> list[list[str]]:
+def list_fonts(package: Any) -> list[list[str]]:
     """Return the fonts of the theme and of runs, and how they are drawn."""
     names = set(package.theme_fonts().values())
     for _, root in package.parts(r"ppt/slides/slide\d+\.xml"):
@@ -120,10 +122,10 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
         package = ooxml_look.OoxmlPackage(path, MAIN)
         deck = pptx.Presentation(path)
         places = {slide.part.partname.lstrip("/"): f"slide {at + 1}" for at, slide in enumerate(deck.slides)}
-        deck_frames = frames(deck)
+        deck_frames = list_frames(deck)
         parts = {
             "title": package.title(), "media": package.media(places), "charts": package.charts(places),
-            "fonts": fonts(package), "frames": deck_frames,
+            "fonts": list_fonts(package), "frames": deck_frames,
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
         document["count"] = len(deck.slides)

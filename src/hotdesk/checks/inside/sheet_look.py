@@ -39,10 +39,10 @@ class OpenedSheet:
         self.file, self.largest = zipfile.ZipFile(path), largest
         names = self.file.namelist()
         self.require_one()
-        self.shared = self.texts() if "xl/sharedStrings.xml" in names else []
-        self.fills = self.styles() if "xl/styles.xml" in names else []
+        self.shared = self.read_texts() if "xl/sharedStrings.xml" in names else []
+        self.fills = self.read_styles() if "xl/styles.xml" in names else []
 
-    def part(self, name: str) -> ElementTree.Element:
+    def parse_part(self, name: str) -> ElementTree.Element:
         """Parse one part."""
         with self.file.open(name) as source:
             data = source.read(self.largest + 1)
@@ -54,7 +54,7 @@ class OpenedSheet:
         """Refuse a workbook that is not where it is read here: what an office opens is what its relations say."""
         ways = {"xl/_rels/workbook.xml.rels": ("sharedStrings", "styles", "theme"), "_rels/.rels": ("officeDocument",)}
         for name, kinds in ways.items():
-            relations = list(self.part(name))
+            relations = list(self.parse_part(name))
             if len({each.get("Id") for each in relations}) != len(relations):
                 raise ValueError("two of its relationships have the same name")
             for each in relations:
@@ -63,13 +63,13 @@ class OpenedSheet:
                 if kind in kinds and posixpath.normpath(posixpath.join(folder, target)) != PLACES[kind]:
                     raise ValueError("a main part is not at its standard location: " + PLACES[kind])
 
-    def texts(self) -> list[str]:
+    def read_texts(self) -> list[str]:
         """Return the texts that cells share."""
-        return [words_of(item) for item in self.part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
+        return [get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
-    def styles(self) -> list[str]:
+    def read_styles(self) -> list[str]:
         """Return the colour each style fills a cell with; empty: none."""
-        root, colours = self.part("xl/styles.xml"), []
+        root, colours = self.parse_part("xl/styles.xml"), []
         for fill in root.iterfind(MAIN + "fills/" + MAIN + "fill"):
             pattern = fill.find(MAIN + "patternFill")
             colour = pattern.find(MAIN + "fgColor") if pattern is not None else None
@@ -78,17 +78,17 @@ class OpenedSheet:
         styles = root.iterfind(MAIN + "cellXfs/" + MAIN + "xf")
         return [colours[int(style.get("fillId", "0"))] for style in styles]
 
-    def sheets(self) -> list[dict[str, object]]:
+    def read_sheets(self) -> list[dict[str, object]]:
         """Return every sheet with its cells."""
-        targets = {each.get("Id"): each.get("Target", "") for each in self.part("xl/_rels/workbook.xml.rels")}
+        targets = {each.get("Id"): each.get("Target", "") for each in self.parse_part("xl/_rels/workbook.xml.rels")}
         found: list[dict[str, object]] = []
-        for sheet in self.part("xl/workbook.xml").iter(MAIN + "sheet"):
+        for sheet in self.parse_part("xl/workbook.xml").iter(MAIN + "sheet"):
             target = posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
-            cells = [self.cell(cell) for cell in self.part(target).iterfind(CELLS)][: MOST_CELLS + 1]
+            cells = [self.describe_cell(cell) for cell in self.parse_part(target).iterfind(CELLS)][: MOST_CELLS + 1]
             found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "cells": cells})
         return found
 
-    def cell(self, cell: ElementTree.Element) -> dict[str, object]:
+    def describe_cell(self, cell: ElementTree.Element) -> dict[str, object]:
         """Return one cell as it was last calculated."""
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
         content: object = value or None  # a formula that was never calculated has an empty value
@@ -107,7 +107,7 @@ class OpenedSheet:
         }
 
 
-def words_of(item: ElementTree.Element) -> str:
+def get_shown_text(item: ElementTree.Element) -> str:
     """Return a text as it is shown: its own words and its runs', not how they are pronounced."""
     words = [*item.iterfind(MAIN + "t"), *item.iterfind(f"{MAIN}r/{MAIN}t")]
     return "".join(each.text or "" for each in words)
@@ -115,13 +115,13 @@ def words_of(item: ElementTree.Element) -> str:
 
 def inline(cell: ElementTree.Element) -> str:
     """Return the text that stands in a cell itself."""
-    return "".join(words_of(each) for each in cell.iterfind(MAIN + "is"))
+    return "".join(get_shown_text(each) for each in cell.iterfind(MAIN + "is"))
 
 
 def look(path: str) -> dict[str, object]:
     """Describe what is in a workbook, or why it cannot be opened."""
     try:
-        return {"sheets": OpenedSheet(path).sheets(), "tools": {"Python": platform.python_version()}}
+        return {"sheets": OpenedSheet(path).read_sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
@@ -136,7 +136,7 @@ class SheetRows:
         """Return the rows that hold something, each as long as its last cell."""
         rows: dict[int, dict[int, str]] = {}
         count = 0
-        for cell in self.book.part(self.find_sheet()).iterfind(CELLS):
+        for cell in self.book.parse_part(self.find_sheet()).iterfind(CELLS):
             if text := self.read_cell(cell):
                 column, row = find_place(cell.get("r", ""))
                 rows.setdefault(row, {})[column] = text[:MAX_CELL_CHARS]
@@ -147,8 +147,10 @@ class SheetRows:
 
     def find_sheet(self) -> str:
         """Return the part of the first sheet that is shown."""
-        targets = {each.get("Id"): each.get("Target", "") for each in self.book.part("xl/_rels/workbook.xml.rels")}
-        for sheet in self.book.part("xl/workbook.xml").iter(MAIN + "sheet"):
+        targets = {
+            each.get("Id"): each.get("Target", "") for each in self.book.parse_part("xl/_rels/workbook.xml.rels")
+        }
+        for sheet in self.book.parse_part("xl/workbook.xml").iter(MAIN + "sheet"):
             if sheet.get("state", "visible") == "visible":
                 return posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
         raise ValueError("it has no sheet that is shown")

@@ -20,10 +20,10 @@ INDEXED = (
 """The colours that have numbers, one after the other."""
 
 
-def fills(book: Any) -> list[str]:
+def list_fill_colours(book: Any) -> list[str]:
     """Return the colour each style fills a cell with, as `RRGGBB`; empty: none."""
     root, theme = book.part("xl/styles.xml"), read_theme_colours(book)
-    colours = [solid(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
+    colours = [get_solid_colour(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
     return [colours[int(style.get("fillId", "0"))] if colours else "" for style in styles]
 
@@ -36,7 +36,7 @@ def read_theme_colours(book: Any) -> list[str]:
     return [(each[0].get("lastClr") or each[0].get("val") or "")[:6] for each in scheme] if scheme is not None else []
 
 
-def solid(fill: ElementTree.Element, theme: list[str]) -> str:
+def get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
     """Return the colour of a solid fill."""
     pattern = fill.find(MAIN + "patternFill")
     colour = pattern.find(MAIN + "fgColor") if pattern is not None and pattern.get("patternType") == "solid" else None

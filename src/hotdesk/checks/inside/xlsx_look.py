@@ -43,7 +43,7 @@ def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None
         document.calculateAll()
         calculate(document, report["sheets"])
         if request["colours"]:
-            colour(document, report["sheets"])
+            apply_conditional_fills(document, report["sheets"])
         report["mutations"] = [mutate(document, each) for each in request["mutate"]]
         report["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
         print_sheets(document, pages)
@@ -99,10 +99,10 @@ def place(cell: Any) -> tuple[int, int]:
 
 def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
     """Set an input, tell outputs before and after, and set it back."""
-    cell = cell_of(document, request["set"])
+    cell = find_cell(document, request["set"])
     if cell is None:
         return {"why": "the sheet does not exist"}
-    outputs = [cell_of(document, each) for each in request["outputs"]]
+    outputs = [find_cell(document, each) for each in request["outputs"]]
     before, formula, kind = [read(each) for each in outputs], cell.Formula, cell.Type.value
     document.calculateAll()
     for (sheet, at), output, was in zip(request["outputs"], outputs, before, strict=True):
@@ -119,7 +119,7 @@ def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
     return {"before": before, "after": after, "held": kind, "was": formula[:MAX_TEXT_CHARS]}
 
 
-def cell_of(document: Any, output: tuple[str, str]) -> Any:
+def find_cell(document: Any, output: tuple[str, str]) -> Any:
     """Return a cell; None where there is no such sheet."""
     (sheet, at), sheets = output, document.Sheets
     return sheets.getByName(sheet).getCellRangeByName(at).getCellByPosition(0, 0) if sheets.hasByName(sheet) else None
@@ -154,7 +154,7 @@ class Colours(html.parser.HTMLParser):
             self.tables[-1][-1] += [colour] * int(by_name.get("colspan") or 1)
 
 
-def colour(document: Any, sheets: list[dict[str, Any]]) -> None:
+def apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None:
     """Let the fill of each cell be what a reader sees, where conditions have a say in it."""
     if not any(sheet["formats"] for sheet in sheets):
         return
@@ -188,11 +188,11 @@ def print_sheets(document: Any, target: str) -> None:
         sheet = sheets.getByName(name)
         style = styles.getByName(sheet.PageStyle)
         style.ScaleToPagesX, style.ScaleToPagesY = 1, 0
-        sheet.setPrintAreas(areas(sheet) if place < MOST_PRINTED else ())
+        sheet.setPrintAreas(choose_areas(sheet) if place < MOST_PRINTED else ())
     office.as_pdf(document, target, PageRange=f"1-{2 * MOST_PRINTED}")
 
 
-def areas(sheet: Any) -> tuple[Any, ...]:
+def choose_areas(sheet: Any) -> tuple[Any, ...]:
     """Return the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
     cursor = sheet.createCursor()
     cursor.gotoEndOfUsedArea(False)

@@ -37,7 +37,7 @@ class Raw:
         self.root: ElementTree.Element = self.book.part("xl/workbook.xml")
         self.fills = xlsx_colours.fills(self.book) if "xl/styles.xml" in self.names else []
 
-    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+    def read_relationships(self, part: str) -> dict[str, tuple[str, str]]:
         """Return what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
         folder, name = posixpath.split(part)
         file = f"{folder}/_rels/{name}.rels"
@@ -53,14 +53,16 @@ class Raw:
 
     def find_related_parts(self, part: str, *kinds: str) -> list[str]:
         """Return the parts of some kinds that a part refers to."""
-        return [target for kind, target in self.relations(part).values() if kind in kinds and target in self.names]
+        return [
+            target for kind, target in self.read_relationships(part).values() if kind in kinds and target in self.names
+        ]
 
-    def sheets(self) -> list[dict[str, object]]:
+    def read_sheets(self) -> list[dict[str, object]]:
         """Tell every sheet."""
-        found, targets = list[dict[str, object]](), self.relations("xl/workbook.xml")
+        found, targets = list[dict[str, object]](), self.read_relationships("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             kind, part = targets[sheet.get(sheet_look.RELATION, "")]
-            content = self.sheet(part) if kind == "worksheet" else self.describe_chartsheet(part)
+            content = self.read_sheet(part) if kind == "worksheet" else self.describe_chartsheet(part)
             hidden = sheet.get("state", "visible") != "visible"
             found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "hidden": hidden, **content})
         if len(found) > MOST_SHEETS:
@@ -69,13 +71,13 @@ class Raw:
 
     def describe_chartsheet(self, part: str) -> dict[str, object]:
         """Tell a sheet that has no cells: a chart's own."""
-        counts: dict[str, object] = {"charts": self.charts(part)}
+        counts: dict[str, object] = {"charts": self.count_charts(part)}
         return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
 
-    def sheet(self, part: str) -> dict[str, object]:
+    def read_sheet(self, part: str) -> dict[str, object]:
         """Tell one sheet of cells."""
         root = self.book.part(part)
-        cells = list(self.cells(root))
+        cells = list(self.iterate_cells(root))
         self.remaining -= len(cells)
         if self.remaining < 0:
             raise ValueError(f"it has more than {MOST_CELLS} cells")
@@ -83,37 +85,37 @@ class Raw:
             "cells": cells,
             "hidden_rows": sum(is_hidden(row, "ht") for row in root.iter(MAIN + "row")),
             "hidden_columns": sum(is_hidden(each, "width") for each in root.iter(MAIN + "col")),
-            "charts": self.charts(part),
+            "charts": self.count_charts(part),
             "pivots": len(self.find_related_parts(part, "pivotTable")),
             "validations": count(root, "dataValidation"),
             "formats": count(root, "cfRule"),
         }
 
-    def charts(self, part: str) -> int:
+    def count_charts(self, part: str) -> int:
         """Count the charts a sheet shows; one that merely lies in the file is none."""
         return sum(self.count_drawn_charts(drawing) for drawing in self.find_related_parts(part, "drawing"))
 
     def count_drawn_charts(self, drawing: str) -> int:
         """Count the charts a drawing has a place for."""
-        targets = self.relations(drawing)
+        targets = self.read_relationships(drawing)
         named = (each.get(sheet_look.RELATION, "") for each in self.book.part(drawing).iter() if is_chart(each))
         found = [targets[name] for name in named if name in targets]
         return sum(kind in ("chart", "chartEx") and target in self.names for kind, target in found)
 
-    def cells(self, root: ElementTree.Element) -> Iterator[list[object]]:
+    def iterate_cells(self, root: ElementTree.Element) -> Iterator[list[object]]:
         """Tell the cells that hold something."""
         shared: dict[str, str] = {}
         arrays: list[tuple[str, tuple[int, int, int, int]]] = []
         for cell in root.iterfind(sheet_look.CELLS):
-            at, formula = cell.get("r", ""), formula_of(cell, shared, arrays)
-            kind, value = self.value(cell)
+            at, formula = cell.get("r", ""), read_formula(cell, shared, arrays)
+            kind, value = self.read_value(cell)
             column, row = place(at)
             if not formula and arrays:
                 formula = next((f"{{{of}}}" for of, area in arrays if is_in_area(column, row, area)), "")
             if kind or formula:
                 yield [column, row, kind, value, formula, self.fill(cell)]
 
-    def value(self, cell: ElementTree.Element) -> tuple[str, object]:
+    def read_value(self, cell: ElementTree.Element) -> tuple[str, object]:
         """Return what a cell was saved with."""
         kind, found = cell.get("t", "n"), cell.find(MAIN + "v")
         if kind == "inlineStr":
@@ -140,9 +142,9 @@ class Raw:
         ]
         return found[:MOST_NAMES]
 
-    def tables(self) -> list[list[str]]:
+    def list_tables(self) -> list[list[str]]:
         """Return the tables of the workbook: name, sheet, area."""
-        found, targets = list[list[str]](), self.relations("xl/workbook.xml")
+        found, targets = list[list[str]](), self.read_relationships("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             _, part = targets[sheet.get(sheet_look.RELATION, "")]
             for each in self.find_related_parts(part, "table"):
@@ -161,7 +163,7 @@ class Raw:
         return any(BROKEN in (each.text or "") for each in self.book.part(name).iter(SERIES))
 
 
-def formula_of(
+def read_formula(
     cell: ElementTree.Element, shared: dict[str, str], arrays: list[tuple[str, tuple[int, int, int, int]]]
 ) -> str:
     """Return a cell's formula, or whose it shares."""
@@ -171,7 +173,7 @@ def formula_of(
     text = (found.text or "")[:LONGEST_FORMULA]
     kind, index = found.get("t", ""), found.get("si", "")
     if kind == "array":
-        arrays.append((at, area(found.get("ref", at))))
+        arrays.append((at, parse_area(found.get("ref", at))))
     if kind == "shared" and not text:
         return "@" + shared[index]
     if kind == "shared":
@@ -190,7 +192,7 @@ def place(at: str) -> tuple[int, int]:
     return column, int(found[2])
 
 
-def area(text: str) -> tuple[int, int, int, int]:
+def parse_area(text: str) -> tuple[int, int, int, int]:
     """Read an area such as `A1:B3`."""
     first, _, last = text.partition(":")
     return (*place(first), *place(last or first))
@@ -220,14 +222,14 @@ def tell(path: str) -> dict[str, Any]:
     """Tell everything that is written in a workbook."""
     raw = Raw(path)
     return {
-        "sheets": raw.sheets(),
+        "sheets": raw.read_sheets(),
         "names": raw.list_defined_names(),
-        "tables": raw.tables(),
+        "tables": raw.list_tables(),
         "broken": raw.list_broken_charts(),
     }
 
 
-def summary(path: str) -> dict[str, Any]:
+def summarize_workbook(path: str) -> dict[str, Any]:
     """Tell what another workbook has that this one must not have lost."""
     report = tell(path)
     for sheet in report["sheets"]:

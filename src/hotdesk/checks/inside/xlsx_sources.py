@@ -13,10 +13,10 @@ import xlsx_raw  # type: ignore[import-not-found]
 MAX_FILE_BYTES = 64 << 20
 
 
-def total(path: str, column: str) -> dict[str, object]:
+def sum_column(path: str, column: str) -> dict[str, object]:
     """Tell a column's sum and how many numbers it is of; or why there is none."""
     try:
-        numbers = [number(each) for each in values(path, column)]
+        numbers = [parse_number(each) for each in read_column(path, column)]
     except Exception as e:  # noqa: BLE001 - whatever a broken source does to the parsers, it is a broken source
         return {"why": f"{type(e).__name__}: {e}"[:500]}
     if not numbers:
@@ -24,7 +24,7 @@ def total(path: str, column: str) -> dict[str, object]:
     return {"sum": math.fsum(numbers), "count": len(numbers)}
 
 
-def values(path: str, column: str) -> list[object]:
+def read_column(path: str, column: str) -> list[object]:
     """Return what stands in a column."""
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise ValueError("it is too large")
@@ -56,7 +56,7 @@ def of_workbook(path: str, column: str) -> list[object]:
     return []
 
 
-def number(value: object) -> float:
+def parse_number(value: object) -> float:
     """Read a number as people write them."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a number")

@@ -27,7 +27,7 @@ def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
     return True
 
 
-def kind_of(info: zipfile.ZipInfo) -> str:
+def get_kind(info: zipfile.ZipInfo) -> str:
     """Describe what a member is once it is unpacked."""
     mode = info.external_attr >> 16
     return "link" if stat.S_ISLNK(mode) else "device" if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG) else "file"
@@ -42,7 +42,7 @@ def look(path: str) -> dict[str, object]:
                 raise ValueError("it is too large")
             members, remaining = [], BUDGET
             for info in infos:
-                members.append([info.filename[:1000], info.file_size, is_whole(file, info, remaining), kind_of(info)])
+                members.append([info.filename[:1000], info.file_size, is_whole(file, info, remaining), get_kind(info)])
                 remaining -= info.file_size
             return {"members": members}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parser, it is a broken file

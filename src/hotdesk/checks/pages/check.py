@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import ClassVar, Self
 
-from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, limit_faults, look, unreadable
+from hotdesk.checks.count_range import format_count
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, limit_faults, look, make_unreadable_verdict
 from hotdesk.checks.pages.document import DocumentEvidence, read_report
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import Layout
-from hotdesk.checks.pages.parts import DocumentParts, pictures
+from hotdesk.checks.pages.parts import DocumentParts, count_pictures
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import DocumentText
 from hotdesk.checks.pages.requirements import REMEDIES, describe_pages
@@ -79,18 +79,20 @@ class PagesCheck:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
-        rules = self.rules(DocumentEvidence(0, (), "", {}), ())
+        rules = self.apply_rules(DocumentEvidence(0, (), "", {}), ())
         try:
             document = read_report(evidence.report, self.kind)
         except (ValueError, RecursionError) as e:
-            return unreadable(tuple(rules), self.kind, e, REMEDIES["opens"])
+            return make_unreadable_verdict(tuple(rules), self.kind, e, REMEDIES["opens"])
         pages = evidence.pages if all(page.width <= WIDEST for page in evidence.pages) else ()
-        found = [islice(each, _MOST_OF_A_RULE) for each in self.rules(document, pages).values()]
-        faults, more = limit_faults((short(fault) for each in found for fault in each), REMEDIES)
+        found = [islice(each, _MOST_OF_A_RULE) for each in self.apply_rules(document, pages).values()]
+        faults, more = limit_faults((shorten_fault(fault) for each in found for fault in each), REMEDIES)
         shown = pages[:_MOST_SHOWN]
-        return Verdict(tuple(rules), faults, self.facts(document), values(document), document.tools, shown, more)
+        return Verdict(
+            tuple(rules), faults, self.describe_facts(document), collect_values(document), document.tools, shown, more
+        )
 
-    def rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
+    def apply_rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
         """Return every rule by its name, with what breaks it."""
         blanks = frozenset(place for place, page in enumerate(pages) if is_blank(page))
         layout = Layout(self.want, document, pages, blanks, self.word)
@@ -111,20 +113,22 @@ class PagesCheck:
         if document.count not in self.want.pages:
             yield Fault("pages", "", f"{self.want.pages} {self.word}s", str(document.count))
 
-    def facts(self, document: DocumentEvidence) -> tuple[str, ...]:
+    def describe_facts(self, document: DocumentEvidence) -> tuple[str, ...]:
         """Describe what holds, of a file in which everything does."""
         reading = DocumentText(self.want, document, frozenset(), self.word)
-        facts = [f"{many(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"]
+        facts = [
+            f"{format_count(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"
+        ]
         facts += [
-            f"{make_printable(word)!r} on {self.word} {format_page_numbers(reading.pages_with(word))}"
+            f"{make_printable(word)!r} on {self.word} {format_page_numbers(reading.list_pages_with(word))}"
             for word in self.want.words
         ]
         if self.want.sources:
             facts.append("every footer link leads to a listed source")
         if document.charts:
-            facts.append(f"{many(len(document.charts), 'chart')} with their numbers")
-        if shown := pictures(document.leaves):
-            facts.append(f"{many(shown, 'picture')}, whose content was not read")
+            facts.append(f"{format_count(len(document.charts), 'chart')} with their numbers")
+        if shown := count_pictures(document.leaves):
+            facts.append(f"{format_count(shown, 'picture')}, whose content was not read")
         return tuple(each[:MAX_TEXT_CHARS] for each in facts)
 
 
@@ -141,7 +145,7 @@ def check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ..
             yield Fault("drawn", f"{word} {place + 1}", "a picture of its shape", f"{page.width} x {page.height}")
 
 
-def values(document: DocumentEvidence) -> dict[str, Value]:
+def collect_values(document: DocumentEvidence) -> dict[str, Value]:
     """Return what was seen, for a certificate."""
     names = {name for leaf in document.leaves for name, _ in leaf.fonts} | {font.name for font in document.fonts}
     return {
@@ -149,13 +153,13 @@ def values(document: DocumentEvidence) -> dict[str, Value]:
         "words": sum(len(leaf.text.split()) for leaf in document.leaves),
         "fonts": ", ".join(sorted(names))[:MAX_TEXT_CHARS],
         "links": sum(len(leaf.links) for leaf in document.leaves),
-        "pictures": pictures(document.leaves),
+        "pictures": count_pictures(document.leaves),
         "charts": len(document.charts),
         "title": document.title,
     }
 
 
-def short(fault: Fault) -> Fault:
+def shorten_fault(fault: Fault) -> Fault:
     """Return a fault that can be shown whole."""
     return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300], fault.remedy)
 

@@ -59,7 +59,7 @@ class Box:
         """Return how much it covers."""
         return self.width * self.height
 
-    def common(self, other: Box) -> Box:
+    def intersect(self, other: Box) -> Box:
         """Return what both cover; empty when they are apart."""
         left, top = max(self.left, other.left), max(self.top, other.top)
         return Box(left, top, max(left, min(self.right, other.right)), max(top, min(self.bottom, other.bottom)))
@@ -68,13 +68,13 @@ class Box:
         return f"{self.left:.0f}, {self.top:.0f} pt"
 
 
-def upright(box: Box) -> Box:
+def require_upright(box: Box) -> Box:
     if box.right < box.left or box.bottom < box.top:
         raise ValueError("malformed inspection report: a box has a negative size")
     return box
 
 
-Place: TypeAlias = Annotated[Box, ROW, upright]
+Place: TypeAlias = Annotated[Box, ROW, require_upright]
 
 
 @dataclass(frozen=True, slots=True)

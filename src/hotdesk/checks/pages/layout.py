@@ -83,7 +83,7 @@ class Layout:
         remaining = MOST_COMPARED
         for place, leaf in enumerate(self.document.leaves):
             lines = [line for line in leaf.lines if not line.how and len(normalize_text(line.text)) >= _SHORTEST]
-            for line, other in islice(meeting(lines), remaining):
+            for line, other in islice(iterate_meeting_pairs(lines), remaining):
                 remaining -= 1
                 if covers(line, other):
                     found = f"{quote_start(other.text)} on top of {quote_start(line.text)}"
@@ -101,9 +101,9 @@ class Layout:
             if 0 <= frame.page < len(self.document.leaves):
                 yield from self.check_frame(frame, seeking)
             elif frame.kind in ("table", "picture"):
-                yield from self.too_wide(frame)
+                yield from self.check_width(frame)
             elif frame.text:
-                yield from self.too_high(frame, seeking)
+                yield from self.check_height(frame, seeking)
         if seeking.remaining <= 0:
             yield Fault("overflow", "", "shapes whose text can be found", "too many of them")
         yield from self.find_margin_text()
@@ -114,16 +114,18 @@ class Layout:
         whole = Box(0, 0, leaf.width, leaf.height)
         where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {make_printable(frame.name)!r}"
         side = find_crossed_edge(frame.box, whole, 2 * NEAR)
-        if side and shows(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
+        if side and has_content(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
             yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
         if frame.kind != "text" or frame.grows or not frame.text.strip():
             return
-        drawn = min(seeking.find(frame.text, leaf.lines), key=lambda box: far(box, frame.box), default=frame.box)
+        drawn = min(
+            seeking.find(frame.text, leaf.lines), key=lambda box: measure_distance(box, frame.box), default=frame.box
+        )
         if side := find_crossed_edge(drawn, frame.box, 2 * NEAR):
-            found = f"{quote_start(frame.text)} beyond its {side} edge, {_overhang(drawn, frame.box):.0f} pt"
+            found = f"{quote_start(frame.text)} beyond its {side} edge, {_measure_overhang(drawn, frame.box):.0f} pt"
             yield Fault("overflow", where, "text within its shape", found)
 
-    def too_wide(self, frame: Frame) -> Iterator[Fault]:
+    def check_width(self, frame: Frame) -> Iterator[Fault]:
         """Compare a table or a picture with the room for text."""
         area = self.document.area
         if area is not None and frame.box.width > area.width + 2 * FAR:
@@ -131,7 +133,7 @@ class Layout:
             where = f"{frame.kind} {make_printable(frame.name)!r}"
             yield Fault("overflow", where, f"at most the {area.width:.0f} pt between the margins", found)
 
-    def too_high(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
+    def check_height(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
         """Compare a box of fixed height with what its text needs when nothing holds it."""
         needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
@@ -155,7 +157,7 @@ def _is_in_margin(box: Box, area: Box, width: float) -> bool:
     return beside and area.top <= box.top and box.bottom <= area.bottom
 
 
-def shows(frame: Frame) -> bool:
+def has_content(frame: Frame) -> bool:
     """Return whether a shape is more than decoration."""
     return frame.kind != "text" or bool(frame.text.strip())
 
@@ -170,14 +172,14 @@ def find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
     return side if over[side] > slack else ""
 
 
-def _overhang(box: Box, whole: Box) -> float:
+def _measure_overhang(box: Box, whole: Box) -> float:
     """Return how far something reaches beyond an edge."""
     return max(whole.left - box.left, whole.top - box.top, box.right - whole.right, box.bottom - whole.bottom)
 
 
 def is_cut(box: Box, whole: Box) -> bool:
     """Return whether a picture loses a part at the edge. One that fills the page is its background, and may."""
-    common = box.common(whole)
+    common = box.intersect(whole)
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
 
@@ -195,7 +197,7 @@ def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
     return False
 
 
-def meeting(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
+def iterate_meeting_pairs(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
     """Yield the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
     lines = sorted(lines, key=lambda line: line.box.top)
     tops = [line.box.top for line in lines]
@@ -208,7 +210,7 @@ def covers(line: TextLine, other: TextLine) -> bool:
     """Return whether two lines lie on each other. The same words twice are a shadow."""
     if line.box.left >= other.box.right or other.box.left >= line.box.right:
         return False
-    common = line.box.common(other.box)
+    common = line.box.intersect(other.box)
     if common.height <= 0.4 * min(line.box.height, other.box.height) or common.width <= 2 * NEAR:
         return False
     least = min(line.box.area, other.box.area)
@@ -230,7 +232,7 @@ class Seeking:
         self.remaining -= len(words)
         begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
         found = [self.from_line(at, sought, words) for at in begin]
-        return [around([lines[at].box for at in each]) for each in found if each]
+        return [compute_bounding_box([lines[at].box for at in each]) for each in found if each]
 
     def normalize_lines(self, lines: tuple[TextLine, ...]) -> list[str]:
         """Return lines as letters and digits alone."""
@@ -253,7 +255,7 @@ class Seeking:
         return found if done >= _MOST_OF_IT * len(sought) else []
 
 
-def around(boxes: Sequence[Box]) -> Box:
+def compute_bounding_box(boxes: Sequence[Box]) -> Box:
     """Return the smallest place that covers all of some."""
     return Box(
         min(box.left for box in boxes), min(box.top for box in boxes),
@@ -261,7 +263,7 @@ def around(boxes: Sequence[Box]) -> Box:
     )  # fmt: skip
 
 
-def far(box: Box, other: Box) -> float:
+def measure_distance(box: Box, other: Box) -> float:
     """Return how far the middles of two places are from each other."""
     across, down = box.left + box.right - other.left - other.right, box.top + box.bottom - other.top - other.bottom
     return across * across + down * down

@@ -68,7 +68,7 @@ class DocumentParts:
                     yield Fault("media", where, "a picture", picture.problem)
                 elif picture.plain and picture.box.area > _MIN_PICTURE_SHARE * leaf.width * leaf.height:
                     yield Fault("media", where, "a picture that shows something", "one of a single colour")
-        yield from self.check_count("media", "pictures", pictures(self.document.leaves))
+        yield from self.check_count("media", "pictures", count_pictures(self.document.leaves))
 
     def charts(self) -> Iterator[Fault]:
         """Find charts without numbers, and such as show others than their workbook holds."""
@@ -79,7 +79,7 @@ class DocumentParts:
             elif not any(number is not None for series in chart.series for number in series.shown):
                 yield Fault("charts", where, "a chart with numbers", "none")
             else:
-                yield from differing(chart, where)
+                yield from find_differing_series(chart, where)
         yield from self.check_count("charts", "charts", len(self.document.charts))
 
     def check_count(self, rule: str, what: str, found: int) -> Iterator[Fault]:
@@ -89,40 +89,42 @@ class DocumentParts:
             yield Fault(rule, "", f"{expected} {what}", str(found))
 
 
-def differing(chart: Chart, where: str) -> Iterator[Fault]:
+def find_differing_series(chart: Chart, where: str) -> Iterator[Fault]:
     """Find series that are not what the chart's workbook holds."""
     for series in chart.series:
         if not any(number is not None for number in series.shown):
             yield Fault("charts", where, f"numbers in {quote_start(series.name)}", "none")
-        elif series.book is not None and not same(series.shown, series.book):
-            at = next((n for n, pair in enumerate(pairs(series.shown, series.book)) if not alike(*pair)), 0)
-            shown, stored = pairs(series.shown, series.book)[at]
-            found = f"{number(shown)} where the workbook has {number(stored)}, at point {at + 1}"
+        elif series.book is not None and not has_same_numbers(series.shown, series.book):
+            at = next(
+                (n for n, pair in enumerate(pair_numbers(series.shown, series.book)) if not is_same_number(*pair)), 0
+            )
+            shown, stored = pair_numbers(series.shown, series.book)[at]
+            found = f"{format_number(shown)} where the workbook has {format_number(stored)}, at point {at + 1}"
             yield Fault("charts", where, f"{quote_start(series.name)} as in the chart's workbook", found)
 
 
 Numbers = tuple[float | None, ...]
 
 
-def pairs(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
+def pair_numbers(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
     """Put numbers side by side; the shorter goes on with nothing."""
     most = max(len(shown), len(book))
     return list(zip(shown + (None,) * (most - len(shown)), book + (None,) * (most - len(book)), strict=True))
 
 
-def same(shown: Numbers, book: Numbers) -> bool:
+def has_same_numbers(shown: Numbers, book: Numbers) -> bool:
     """Return whether all numbers are the same."""
-    return all(alike(*pair) for pair in pairs(shown, book))
+    return all(is_same_number(*pair) for pair in pair_numbers(shown, book))
 
 
-def alike(one: float | None, other: float | None) -> bool:
+def is_same_number(one: float | None, other: float | None) -> bool:
     """Return whether two numbers are the same, but for how they were written."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-9)
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Write a number."""
     return "nothing" if value is None else f"{value:g}"
 
@@ -133,6 +135,6 @@ def _is_alike(name: str, drawn: str) -> bool:
     return folded in SIGNS or folded in found or _ALIKE.get(folded) in found
 
 
-def pictures(leaves: tuple[PageContent, ...]) -> int:
+def count_pictures(leaves: tuple[PageContent, ...]) -> int:
     """Count the pictures on all pages."""
     return sum(len(leaf.own_pictures) for leaf in leaves)

@@ -31,21 +31,21 @@ def is_blank(page: DrawnPixels) -> bool:
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
-    return ink(body) < _LEAST_INK
+    return measure_ink(body) < _LEAST_INK
 
 
-def ink(image: Image.Image) -> float:
+def measure_ink(image: Image.Image) -> float:
     """Return how many of a picture's pixels differ from the one beside or below, as a part of all."""
     changes = 0
     for across, down in ((2, 0), (0, 2)):
         if image.width > across and image.height > down:
             moved = image.crop((across, down, image.width, image.height))
             still = image.crop((0, 0, moved.width, moved.height))
-            changes += sum(strongest(ImageChops.difference(moved, still)).histogram()[APART:])
+            changes += sum(select_strongest_channel(ImageChops.difference(moved, still)).histogram()[APART:])
     return changes / (2 * image.width * image.height)
 
 
-def strongest(image: Image.Image) -> Image.Image:
+def select_strongest_channel(image: Image.Image) -> Image.Image:
     """Return the channel that differs most, of every pixel."""
     red, green, blue = image.split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
@@ -53,10 +53,10 @@ def strongest(image: Image.Image) -> Image.Image:
 
 def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
     """List where writing runs off an edge, each as a part of its length."""
-    return _strokes_of(edge(page, name))
+    return _find_strokes(get_edge_pixels(page, name))
 
 
-def edge(page: DrawnPixels, name: str) -> list[bytes]:
+def get_edge_pixels(page: DrawnPixels, name: str) -> list[bytes]:
     """Return the pixels at the very edge."""
     height, row = page.height, page.width * 3
     if name in ("top", "bottom"):
@@ -66,7 +66,7 @@ def edge(page: DrawnPixels, name: str) -> list[bytes]:
     return [page.rgb[at : at + 3] for at in range(start, height * row, row)]
 
 
-def _strokes_of(pixels: list[bytes]) -> list[float]:
+def _find_strokes(pixels: list[bytes]) -> list[float]:
     """List where short strokes begin on a line of pixels that is otherwise all of one colour."""
     counts = Counter(pixels)
     common, often = max(counts.items(), key=lambda each: (each[1], each[0]))

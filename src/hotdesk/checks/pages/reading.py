@@ -49,7 +49,7 @@ class DocumentText:
     def text(self) -> Iterator[Fault]:
         """Find pages whose words are only pixels, or that say too little."""
         for place, leaf in enumerate(self.document.leaves):
-            count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
+            count, free = count_letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
                 found = f"{count} letters, and the rest as a picture"
                 yield Fault("text", self.describe_place(place), "text that can be selected and searched", found)
@@ -59,10 +59,10 @@ class DocumentText:
     def words(self) -> Iterator[Fault]:
         """Find words that are asked for and are nowhere."""
         for word in self.want.words:
-            if not self.pages_with(word):
+            if not self.list_pages_with(word):
                 yield Fault("words", "", repr(make_printable(word)), f"no {self.word} with these words")
 
-    def pages_with(self, word: str) -> list[int]:
+    def list_pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
         sought = _fold_text(word)
         return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in _fold_text(leaf.text)]
@@ -87,7 +87,7 @@ class DocumentText:
                 if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
                     where = f"{self.describe_place(place)}, at {line.box}"
                     yield Fault("garbled", where, "letters", quote_start(line.text))
-            if leaf.unmapped > max(3, letters(leaf.text) * 0.1):
+            if leaf.unmapped > max(3, count_letters(leaf.text) * 0.1):
                 found = f"{leaf.unmapped} characters without a Unicode mapping"
                 yield Fault("garbled", self.describe_place(place), "text that can be copied", found)
 
@@ -112,11 +112,11 @@ class DocumentText:
                     where = f"{self.describe_place(place)}, at {link.box}"
                     yield Fault("links", where, "links that a reader can follow", quote_start(link.to))
             if self.want.sources:
-                yield from self.footer(place, leaf)
+                yield from self.check_footer(place, leaf)
 
-    def footer(self, place: int, leaf: PageContent) -> Iterator[Fault]:
+    def check_footer(self, place: int, leaf: PageContent) -> Iterator[Fault]:
         """Compare the links at the foot of a page with the sources."""
-        found = list(self.footer_links(leaf))
+        found = list(self.iterate_footer_links(leaf))
         for link in found:
             if not any(leads_to(link.to, source) for source in self.want.sources):
                 where = f"{self.describe_place(place)}, at {link.box}"
@@ -124,7 +124,7 @@ class DocumentText:
         if self.want.footer and place + 1 not in self.want.no_footer and not found:
             yield Fault("links", self.describe_place(place), "a link to a source in the footer", "none")
 
-    def footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
+    def iterate_footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
         """Yield what leads out of the foot of a page: links, and addresses that are only written."""
         area = self.document.area
         top = area.bottom if area is not None else leaf.height * self.foot
@@ -132,7 +132,7 @@ class DocumentText:
         yield from (each for each in links if not each.to.casefold().startswith(_CONTACTS))
         low = [line for line in leaf.lines if (line.box.top + line.box.bottom) / 2 >= top]
         for at, line in enumerate(low):
-            if any(line.box.common(each.box).area > 0 for each in links):
+            if any(line.box.intersect(each.box).area > 0 for each in links):
                 continue
             following = low[at + 1].text if at + 1 < len(low) else ""
             for found in ADDRESS.finditer(line.text):
@@ -149,16 +149,16 @@ class DocumentText:
 
 def _is_picture(leaf: PageContent, count: int) -> bool:
     """Return whether a page's words can only be pixels."""
-    covered = max((each.box.common(_leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
+    covered = max((each.box.intersect(_get_page_box(leaf)).area for each in leaf.pictures), default=0.0)
     return count < _LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < _LEAST_BESIDE)
 
 
-def _leaf_box(leaf: PageContent) -> Box:
+def _get_page_box(leaf: PageContent) -> Box:
     """Return all of a page."""
     return Box(0, 0, leaf.width, leaf.height)
 
 
-def letters(text: str) -> int:
+def count_letters(text: str) -> int:
     """Count letters and digits."""
     return sum(map(str.isalnum, text))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.cover import Cover
-from hotdesk.checks.xlsx.faults import fault, format_value
+from hotdesk.checks.xlsx.faults import format_value, make_fault
 from hotdesk.checks.xlsx.formula import parse
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Workbook
@@ -42,10 +42,10 @@ class Slip:
     neighbour: At
 
 
-def families(book: Workbook) -> Iterator[Fault]:
+def find_odd_formulas(book: Workbook) -> Iterator[Fault]:
     """Find the one cell of a run of formulas that says something else, reads another sheet, or is a number typed in."""
     for sheet in book.sheets:
-        for slip in _slips(sheet):
+        for slip in _find_slips(sheet):
             own, other = sheet.formulas.get(slip.at), sheet.formulas[slip.neighbour]
             elsewhere = own is not None and own.bare == other.bare
             yield _slip_fault("wrong-sheet" if elsewhere else "families", sheet, slip)
@@ -53,35 +53,37 @@ def families(book: Workbook) -> Iterator[Fault]:
 
 def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
     """Return what is unlike what."""
-    near = sheet.where(slip.neighbour).rpartition("!")[2]
+    near = sheet.name_cell(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
-    found = sheet.text_of(slip.at) if cell.formula else f"the typed number {format_value(cell.shown)}"
-    expected = f"a formula like that of {near} ({sheet.text_of(slip.neighbour)})"
-    return fault(rule, sheet.where(slip.at), expected, found)
+    found = sheet.quote_formula(slip.at) if cell.formula else f"the typed number {format_value(cell.shown)}"
+    expected = f"a formula like that of {near} ({sheet.quote_formula(slip.neighbour)})"
+    return make_fault(rule, sheet.name_cell(slip.at), expected, found)
 
 
-def _slips(sheet: Sheet) -> list[Slip]:
+def _find_slips(sheet: Sheet) -> list[Slip]:
     """Find cells unlike their neighbours, above and below or at either side; not whole rows or columns of them."""
-    kinds = {at: family for at, cell in sheet.cells.items() if (family := _family_of(sheet, at, cell))}
-    down = unlike(kinds, along=0)
-    across = unlike(kinds, along=1)
-    found = {each.at: each for each in (*lone(down, sheet, along=0), *lone(across, sheet, along=1))}
+    kinds = {at: family for at, cell in sheet.cells.items() if (family := _get_family(sheet, at, cell))}
+    down = find_unlike_cells(kinds, along=0)
+    across = find_unlike_cells(kinds, along=1)
+    found = {
+        each.at: each for each in (*select_lone_slips(down, sheet, along=0), *select_lone_slips(across, sheet, along=1))
+    }
     return [found[at] for at in sorted(found)]
 
 
-def _family_of(sheet: Sheet, at: At, cell: Cell) -> str:
+def _get_family(sheet: Sheet, at: At, cell: Cell) -> str:
     """Return a cell's family: its formula's shape, or that it is a number."""
     if at in sheet.formulas:
         return "=" + sheet.formulas[at].shape
     return NUMBER if cell.kind == "n" and not cell.formula else ""
 
 
-def unlike(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
+def find_unlike_cells(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
     """Find such cells in one direction."""
     found: dict[At, Slip] = {}
-    for run in runs(kinds, along):
+    for run in iterate_runs(kinds, along):
         sizes = Counter(kinds[at] for at in run)
-        for at, near in (*_find_outliers(kinds, run), *_pairs_between(kinds, run, sizes)):
+        for at, near in (*_find_outliers(kinds, run), *_find_outlier_pairs(kinds, run, sizes)):
             if _is_family(kinds[near], sizes, kinds[at]):
                 found[at] = Slip(at, kinds[at], near)
     return found
@@ -94,7 +96,7 @@ def _find_outliers(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple
             yield at, before
 
 
-def _pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
+def _find_outlier_pairs(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
     """Yield the same of two cells side by side, where the family is large enough for two."""
     for before, at, other, after in zip(run, run[1:], run[2:], run[3:], strict=False):
         family = kinds[before]
@@ -107,7 +109,7 @@ def _is_family(family: str, sizes: Counter[str], other: str) -> bool:
     return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // _RARE)
 
 
-def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
+def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
     """Yield cells that follow one another without a gap: down a column, or across a row."""
     run: list[At] = []
     for at in sorted(kinds, key=lambda at: (at[1 - along], at[along])):
@@ -118,7 +120,7 @@ def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
     yield run
 
 
-def lone(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
+def select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
     """Leave out subtotals, and rows or columns that are all alike: those are meant."""
     for at, slip in found.items():
         if not _is_subtotal(sheet, at, along) and not _has_company(found, at, slip.family, along):
@@ -128,7 +130,7 @@ def lone(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
 def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
     """Return whether a formula adds up cells of its own column or row."""
     form, (row, column) = sheet.formulas.get(at), at
-    areas = form.areas(sheet.name, column, row) if form else ()
+    areas = form.iterate_areas(sheet.name, column, row) if form else ()
     for area in areas:
         own = area.left <= column <= area.right if along == 0 else area.top <= row <= area.bottom
         if own and area.sheet == sheet.name and (area.bottom - area.top, area.right - area.left)[along] > 0:
@@ -157,13 +159,13 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
     covers = {name: Cover(areas) for name, areas in _collect_read_areas(book).items()}
     for sheet in book.sheets:
         cover = covers.get(sheet.name.casefold(), Cover(()))
-        for at, cell in inputs(sheet, named):
+        for at, cell in iterate_inputs(sheet, named):
             if not cover.has(at):
                 found = f"{format_value(cell.shown)}, which no formula reads"
-                yield fault("unused", sheet.where(at), "an input that a formula reads", found)
+                yield make_fault("unused", sheet.name_cell(at), "an input that a formula reads", found)
 
 
-def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
+def iterate_inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
     """Yield the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
     own = [area for area in named if area.sheet.casefold() == sheet.name.casefold()]
     numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
@@ -195,24 +197,24 @@ def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
     for sheet in book.sheets:
         for (row, column), form in sheet.formulas.items():
             words |= form.words
-            for area in form.areas(sheet.name, column, row):
+            for area in form.iterate_areas(sheet.name, column, row):
                 found.setdefault(area.sheet.casefold(), set()).add(area)
-    for area in by_name(words, book):
+    for area in iterate_named_areas(words, book):
         found.setdefault(area.sheet.casefold(), set()).add(area)
     return found
 
 
-def by_name(words: Iterable[str], book: Workbook) -> Iterator[Area]:
+def iterate_named_areas(words: Iterable[str], book: Workbook) -> Iterator[Area]:
     """Yield what is read by name."""
     stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
     for word in words:
         if word in book.tables:
             yield book.tables[word]
         if word in stands:
-            yield from stands[word].areas("", 1, 1)
+            yield from stands[word].iterate_areas("", 1, 1)
 
 
-def text_numbers(book: Workbook) -> Iterator[Fault]:
+def find_text_numbers(book: Workbook) -> Iterator[Fault]:
     """Find numbers that are stored as texts, where numbers are meant: no sum counts them."""
     for sheet in book.sheets:
         texts = {at: cell for at, cell in sheet.cells.items() if _is_numeric_text(cell)}
@@ -225,7 +227,7 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
             among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
             if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
                 found = f"the text {format_value(cell.value)}"
-                yield fault("text-numbers", sheet.where(at), "a number", found)
+                yield make_fault("text-numbers", sheet.name_cell(at), "a number", found)
 
 
 def _is_numeric_text(cell: Cell) -> bool:
@@ -246,5 +248,5 @@ def _find_calculated_areas(book: Workbook, sheet: Sheet) -> set[Area]:
     for each in book.sheets:
         for (row, column), form in each.formulas.items():
             if not form.calls & LOOKUPS:
-                found |= {area for area in form.areas(each.name, column, row) if area.sheet == sheet.name}
+                found |= {area for area in form.iterate_areas(each.name, column, row) if area.sheet == sheet.name}
     return found

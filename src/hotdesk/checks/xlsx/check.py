@@ -7,12 +7,12 @@ from itertools import chain, islice
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import active
-from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import limit_faults, look, unreadable
+from hotdesk.checks.count_range import format_count
+from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx import audit, sources, values
 from hotdesk.checks.xlsx.expect import Expected, read_expected
-from hotdesk.checks.xlsx.faults import fault, format_value, list_names, short
+from hotdesk.checks.xlsx.faults import format_value, list_names, make_fault, shorten_text
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.requirements import REMEDIES, describe_workbook
 from hotdesk.checks.xlsx.table import Table
@@ -95,13 +95,13 @@ class XlsxCheck:
         looked_for = (*ALWAYS, *self.list_requested_rules())
         try:
             book = read_book(evidence.report)
-            faults, more = limit_faults(self.faults(book), REMEDIES)
+            faults, more = limit_faults(self.find_faults(book), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(looked_for, "a workbook", e, REMEDIES["opens"])
+            return make_unreadable_verdict(looked_for, "a workbook", e, REMEDIES["opens"])
         if audit.is_far(book):
             looked_for = tuple(rule for rule in looked_for if rule != "unused")
-        facts = self.facts(book) if not faults else ()
-        return Verdict(looked_for, faults, facts, self.values(book), book.tools, evidence.pages, more)
+        facts = self.describe_facts(book) if not faults else ()
+        return Verdict(looked_for, faults, facts, self.collect_values(book), book.tools, evidence.pages, more)
 
     def list_requested_rules(self) -> Iterator[str]:
         """Name the rules that only a brief asks for."""
@@ -120,38 +120,38 @@ class XlsxCheck:
         }
         return (rule for rule, expectation in rules.items() if expectation)
 
-    def faults(self, book: Workbook) -> Iterator[Fault]:
+    def find_faults(self, book: Workbook) -> Iterator[Fault]:
         """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
-        sheet = book.sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
+        sheet = book.find_sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
         if sheet is None:
             there = list_names(each.name for each in book.sheets)
-            return iter([fault("sheets", "", f"a sheet {self.want.sheet}", f"the sheets {there}")])
+            return iter([make_fault("sheets", "", f"a sheet {self.want.sheet}", f"the sheets {there}")])
         table = Table(self.want, sheet)
-        if wrong := [*sources.sheets(self.want, book), *table.columns()]:
+        if wrong := [*sources.find_missing_sheets(self.want, book), *table.check_columns()]:
             return iter(wrong)
         return chain(
             table.find_hidden_parts(),
             table.count(),
-            sources.formulas(self.want, book, table),
+            sources.find_missing_formulas(self.want, book, table),
             table.check_red_rows(),
-            table.colours(),
-            table.sums(),
+            table.check_colours(),
+            table.check_total(),
             sources.check_reconciliations(self.want, book),
             sources.check_mutations(self.want, book),
             sources.find_losses(self.want, book),
-            values.errors(book),
+            values.find_errors(book),
             values.find_uncalculated(book),
-            values.circular(book),
+            values.find_circular_formulas(book),
             values.find_stale_values(book),
-            audit.families(book),
+            audit.find_odd_formulas(book),
             audit.find_unused_inputs(book, self.want.assumptions),
-            audit.text_numbers(book),
+            audit.find_text_numbers(book),
         )
 
-    def facts(self, book: Workbook) -> tuple[str, ...]:
+    def describe_facts(self, book: Workbook) -> tuple[str, ...]:
         """Describe what holds, of a workbook in which everything does."""
-        formulas = sum(1 for _ in values.formulas(book))
-        facts = [f"{many(formulas, 'formula')}, recalculated without an error"]
+        formulas = sum(1 for _ in values.iterate_formulas(book))
+        facts = [f"{format_count(formulas, 'formula')}, recalculated without an error"]
         if self.want.columns:
             facts.append(f"{len(self.want.columns)} columns")
         if self.want.rows:
@@ -160,43 +160,43 @@ class XlsxCheck:
             facts.append(f"red where {self.want.red_where} is not 0, and only there")
         facts += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
         facts += [f"{each.cell} set to {each.to} changes the cells it should" for each in self.want.mutate]
-        return tuple(map(short, facts))
+        return tuple(map(shorten_text, facts))
 
-    def values(self, book: Workbook) -> Mapping[str, Value]:
+    def collect_values(self, book: Workbook) -> Mapping[str, Value]:
         """Return what was seen, for a certificate."""
-        formulas = [cell for _, _, cell in values.formulas(book)]
+        formulas = [cell for _, _, cell in values.iterate_formulas(book)]
         found: dict[str, Value] = {
             "sheets": len(book.sheets),
-            "hidden sheets": ", ".join(short(each.name) for each in book.sheets if each.hidden),
+            "hidden sheets": ", ".join(shorten_text(each.name) for each in book.sheets if each.hidden),
             "hidden rows": sum(each.hidden_rows for each in book.sheets),
             "hidden columns": sum(each.hidden_columns for each in book.sheets),
             "cells": sum(len(each.cells) for each in book.sheets),
             "formulas": len(formulas),
             "recalculated": sum(1 for cell in formulas if cell.fresh_kind != "e"),
-            "depend on time or chance": len(values.unsteady_cells(book)),
+            "depend on time or chance": len(values.find_unsteady_cells(book)),
             **{kind: sum(each.counts[kind] for each in book.sheets) for kind in book.sheets[0].counts},
             "names": len(book.names),
         }
-        return found | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
+        return found | dict(islice(chain(self.iterate_sums(book), self.iterate_moves(book)), MOST_VALUES))
 
-    def sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
+    def iterate_sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
         """Yield what was reconciled."""
         for each in self.want.reconcile:
-            cell = book.cell(each.cell)
-            yield short(f"{each.cell}"), cell.number if cell else None
+            cell = book.find_cell(each.cell)
+            yield shorten_text(f"{each.cell}"), cell.number if cell else None
 
-    def moves(self, book: Workbook) -> Iterator[tuple[str, Value]]:
+    def iterate_moves(self, book: Workbook) -> Iterator[tuple[str, Value]]:
         """Yield by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
-                yield short(f"{output} when {each.cell} is {each.to}"), _measure_change(before, after)
+                yield shorten_text(f"{output} when {each.cell} is {each.to}"), _measure_change(before, after)
 
 
 def _measure_change(before: Shown, after: Shown) -> Value:
     """Say by how much something moved."""
     if isinstance(before, float) and isinstance(after, float):
         return after - before
-    return short(f"{format_value(before)} → {format_value(after)}")
+    return shorten_text(f"{format_value(before)} → {format_value(after)}")
 
 
 def split(cell: Area) -> tuple[str, str]:

@@ -19,7 +19,7 @@ class Cover:
     """
 
     def __init__(self, areas: Collection[Area]) -> None:
-        self.cells = {at for area in areas if area.size <= SMALL for at in area.cells()}
+        self.cells = {at for area in areas if area.size <= SMALL for at in area.iterate_cells()}
         large: dict[tuple[int, int, int], Area] = {}
         for area in areas:
             key = (area.left, area.right, area.top)
@@ -37,11 +37,11 @@ class Cover:
         strip = bisect_right(self.borders, column)
         if strip not in self.strips:
             reached = [area for area in self.large if area.left <= column <= area.right]
-            self.strips[strip] = edges((area.top, area.bottom) for area in reached)
+            self.strips[strip] = compute_edges((area.top, area.bottom) for area in reached)
         return bisect_right(self.strips[strip], row) % 2 == 1
 
 
-def edges(spans: Iterable[tuple[int, int]]) -> list[int]:
+def compute_edges(spans: Iterable[tuple[int, int]]) -> list[int]:
     """Return where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
     found: list[int] = []
     for top, bottom in sorted(spans):

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
-from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
@@ -76,7 +76,9 @@ class Mutate:
     @property
     def outputs(self) -> tuple[Area, ...]:
         """Return every cell that is looked at."""
-        return tuple(Area(each.sheet, c, r, c, r) for each in (*self.moves, *self.stays) for r, c in each.cells())
+        return tuple(
+            Area(each.sheet, c, r, c, r) for each in (*self.moves, *self.stays) for r, c in each.iterate_cells()
+        )
 
     @property
     def moving(self) -> int:
@@ -86,7 +88,7 @@ class Mutate:
 
 def _parse_sheet_area(value: object) -> Area:
     """Read an area of a named sheet."""
-    found = area(text(value))
+    found = parse_area(text(value))
     if not found.sheet:
         raise ValueError("it must name a sheet")
     if found.size > MOST_OUTPUTS:
@@ -145,7 +147,7 @@ def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
     return [(key, column) for key, column in named if column]
 
 
-def cell(value: object) -> Area:
+def parse_cell(value: object) -> Area:
     """Read one cell of a named sheet."""
     found = _parse_sheet_area(value)
     if found.size != 1:
@@ -161,7 +163,7 @@ def _read_formulas(value: object) -> tuple[Area | str, ...]:
     )
 
 
-def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
+def require_table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
     """Read a table with some keys."""
     if not isinstance(value, dict) or not needed <= set(value) <= needed | allowed:
         raise ValueError("it has unknown or missing keys")
@@ -170,7 +172,7 @@ def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, ob
 
 def _read_coloured(value: object) -> Coloured:
     """Read which rows have a colour."""
-    fields = table(value, {"colour"}, {"rows", "column", "is"})
+    fields = require_table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(fields["colour"])
     if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
         raise ValueError(f"unknown colour; write one of {', '.join(COLOURS)}, or RRGGBB")
@@ -186,24 +188,26 @@ def _read_coloured(value: object) -> Coloured:
 
 def _read_reconcile(value: object) -> Reconcile:
     """Read what a number must be equal to."""
-    fields = table(value, {"cell"}, {"with", "source", "column", "within"})
+    fields = require_table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
         raise ValueError("within must be a number")
     if "with" in fields and not {"source", "column"} & set(fields):
-        return Reconcile(cell(fields["cell"]), cell(fields["with"]), within=float(within))
+        return Reconcile(parse_cell(fields["cell"]), parse_cell(fields["with"]), within=float(within))
     if {"source", "column"} <= set(fields) and "with" not in fields:
-        return Reconcile(cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within))
+        return Reconcile(
+            parse_cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within)
+        )
     raise ValueError("it needs either `with` or a `source` and its `column`")
 
 
 def _read_mutate(value: object) -> Mutate:
     """Read a mutation."""
-    fields = table(value, {"set", "to"}, {"moves", "stays"})
+    fields = require_table(value, {"set", "to"}, {"moves", "stays"})
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
         raise ValueError("to must be a number or a text")
     moves, stays = (reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("moves and stays are empty, or have too many cells")
-    return Mutate(cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)
+    return Mutate(parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

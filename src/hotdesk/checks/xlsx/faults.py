@@ -18,12 +18,14 @@ _MAX_VALUE_CHARS = 60
 """Characters of a cell's content that are quoted."""
 
 
-def fault(rule: str, where: str, expected: str, found: str, remedy: str = "") -> Fault:
+def make_fault(rule: str, where: str, expected: str, found: str, remedy: str = "") -> Fault:
     """Say that something is wrong, and what to do about it."""
-    return Fault(rule, short(where), short(expected), short(found), remedy or REMEDIES.get(rule, ""))
+    return Fault(
+        rule, shorten_text(where), shorten_text(expected), shorten_text(found), remedy or REMEDIES.get(rule, "")
+    )
 
 
-def short(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Cut a text, and escape what steers."""
     return make_printable(text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, number
+from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, parse_column
 from hotdesk.dataclass import dataclass
 
 TOKEN = re.compile(
@@ -53,7 +53,7 @@ class Formula:
     calls: frozenset[str]
     """Functions it calls, in capitals."""
 
-    def areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
+    def iterate_areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
         """Return what it reads, in a cell."""
         return (each.resolve_area(sheet, column, row) for each in self.reads)
 
@@ -68,7 +68,7 @@ def parse(text: str, column: int, row: int) -> Formula:
         done = token.end()
         sheet, canonical = "", token.group() if token["text"] else token.group().upper().replace(" ", "")
         if token["cell"]:
-            found = reading(token["sheet"] or "", token["cell"], column, row)
+            found = parse_reference(token["sheet"] or "", token["cell"], column, row)
             reads.append(found)
             sheet, canonical = f"{found.sheet}!", f"[{found.left}{found.top}{found.right}{found.bottom}]"
         elif token["word"]:
@@ -79,7 +79,7 @@ def parse(text: str, column: int, row: int) -> Formula:
     return Formula("".join(shape) + rest, "".join(bare) + rest, tuple(reads), frozenset(words), frozenset(calls))
 
 
-def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
+def parse_reference(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
     """Read one reference."""
     name = sheet.removesuffix("!")
     if name.startswith("'"):
@@ -90,9 +90,9 @@ def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
         raise ValueError("invalid reference")
     return FormulaRange(
         name,
-        coordinate(one[1], number(one[2]) if one[2] else 1, column, fixed=not one[2]),
+        coordinate(one[1], parse_column(one[2]) if one[2] else 1, column, fixed=not one[2]),
         coordinate(one[3], int(one[4]) if one[4] else 1, row, fixed=not one[4]),
-        coordinate(other[1], number(other[2]) if other[2] else LAST_COLUMN, column, fixed=not other[2]),
+        coordinate(other[1], parse_column(other[2]) if other[2] else LAST_COLUMN, column, fixed=not other[2]),
         coordinate(other[3], int(other[4]) if other[4] else LAST_ROW, row, fixed=not other[4]),
     )
 

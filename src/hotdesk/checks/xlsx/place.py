@@ -28,18 +28,18 @@ class Area(NamedTuple):
         """Return whether a cell of its sheet lies in it."""
         return self.left <= column <= self.right and self.top <= row <= self.bottom
 
-    def cells(self) -> Iterator[tuple[int, int]]:
+    def iterate_cells(self) -> Iterator[tuple[int, int]]:
         """Return its cells, by row and column."""
         return (
             (row, column) for row in range(self.top, self.bottom + 1) for column in range(self.left, self.right + 1)
         )
 
     def __str__(self) -> str:
-        first, last = f"{letters(self.left)}{self.top}", f"{letters(self.right)}{self.bottom}"
+        first, last = f"{format_column(self.left)}{self.top}", f"{format_column(self.right)}{self.bottom}"
         return f"{self.sheet}!{first}" if first == last else f"{self.sheet}!{first}:{last}"
 
 
-def area(text: str) -> Area:
+def parse_area(text: str) -> Area:
     """Read `Sheet!A1` or `'A sheet'!A1:B2`; `ValueError` for anything else."""
     sheet, mark, rest = text.rpartition("!")
     found = _AREA_SHAPE.fullmatch(rest)
@@ -47,14 +47,14 @@ def area(text: str) -> Area:
         raise ValueError("it is not a cell of a sheet, such as Summary!B2")
     if sheet.startswith("'") and sheet.endswith("'") and len(sheet) > 2:
         sheet = sheet[1:-1].replace("''", "'")
-    columns = sorted((number(found[1]), number(found[3] or found[1])))
+    columns = sorted((parse_column(found[1]), parse_column(found[3] or found[1])))
     rows = sorted((int(found[2]), int(found[4] or found[2])))
     if columns[1] > LAST_COLUMN or rows[1] > LAST_ROW:
         raise ValueError("the cell is beyond the largest possible sheet")
     return Area(sheet, columns[0], rows[0], columns[1], rows[1])
 
 
-def number(name: str) -> int:
+def parse_column(name: str) -> int:
     """Return the number of a column."""
     found = 0
     for letter in name:
@@ -62,7 +62,7 @@ def number(name: str) -> int:
     return found
 
 
-def letters(column: int) -> str:
+def format_column(column: int) -> str:
     """Return the letters of a column."""
     found = ""
     while column > 0:

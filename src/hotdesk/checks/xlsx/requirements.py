@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hotdesk.checks.sentences import list_exactly, list_numbers, list_words, quote_words, show, show_count
 from hotdesk.checks.xlsx.expect import Coloured, Expected, Mutate, Reconcile
-from hotdesk.checks.xlsx.place import Area, letters
+from hotdesk.checks.xlsx.place import Area, format_column
 
 RECALCULATE = "recalculate with LibreOffice (`soffice --headless --convert-to xlsx --outdir DIR FILE`)"
 SAVED_VALUES = (
@@ -82,7 +82,7 @@ def _describe_total(want: Expected) -> str:
     """Describe where the total stands, and how it is written."""
     example = ""
     if want.total in want.columns:
-        letter = letters(want.columns.index(want.total) + 1)
+        letter = format_column(want.columns.index(want.total) + 1)
         exact = want.rows is not None and want.rows.least == want.rows.most > 0
         last = want.rows.least + 1 if exact and want.rows else 0
         example = f", such as =SUM({letter}2:{letter}{last or 'N'})" + (f" in {letter}{last + 1}" if last else "")
@@ -113,7 +113,7 @@ def _describe_rest(want: Expected) -> Iterator[str]:
         if isinstance(each, str):
             yield f"Column {show(each)} must be a formula in every row."
         else:
-            yield f"Sheet {show(each.sheet)}: {_show_cells(each)} must be {_singular(each)}."
+            yield f"Sheet {show(each.sheet)}: {_show_cells(each)} must be {_describe_formulas(each)}."
     yield from map(_describe_reconcile, want.reconcile)
     yield from map(_describe_mutate, want.mutate)
     for each in want.assumptions:
@@ -130,7 +130,7 @@ def _show_cells(each: Area) -> str:
     return f"cell{'s' if each.size > 1 else ''} {show(each).rpartition('!')[2]}"
 
 
-def _singular(each: Area) -> str:
+def _describe_formulas(each: Area) -> str:
     """Describe what cells are."""
     return "formulas" if each.size > 1 else "a formula"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.expect import Expected, Mutate, Reconcile
-from hotdesk.checks.xlsx.faults import fault, format_value, list_names
+from hotdesk.checks.xlsx.faults import format_value, list_names, make_fault
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.requirements import INPUT, MOVES, STAYS
 from hotdesk.checks.xlsx.table import Table
-from hotdesk.checks.xlsx.values import same
+from hotdesk.checks.xlsx.values import is_same_value
 from hotdesk.checks.xlsx.workbook import Like, Mutation, Shown, Sum, Workbook
 
 KINDS = {
@@ -24,43 +24,45 @@ _OWN_NAMES = "_xlnm."
 """How names begin that the program gives, and takes away, by itself."""
 
 
-def sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
+def find_missing_sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find sheets that are missing."""
     for name in want.sheets:
-        if book.sheet(name) is None:
-            yield fault("sheets", "", f"a sheet {name}", f"the sheets {list_names(each.name for each in book.sheets)}")
+        if book.find_sheet(name) is None:
+            yield make_fault(
+                "sheets", "", f"a sheet {name}", f"the sheets {list_names(each.name for each in book.sheets)}"
+            )
 
 
-def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
+def find_missing_formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
     """Find cells that shall be formulas and are none."""
     for each in want.formulas:
         if isinstance(each, str):
             yield from table.find_missing_formulas(each)
             continue
-        for row, column in each.cells():
+        for row, column in each.iterate_cells():
             where = Area(each.sheet, column, row, column, row)
-            cell = book.cell(where)
+            cell = book.find_cell(where)
             if cell is None or not cell.formula:
-                yield fault("formulas", str(where), "a formula", format_value(cell.shown) if cell else "nothing")
+                yield make_fault("formulas", str(where), "a formula", format_value(cell.shown) if cell else "nothing")
 
 
 def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare numbers with where they come from."""
     sources = iter(book.sums)
     for each in want.reconcile:
-        cell = book.cell(each.cell)
+        cell = book.find_cell(each.cell)
         value = cell.number if cell else None
         source = next(sources, Sum(why="it was not read")) if each.source else None
         statement, expected = find_expected_value(each, book, source)
         if expected is None or value is None or abs(value - expected) > each.within:
             found = format_value(cell.shown) if cell else "nothing"
-            yield fault("reconcile", str(each.cell), statement, found)
+            yield make_fault("reconcile", str(each.cell), statement, found)
 
 
 def find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
     """Return what a number must be equal to; None when that cannot be known."""
     if source is None:
-        other = book.cell(each.other) if each.other else None
+        other = book.find_cell(each.other) if each.other else None
         value = other.number if other else None
         return f"{format_value(value)}, as in {each.other}", value
     name = f"{each.column} of {each.source}"
@@ -80,21 +82,23 @@ def check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     """Judge one mutation."""
     change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
     if done.why or len(done.before) != len(each.outputs):
-        yield fault("mutation", str(each.cell), "an input that can be set", done.why or "something else", INPUT)
+        yield make_fault("mutation", str(each.cell), "an input that can be set", done.why or "something else", INPUT)
         return
     if done.input_kind not in ("VALUE", "TEXT"):
         found = f"a formula, {format_value(done.was)}" if done.input_kind == "FORMULA" else "nothing"
-        yield fault("mutation", str(each.cell), "a typed value", found, INPUT)
+        yield make_fault("mutation", str(each.cell), "a typed value", found, INPUT)
     for number, (output, before, after) in enumerate(zip(each.outputs, done.before, done.after, strict=True)):
         shall = number < each.moving
         if is_error(after) or before is None or (shall and after == ""):
-            yield fault("mutation", str(output), f"a value {change}", format_value(after), MOVES if shall else STAYS)
-        elif shall and same(before, after):
+            yield make_fault(
+                "mutation", str(output), f"a value {change}", format_value(after), MOVES if shall else STAYS
+            )
+        elif shall and is_same_value(before, after):
             found = f"{format_value(after)} as before"
-            yield fault("mutation", str(output), f"another value {change}", found, MOVES)
-        elif not shall and not same(before, after):
+            yield make_fault("mutation", str(output), f"another value {change}", found, MOVES)
+        elif not shall and not is_same_value(before, after):
             expected = f"{format_value(before)} as before {change}"
-            yield fault("mutation", str(output), expected, format_value(after), STAYS)
+            yield make_fault("mutation", str(output), expected, format_value(after), STAYS)
 
 
 def is_error(shown: Shown) -> bool:
@@ -108,16 +112,16 @@ def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
         return
     like = book.like or Like(why="it was not inspected")
     if like.why:
-        yield fault("kept", want.like, "a workbook to compare with", like.why)
+        yield make_fault("kept", want.like, "a workbook to compare with", like.why)
     for name, counts in like.sheets.items():
-        sheet = book.sheet(name)
+        sheet = book.find_sheet(name)
         if sheet is None:
-            yield fault("kept", "", f"the sheet {name} of {want.like}", "no such sheet")
+            yield make_fault("kept", "", f"the sheet {name} of {want.like}", "no such sheet")
             continue
         has = {**sheet.counts, "formulas": sum(1 for cell in sheet.cells.values() if cell.formula)}
         for kind, words in KINDS.items():
             if has[kind] < counts[kind]:
-                yield fault("kept", name, f"{words} as in {want.like}: {counts[kind]}", f"{has[kind]}")
+                yield make_fault("kept", name, f"{words} as in {want.like}: {counts[kind]}", f"{has[kind]}")
     for name in like.names:
         if name not in book.names and not name.startswith(_OWN_NAMES):
-            yield fault("kept", "", f"the name {name} of {want.like}", "no such name")
+            yield make_fault("kept", "", f"the name {name} of {want.like}", "no such name")

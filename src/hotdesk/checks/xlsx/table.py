@@ -9,8 +9,8 @@ from functools import cached_property
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.colour import is_colour
 from hotdesk.checks.xlsx.expect import CENT, Coloured, Expected
-from hotdesk.checks.xlsx.faults import fault, format_value, list_names
-from hotdesk.checks.xlsx.place import letters
+from hotdesk.checks.xlsx.faults import format_value, list_names, make_fault
+from hotdesk.checks.xlsx.place import format_column
 from hotdesk.checks.xlsx.requirements import FILL, NO_FILL, REMEDIES
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.dataclass import dataclass
@@ -48,12 +48,12 @@ class Table:
                 found[row].append(cell)
         return found
 
-    def columns(self) -> Iterator[Fault]:
+    def check_columns(self) -> Iterator[Fault]:
         """Compare the heads."""
         heads = [str(cell.shown) for (row, _), cell in self.sheet.cells.items() if row == 1]
         if self.want.columns and heads != list(self.want.columns):
             expected = f"the headings {', '.join(self.want.columns)}"
-            yield fault("columns", f"{self.sheet.name}!1:1", expected, list_names(heads))
+            yield make_fault("columns", f"{self.sheet.name}!1:1", expected, list_names(heads))
 
     def find_hidden_parts(self) -> Iterator[Fault]:
         """Find what is looked at here and hidden from whoever opens it."""
@@ -63,7 +63,7 @@ class Table:
         for what, number in hidden.items():
             if number:
                 found = "a hidden sheet" if what == "sheet" else f"{number} hidden"
-                yield fault("shown", self.sheet.name, f"no hidden {what}", found)
+                yield make_fault("shown", self.sheet.name, f"no hidden {what}", found)
 
     def count(self) -> Iterator[Fault]:
         """Count the rows, and find gaps in them."""
@@ -71,12 +71,12 @@ class Table:
         if want is None:
             return
         if found not in want:
-            yield fault("rows", self.sheet.name, f"{want} rows", f"{found}")
+            yield make_fault("rows", self.sheet.name, f"{want} rows", f"{found}")
         first = min(self.heads.values(), default=1)
         for row in self.rows:
             if (row, first) not in self.sheet.cells:
-                where = f"{self.sheet.name}!{letters(first)}{row}"
-                yield fault("rows", where, "something in the first cell of every row", "an empty cell")
+                where = f"{self.sheet.name}!{format_column(first)}{row}"
+                yield make_fault("rows", where, "something in the first cell of every row", "an empty cell")
 
     def check_red_rows(self) -> Iterator[Fault]:
         """Compare what is red with where a column is not 0."""
@@ -84,89 +84,91 @@ class Table:
         if not self.want.red_where:
             return
         if column is None:
-            yield self.lacks("colours", self.want.red_where)
+            yield self.make_missing_column_fault("colours", self.want.red_where)
             return
         for row, cells in self.rows.items():
             cell = self.sheet.cells.get((row, column))
             value = cell.number if cell else None
             if value is None:
                 found = format_value(cell.shown) if cell else "nothing"
-                where, expected = self.sheet.where((row, column)), f"a number in column {self.want.red_where}"
-                yield fault("colours", where, expected, found, "Write a number into every row of this column.")
+                where, expected = self.sheet.name_cell((row, column)), f"a number in column {self.want.red_where}"
+                yield make_fault("colours", where, expected, found, "Write a number into every row of this column.")
             else:
-                yield from self.hue(row, cells, "red", abs(value) > CENT, f"{self.want.red_where} is {value:.12g}")
+                yield from self.check_row_colour(
+                    row, cells, "red", abs(value) > CENT, f"{self.want.red_where} is {value:.12g}"
+                )
 
-    def colours(self) -> Iterator[Fault]:
+    def check_colours(self) -> Iterator[Fault]:
         """Compare the rows of a colour with those that shall have it."""
         want = self.want.coloured
         if want is None:
             return
         if want.column and want.column not in self.heads:
-            yield self.lacks("colours", want.column)
+            yield self.make_missing_column_fault("colours", want.column)
             return
         expected = self.find_expected_rows(want)
         for row in sorted(want.rows - set(self.rows)):
-            yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a {want.colour} row", "no such row", FILL)
-        missing = want.values - {str(self.key(row, want.column)) for row in expected}
+            yield make_fault("colours", f"{self.sheet.name}!{row}:{row}", f"a {want.colour} row", "no such row", FILL)
+        missing = want.values - {str(self.get_cell_text(row, want.column)) for row in expected}
         for value in sorted(missing):
             text = f"a row whose {want.column} is {value}"
-            yield fault("colours", self.sheet.name, text, "none", "Add the row, and fill it with that colour.")
+            yield make_fault("colours", self.sheet.name, text, "none", "Add the row, and fill it with that colour.")
         for row, cells in self.rows.items():
-            yield from self.hue(row, cells, want.colour, row in expected, "")
+            yield from self.check_row_colour(row, cells, want.colour, row in expected, "")
 
     def find_expected_rows(self, want: Coloured) -> set[int]:
         """Return the rows that shall have a colour."""
         if not want.column:
             return set(want.rows)
-        return {row for row in self.rows if self.key(row, want.column) in want.values}
+        return {row for row in self.rows if self.get_cell_text(row, want.column) in want.values}
 
-    def key(self, row: int, column: str) -> str:
+    def get_cell_text(self, row: int, column: str) -> str:
         """Return what stands in a row under a head, as a text."""
         cell = self.sheet.cells.get((row, self.heads[column])) if column else None
         shown = cell.shown if cell else None
         return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
 
-    def hue(self, row: int, cells: list[Cell], colour: str, expected: bool, why: str) -> Iterator[Fault]:
+    def check_row_colour(self, row: int, cells: list[Cell], colour: str, expected: bool, why: str) -> Iterator[Fault]:
         """Compare one row's colour: all of it, or none."""
         has = [is_colour(cell.fill, colour) for cell in cells]
         where = f"{self.sheet.name}!{row}:{row}"
         if expected and not (has and all(has)):
             text = f"a {colour} row{f', because {why}' if why else ''}"
-            yield fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", FILL)
+            yield make_fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", FILL)
         elif not expected and any(has):
             text = f"a row that is not {colour}{f', because {why}' if why else ''}"
-            yield fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", NO_FILL)
+            yield make_fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", NO_FILL)
 
-    def sums(self) -> Iterator[Fault]:
+    def check_total(self) -> Iterator[Fault]:
         """Find the total: a formula below the rows that reads them all and gives their sum."""
         column = self.heads.get(self.want.total)
         if not self.want.total:
             return
         if column is None:
-            yield self.lacks("total", self.want.total)
+            yield self.make_missing_column_fault("total", self.want.total)
             return
         at = (self.last + 1, column)
-        value = self.column_sum(column)
+        value = self.sum_column(column)
         if not self.reads_all(at) or not self.shows(at, value):
             cell = self.sheet.cells.get(at)
             found = "nothing"
             if cell:
-                how = f"by {self.sheet.text_of(at)}" if cell.formula else "without a formula"
+                how = f"by {self.sheet.quote_formula(at)}" if cell.formula else "without a formula"
                 found = f"{format_value(cell.shown)} {how}"
             expected = f"a formula over all rows of {self.want.total} that gives {value:.12g}"
-            yield fault("total", self.sheet.where(at), expected, found)
+            yield make_fault("total", self.sheet.name_cell(at), expected, found)
 
-    def column_sum(self, column: int) -> float:
+    def sum_column(self, column: int) -> float:
         """Add up a column's rows."""
         cells = (self.sheet.cells.get((row, column)) for row in self.rows)
-        return total(cell.number for cell in cells if cell and cell.number is not None)
+        return sum_numbers(cell.number for cell in cells if cell and cell.number is not None)
 
     def reads_all(self, at: tuple[int, int]) -> bool:
         """Return whether a formula reads every row above it, and no more."""
         form, (row, column) = self.sheet.formulas.get(at), at
         if form is None:
             return False
-        read = [area for area in form.areas(self.sheet.name, column, row) if area.left <= column <= area.right]
+        read = [area for area in form.iterate_areas(self.sheet.name, column, row) if area.left <= column <= area.right]
         next_row = 2
         for area in sorted(read, key=lambda area: area.top):
             if area.top > next_row or area.bottom >= row:
@@ -179,24 +181,28 @@ class Table:
         cell = self.sheet.cells.get(at)
         return cell is not None and cell.number is not None and abs(cell.number - value) <= CENT
 
-    def lacks(self, rule: str, head: str) -> Fault:
+    def make_missing_column_fault(self, rule: str, head: str) -> Fault:
         """Say that there is no such column."""
-        return fault(rule, f"{self.sheet.name}!1:1", f"a heading {head}", list_names(self.heads), REMEDIES["columns"])
+        return make_fault(
+            rule, f"{self.sheet.name}!1:1", f"a heading {head}", list_names(self.heads), REMEDIES["columns"]
+        )
 
     def find_missing_formulas(self, head: str) -> Iterator[Fault]:
         """Find rows whose cell under a head is no formula."""
         if head not in self.heads:
-            yield self.lacks("formulas", head)
+            yield self.make_missing_column_fault("formulas", head)
             return
         for row in self.rows:
             at = (row, self.heads[head])
             cell = self.sheet.cells.get(at)
             if cell is None or not cell.formula:
                 found = format_value(cell.shown) if cell else "nothing"
-                yield fault("formulas", self.sheet.where(at), f"a formula in every row of column {head}", found)
+                yield make_fault(
+                    "formulas", self.sheet.name_cell(at), f"a formula in every row of column {head}", found
+                )
 
 
-def total(numbers: Iterable[float]) -> float:
+def sum_numbers(numbers: Iterable[float]) -> float:
     """Add up numbers, each of which can be; what no number can hold is infinite, and nothing shows that."""
     try:
         return math.fsum(numbers)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.xlsx.faults import fault, format_error, format_saved_value, format_value, quote_text
+from hotdesk.checks.xlsx.faults import format_error, format_saved_value, format_value, make_fault, quote_text
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
@@ -23,42 +23,42 @@ _NAME = "Delete the name, or point it at cells that exist."
 _CHART = "Point every series of the chart at cells that exist."
 
 
-def errors(book: Workbook) -> Iterator[Fault]:
+def find_errors(book: Workbook) -> Iterator[Fault]:
     """Find error values, saved or only seen when calculated; and what points at cells that are gone."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh_kind == "e" and cell.fresh not in _CIRCLES:
-                text = f"{format_error(cell.fresh)} from {sheet.text_of(at)}"
+                text = f"{format_error(cell.fresh)} from {sheet.quote_formula(at)}"
                 again = "" if cell.kind == "e" else ", after recalculation"
-                yield fault("errors", sheet.where(at), "a value", text + again)
+                yield make_fault("errors", sheet.name_cell(at), "a value", text + again)
             elif cell.kind == "e" and not cell.fresh_kind:
-                yield fault("errors", sheet.where(at), "a value", format_error(cell.value))
+                yield make_fault("errors", sheet.name_cell(at), "a value", format_error(cell.value))
     for name, stands in book.names.items():
         if "#REF!" in stands:
-            yield fault("errors", f"name {name}", "a name for cells that exist", quote_text(stands), _NAME)
+            yield make_fault("errors", f"name {name}", "a name for cells that exist", quote_text(stands), _NAME)
     for chart in book.broken:
-        yield fault("errors", chart, "a chart of cells that exist", "#REF!", _CHART)
+        yield make_fault("errors", chart, "a chart of cells that exist", "#REF!", _CHART)
 
 
 def find_uncalculated(book: Workbook) -> Iterator[Fault]:
     """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
-    for sheet, at, cell in formulas(book):
+    for sheet, at, cell in iterate_formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
-            yield fault("calculated", sheet.where(at), *NOT_CALCULATED)
+            yield make_fault("calculated", sheet.name_cell(at), *NOT_CALCULATED)
 
 
 def find_stale_values(book: Workbook) -> Iterator[Fault]:
     """Find formulas whose saved value is not what they give."""
     unsteady = steady(book)
-    for sheet, at, cell in formulas(book):
+    for sheet, at, cell in iterate_formulas(book):
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
-        if not same(cell.value, cell.fresh):
-            expected = f"{format_value(cell.fresh)} saved, as {sheet.text_of(at)} gives"
-            yield fault("fresh", sheet.where(at), expected, format_saved_value(cell))
+        if not is_same_value(cell.value, cell.fresh):
+            expected = f"{format_value(cell.fresh)} saved, as {sheet.quote_formula(at)} gives"
+            yield make_fault("fresh", sheet.name_cell(at), expected, format_saved_value(cell))
 
 
-def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
+def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
     """Yield every cell with a formula."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
@@ -66,7 +66,7 @@ def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
                 yield sheet, at, cell
 
 
-def same(one: Shown, other: Shown) -> bool:
+def is_same_value(one: Shown, other: Shown) -> bool:
     """Return whether two values are one, but for the last digits."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
@@ -77,18 +77,20 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
     """Say of a cell whether its value hangs on the clock or on chance."""
     if not book.calls & _UNSTEADY:
         return lambda sheet, at: False
-    found = unsteady_cells(book)
+    found = find_unsteady_cells(book)
     return lambda sheet, at: (sheet.name, at) in found
 
 
-def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
+def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
     """Return the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS
     while new and (remaining := remaining - len(every) * (1 + len(new) // 8)) > 0:
         rest = [(name, at, form) for name, at, form in every if (name, at) not in found]
-        new = {(name, at) for name, at, form in rest if any(meets(a, new) for a in form.areas(name, at[1], at[0]))}
+        new = {
+            (name, at) for name, at, form in rest if any(meets(a, new) for a in form.iterate_areas(name, at[1], at[0]))
+        }
         found = found | new
     return found
 
@@ -96,18 +98,22 @@ def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
 def meets(area: Area, cells: set[tuple[str, tuple[int, int]]]) -> bool:
     """Return whether any of some cells lies in an area."""
     if area.size <= len(cells):
-        return any((area.sheet, at) in cells for at in area.cells())
+        return any((area.sheet, at) in cells for at in area.iterate_cells())
     return any(area.sheet == name and area.has(column, row) for name, (row, column) in cells)
 
 
-def circular(book: Workbook) -> Iterator[Fault]:
+def find_circular_formulas(book: Workbook) -> Iterator[Fault]:
     """Find formulas that need their own result."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh in _CIRCLES and cell.fresh_kind == "e":
-                yield fault("circular", sheet.where(at), _ACYCLIC, f"{sheet.text_of(at)}, a circular reference")
+                yield make_fault(
+                    "circular", sheet.name_cell(at), _ACYCLIC, f"{sheet.quote_formula(at)}, a circular reference"
+                )
             elif _reads_itself(sheet, at):
-                yield fault("circular", sheet.where(at), _ACYCLIC, f"{sheet.text_of(at)}, which reads its own cell")
+                yield make_fault(
+                    "circular", sheet.name_cell(at), _ACYCLIC, f"{sheet.quote_formula(at)}, which reads its own cell"
+                )
 
 
 def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
@@ -116,4 +122,6 @@ def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
     if form is None or form.calls & _PLACES_ONLY:
         return False
     row, column = at
-    return any(area.sheet == sheet.name and area.has(column, row) for area in form.areas(sheet.name, column, row))
+    return any(
+        area.sheet == sheet.name and area.has(column, row) for area in form.iterate_areas(sheet.name, column, row)
+    )

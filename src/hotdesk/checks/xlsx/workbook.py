@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, read_json, read_number
 from hotdesk.checks.xlsx.formula import Formula, parse
-from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, area, letters
+from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, format_column, parse_area
 from hotdesk.dataclass import dataclass
 
 MOST_SHEETS = 50
@@ -83,10 +83,10 @@ class Sheet:
 
     def place_of(self, text: str) -> tuple[int, int]:
         """Return row and column of a cell of this sheet."""
-        found = area(text)
+        found = parse_area(text)
         return found.top, found.left
 
-    def text_of(self, at: tuple[int, int]) -> str:
+    def quote_formula(self, at: tuple[int, int]) -> str:
         """Quote the beginning of a cell's formula."""
         text = self.cells[at].formula if at in self.cells else ""
         if text[:1] == "@":
@@ -96,9 +96,9 @@ class Sheet:
         shown = text.removeprefix("=").replace("`", "'")
         return f"`={shown if len(shown) <= MAX_FORMULA_CHARS else shown[: MAX_FORMULA_CHARS - 1] + '…'}`"
 
-    def where(self, at: tuple[int, int]) -> str:
+    def name_cell(self, at: tuple[int, int]) -> str:
         """Name a cell."""
-        return f"{self.name}!{letters(at[1])}{at[0]}"
+        return f"{self.name}!{format_column(at[1])}{at[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,13 @@ class Workbook:
     like: Like | None
     tools: Mapping[str, str]
 
-    def sheet(self, name: str) -> Sheet | None:
+    def find_sheet(self, name: str) -> Sheet | None:
         """Find a sheet; names differ in more than capitals."""
         return next((each for each in self.sheets if each.name.casefold() == name.casefold()), None)
 
-    def cell(self, where: Area) -> Cell | None:
+    def find_cell(self, where: Area) -> Cell | None:
         """Find a cell."""
-        sheet = self.sheet(where.sheet)
+        sheet = self.find_sheet(where.sheet)
         return sheet.cells.get((where.top, where.left)) if sheet else None
 
     @cached_property
@@ -183,11 +183,11 @@ def read_book(data: bytes) -> Workbook:
                 _read_sheets(sheets),
                 dict(pair(each) for each in names),
                 dict(read_table(each) for each in tables),
-                [text(each) for each in broken],
+                [read_short_text(each) for each in broken],
                 [_read_sum(each) for each in sums],
                 [_read_mutation(each) for each in mutations],
                 _read_like(like) if like is not None else None,
-                {"LibreOffice": text(office), "Python": text(python)},
+                {"LibreOffice": read_short_text(office), "Python": read_short_text(python)},
             )
     raise ValueError("it has no sheet, too many sheets, or the description does not match the request")
 
@@ -218,7 +218,14 @@ def _read_sheet(record: object, most: int) -> Sheet:
             if len(found) != len(cells):
                 raise ValueError("two cells have the same position")
             columns = count(more.get("hidden_columns", 0))
-            return Sheet(text(name), hidden, dict(sorted(found.items())), count(rows), counts(record), columns)
+            return Sheet(
+                read_short_text(name),
+                hidden,
+                dict(sorted(found.items())),
+                count(rows),
+                read_sheet_counts(record),
+                columns,
+            )
     raise ValueError("malformed inspection report: a sheet is invalid or too large")
 
 
@@ -231,7 +238,7 @@ def read_cell(record: object) -> Cell:
             if fill and not FILL_SHAPE.fullmatch(fill):
                 raise ValueError("malformed inspection report: invalid colour")
             if formula[:1] in ("@", "{"):
-                area(formula.strip("@{}"))
+                parse_area(formula.strip("@{}"))
             if bool(fresh) != bool(formula):
                 raise ValueError("malformed inspection report: a formula has no result, or a value has one")
             now = read_value(*fresh) if len(fresh) == 2 else ("", None)
@@ -249,7 +256,7 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
         case "n" | "b", _:
             return "n" if kind == "n" else "b", read_number(value)
         case "t" | "e", str():
-            return "t" if kind == "t" else "e", text(value)
+            return "t" if kind == "t" else "e", read_short_text(value)
     raise ValueError("malformed inspection report: impossible cell value")
 
 
@@ -257,7 +264,7 @@ def _read_sum(record: object) -> Sum:
     """Read the sum of a source."""
     match record:
         case {"why": str(why)}:
-            return Sum(why=text(why))
+            return Sum(why=read_short_text(why))
         case {"sum": value, "count": number}:
             return Sum(read_number(value), count(number))
     raise ValueError("malformed inspection report: invalid sum")
@@ -267,18 +274,23 @@ def _read_mutation(record: object) -> Mutation:
     """Read what a change did."""
     match record:
         case {"why": str(why)}:
-            return Mutation(why=text(why))
+            return Mutation(why=read_short_text(why))
         case {"before": list(before), "after": list(after), "held": str(kind), "was": str(was)} if (
             len(before) == len(after) <= MOST_OUTPUTS
         ):
-            return Mutation([output(each) for each in before], [output(each) for each in after], text(kind), text(was))
+            return Mutation(
+                [read_output(each) for each in before],
+                [read_output(each) for each in after],
+                read_short_text(kind),
+                read_short_text(was),
+            )
     raise ValueError("malformed inspection report: invalid mutation")
 
 
-def output(value: object) -> Shown:
+def read_output(value: object) -> Shown:
     """Read what an output showed."""
     if value is None or isinstance(value, str):
-        return None if value is None else text(value)
+        return None if value is None else read_short_text(value)
     return read_number(value)
 
 
@@ -286,9 +298,9 @@ def _read_like(record: Mapping[object, object]) -> Like:
     """Read what another workbook has."""
     match record:
         case {"why": str(why)}:
-            return Like(why=text(why))
+            return Like(why=read_short_text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
-            return Like(dict(_read_counts(each) for each in sheets), [text(each) for each in names])
+            return Like(dict(_read_counts(each) for each in sheets), [read_short_text(each) for each in names])
     raise ValueError("the description of the input workbook does not match the request")
 
 
@@ -296,11 +308,11 @@ def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     """Read how much of what another workbook's sheet has."""
     match record:
         case {"name": str(name), "formulas": formulas}:
-            return text(name), {**counts(record), "formulas": count(formulas)}
+            return read_short_text(name), {**read_sheet_counts(record), "formulas": count(formulas)}
     raise ValueError("malformed inspection report: invalid sheet of the input workbook")
 
 
-def counts(record: object) -> dict[str, int]:
+def read_sheet_counts(record: object) -> dict[str, int]:
     """Read how much of what a sheet has."""
     return {name: count(record.get(name) if isinstance(record, dict) else None) for name in COUNTS}
 
@@ -309,8 +321,10 @@ def read_table(record: object) -> tuple[str, Area]:
     """Read where a table is."""
     match record:
         case [str(name), str(sheet), str(where)]:
-            found = area(where)
-            return text(name).upper(), Area(text(sheet), found.left, found.top, found.right, found.bottom)
+            found = parse_area(where)
+            return read_short_text(name).upper(), Area(
+                read_short_text(sheet), found.left, found.top, found.right, found.bottom
+            )
     raise ValueError("malformed inspection report: invalid table")
 
 
@@ -318,11 +332,11 @@ def pair(record: object) -> tuple[str, str]:
     """Read a name and what it stands for."""
     match record:
         case [str(name), str(stands)]:
-            return text(name), text(stands)
+            return read_short_text(name), read_short_text(stands)
     raise ValueError("malformed inspection report: invalid name")
 
 
-def text(value: object) -> str:
+def read_short_text(value: object) -> str:
     """Read a text, as it is; it is escaped where it is shown."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
         raise ValueError("malformed inspection report: expected a short text")

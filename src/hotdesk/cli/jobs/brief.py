@@ -17,7 +17,7 @@ from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import find_brief, read_job
 from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.cli import options
 from hotdesk.cli.brief_summary import as_json, format_brief
 from hotdesk.cli.parser import add_acts
@@ -108,7 +108,7 @@ def load_checked_brief(path: Path, settings: Config) -> Brief:
     job, file = read_job(path, scope_of), make_printable(str(find_brief(path)))
     try:
         for item in job.deliverables:
-            for name, expect in checks_of(item):
+            for name, expect in list_checks(item):
                 _find_check(item, name, expect)
         _check_hosts(job, settings)
         walls = survey(settings)

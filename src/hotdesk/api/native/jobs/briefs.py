@@ -21,7 +21,7 @@ from hotdesk.brief.reserved import OPERATOR_ONLY
 from hotdesk.brief.routing import route_brief
 from hotdesk.brief.value import Form
 from hotdesk.checks import find
-from hotdesk.checks.required import checks_of
+from hotdesk.checks.required import list_checks
 from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
@@ -108,7 +108,7 @@ def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]
     """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
     listed = {each.name for each in template.shown.files}
     report = job.reduce.deliverables if job.reduce is not None else ()
-    checks = (check for item in (*job.deliverables, *report) for check in checks_of(item))
+    checks = (check for item in (*job.deliverables, *report) for check in list_checks(item))
     needed = {name for check in checks for name in find(*check).beside}
     for name in sorted({each.name for each in files} - listed):
         if any(name == each or name.startswith(f"{each}/") for each in needed):
