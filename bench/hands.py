@@ -128,7 +128,7 @@ async def act(screen: Screen, lines: AsyncGenerator[str, None], book: Book, numb
     desk = screen.seat.desk
     xdotool = ["xdotool", "mousemove", "640", "400", "click", "1"]
     ways: dict[str, Callable[[], Awaitable[object]]] = {
-        KEY: lambda: screen.key("a"),
+        KEY: lambda: screen.press_chords("a"),
         XDOTOOL_KEY: lambda: desk.run(["xdotool", "key", "a"], env=DISPLAY),
         CLICK: lambda: screen.click(640, 400),
         XDOTOOL_CLICK: lambda: desk.run(xdotool, env=DISPLAY),

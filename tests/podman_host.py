@@ -98,7 +98,7 @@ def make(folder: Path, images: Path) -> PodmanHost:
     install(root)
     for name in ("root", "runroot", "tmpdir", "lib", "home"):
         (folder / name).mkdir(mode=0o755)
-    shutil.copytree(novnc.folder(images.parent), novnc.folder(folder / "lib"))
+    shutil.copytree(novnc.get_folder(images.parent), novnc.get_folder(folder / "lib"))
     return PodmanHost(folder, export(folder, images))
 
 

@@ -39,7 +39,7 @@ from hotdesk.event import (
     TookOver,
     Verified,
 )
-from hotdesk.hands.reader.pixels import png
+from hotdesk.hands.reader.pixels import encode_png
 from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import Plan, Step, to_json
@@ -48,7 +48,7 @@ from tests.ledger import DESK, JOB, PLAN, Ledger
 
 def screen(width: int = 640, height: int = 400) -> bytes:
     """Give a picture of a screen, as it is written outside a desk."""
-    return png(Image.linear_gradient("L").resize((width, height)).convert("RGB"))
+    return encode_png(Image.linear_gradient("L").resize((width, height)).convert("RGB"))
 
 
 def foreign() -> bytes:

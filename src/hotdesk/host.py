@@ -177,17 +177,17 @@ class Host:
 
         With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
         """
-        from hotdesk.hands.tools import hands_at
+        from hotdesk.hands.tools import make_toolbox
 
         await self.doors.ready()
         self.personal.discard(desk.id)
-        return await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
+        return await make_toolbox(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
 
     def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do at a desk of an image, before there is one."""
-        from hotdesk.hands.tools import tools_of
+        from hotdesk.hands.tools import list_tools
 
-        return tools_of(screen=self.has_screen(image), vision=vision is not None, exact=exact)
+        return list_tools(screen=self.has_screen(image), vision=vision is not None, exact=exact)
 
     def has_screen(self, name: str) -> bool:
         """Return whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
@@ -220,7 +220,7 @@ class Host:
     def wheel(self, desk: Desk) -> Wheel:
         """Return the wheel of a desk: its worker's, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
-        return self.watching.wheel(desk)
+        return self.watching.get_wheel(desk)
 
     def mark_personal(self, desk: DeskId) -> None:
         """Note that a person opened a desk for themselves: until a worker uses it, nobody stops its programs."""

@@ -197,14 +197,14 @@ async def test_a_dialog_never_holds_anybody_up(place: Place) -> None:
     ask = await place.ref("Ask")
     asked = await place.use("browser_click", ref=ask)
     assert 'shows a dialog (confirm): "Really?"' in asked.text
-    assert (await place.browser.dialog(True)).dialogs[0].message == "Who?"
-    assert (await place.browser.dialog(True, "Ada")).tab.title == "true Ada"
+    assert (await place.browser.answer_dialog(True)).dialogs[0].message == "Who?"
+    assert (await place.browser.answer_dialog(True, "Ada")).tab.title == "true Ada"
     await place.browser.click(ask)
     read = await place.use("browser_read")
     assert "the confirm in tab t1 was dismissed" in read.text
     assert (await place.browser.evaluate("document.title")).text == '"false null"'
     with pytest.raises(DeskError, match="no dialog is open"):
-        await place.browser.dialog(True)
+        await place.browser.answer_dialog(True)
     assert (await place.browser.evaluate("alert('x')")).interrupted
 
 

@@ -135,7 +135,7 @@ async def test_any_script_arrives_letter_for_letter(place: Place) -> None:
 async def test_capitals_leave_caps_lock_off(place: Place) -> None:
     await place.screen.click(*place.at["note"])
     await place.screen.type("HOTDESK Types")
-    await place.screen.key("A")
+    await place.screen.press_chords("A")
     assert (await place.submitted())["note"] == "HOTDESK TypesA"
     done = await place.desk.run(["sh", "-c", "DISPLAY=:0 xset q"])
     assert "Caps Lock:   off" in done.text
@@ -146,7 +146,7 @@ async def test_a_text_without_keys_is_pasted(place: Place) -> None:
     await Keyboard(place.screen.seat).paste(SCRIPTS)
     await place.screen.settle()
     assert (await place.submitted())["note"] == SCRIPTS
-    assert await place.screen.clipboard_get() == SCRIPTS
+    assert await place.screen.read_clipboard() == SCRIPTS
 
 
 async def test_clicks_arrive_where_they_are_aimed_with_their_button_count_and_keys(place: Place) -> None:
@@ -177,12 +177,12 @@ async def test_dragging_scrolling_holding_and_the_pointers_place(place: Place) -
     seen = await place.events(lambda: screen.scroll("up", 2), "ButtonPress", 2)
     assert [each[1] for each in seen if each[0] == "ButtonPress"] == [4] * 2
     await screen.move(x + 5, y + 6)
-    assert await screen.cursor_position() == (x + 5, y + 6)
+    assert await screen.get_cursor_position() == (x + 5, y + 6)
     await place.events(screen.press, "ButtonPress")
     await place.events(screen.release, "ButtonRelease")
     seen = await place.events(lambda: screen.hold_key("Down", 0.4), "KeyRelease")
     assert seen[0][:2] == ["KeyPress", "Down"]
-    seen = await place.events(lambda: screen.key("ctrl+shift+t F5"), "KeyRelease", 4)
+    seen = await place.events(lambda: screen.press_chords("ctrl+shift+t F5"), "KeyRelease", 4)
     assert [each[1] for each in seen if each[0] == "KeyPress"] == ["Control_L", "Shift_L", "T", "F5"]
 
 
@@ -204,7 +204,7 @@ async def test_pictures_are_cut_out_scaled_and_compared(place: Place) -> None:
     assert before.getpixel(at) == COLOURS["pad"]
     await screen.seat.ask("screen.mark", name="before")
     await screen.click(*place.at["pad"])
-    await place.events(lambda: screen.key("c"), "KeyRelease")
+    await place.events(lambda: screen.press_chords("c"), "KeyRelease")
     await screen.settle(quiet=0.1)
     whole = opened(await screen.screenshot())
     assert whole.getpixel(at) == (255, 128, 1)
@@ -223,15 +223,15 @@ async def test_windows_are_listed_launched_and_brought_to_the_front(place: Place
     screen = place.screen
     await screen.launch(["xterm", "-T", "Second window", "-geometry", "40x10", "-e", "cat"])
     with anyio.fail_after(10):
-        while not (found := [each for each in await screen.windows() if each.title == "Second window"]):
+        while not (found := [each for each in await screen.list_windows() if each.title == "Second window"]):
             await anyio.sleep(0.05)
     assert (found[0].width > 100, found[0].program) == (True, "XTerm")
     assert (await screen.focus("for a TEST")).title == "Form for a test"
     assert (await screen.focus(found[0].id)).title == "Second window"
     await screen.rest()
     with anyio.fail_after(30):
-        while [each for each in await screen.windows() if each.title == "Second window"]:
-            await screen.key("ctrl+d")  # again where the window manager was slower than the key
+        while [each for each in await screen.list_windows() if each.title == "Second window"]:
+            await screen.press_chords("ctrl+d")  # again where the window manager was slower than the key
             await anyio.sleep(0.5)
     with pytest.raises(DeskError, match="Form for a test"):
         await screen.focus("no such window")
@@ -285,7 +285,9 @@ OPENAI: list[dict[str, object]] = [
 async def test_every_vendors_action_can_be_carried_out(place: Place) -> None:
     scale = computer.Scale(640, 400)
     named = {tool.name: tool for tool in place.screen.tools}
-    uses = [use for action in ANTHROPIC for use in computer.anthropic(action, scale)] + computer.openai(OPENAI, scale)
+    uses = [
+        use for action in ANTHROPIC for use in computer.translate_anthropic(action, scale)
+    ] + computer.translate_openai(OPENAI, scale)
     for use in uses:
         seen = await place.screen.use(use.tool, named[use.tool].check(use.arguments))
         assert seen.ok, use
@@ -346,7 +348,7 @@ async def mousepad(place: Place) -> str:
     await shown(place, "mousepad.txt")
     await place.screen.type(EVERYTHING)
     await place.screen.settle()
-    await place.screen.key("ctrl+s")
+    await place.screen.press_chords("ctrl+s")
     await place.screen.settle()
     return (await place.desk.read("mousepad.txt")).decode().removesuffix("\n")
 
@@ -357,14 +359,14 @@ async def calc(place: Place) -> str:
     await place.screen.launch(["localc", "--norestore", "--nologo"])
     await shown(place, "Calc", 60)
     await place.screen.click(640, 500)
-    await place.screen.key("ctrl+Home")
+    await place.screen.press_chords("ctrl+Home")
     await place.screen.settle()
     await place.screen.type(EVERYTHING.replace("\t", "").replace('"', "").replace("'", "") + "\n")
     await place.screen.settle(timeout=20)
     for _ in range(10):  # it has long been drawn when it begins to read keys
-        await place.screen.key("ctrl+Home ctrl+shift+End ctrl+c")
+        await place.screen.press_chords("ctrl+Home ctrl+shift+End ctrl+c")
         await place.screen.settle(quiet=1)
-        if (copied := await place.screen.clipboard_get()).rstrip("\n").endswith(EVERYTHING[-1]):
+        if (copied := await place.screen.read_clipboard()).rstrip("\n").endswith(EVERYTHING[-1]):
             break
     return copied.removesuffix("\n")
 
@@ -372,7 +374,7 @@ async def calc(place: Place) -> str:
 async def shown(place: Place, title: str, seconds: float = 30) -> None:
     """Wait until a window is there and drawn."""
     with anyio.fail_after(seconds):
-        while not any(title in each.title for each in await place.screen.windows()):
+        while not any(title in each.title for each in await place.screen.list_windows()):
             await anyio.sleep(0.1)
     await place.screen.settle(quiet=1.5, timeout=seconds)
 

@@ -61,13 +61,13 @@ def test_setup_repeated_changes_nothing(home: Path, settings: Config) -> None:
 @pytest.mark.long
 def test_setup_brings_the_viewer_whole_and_brings_it_again_when_it_is_damaged(home: Path, settings: Config) -> None:
     assert hotdesk(home, settings.images, "setup", "--no-image").returncode == 0
-    place = novnc.folder(settings.lib)
+    place = novnc.get_folder(settings.lib)
     assert sorted(each.name for each in place.iterdir()) == ["copyright", "core", "vendor", "version"]
     assert b"RFB" in (place / "core/rfb.js").read_bytes()
     assert not any(each.stat().st_mode & 0o222 or each.stat().st_uid for each in (place, *place.rglob("*")))
     (place / "version").unlink()
     again = hotdesk(home, settings.images, "setup", "--no-image").stdout
-    assert f"viewer: noVNC {novnc.version(settings.lib)} fetched" in again
+    assert f"viewer: noVNC {novnc.read_version(settings.lib)} fetched" in again
     assert [each.name for each in place.parent.iterdir()] == ["novnc"]
 
 

@@ -165,20 +165,20 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> No
         await scene.type("early")
         assert await scene.typed() == ""
         await scene.take()
-        assert "person" in (wheel.refusal() or "")
+        assert "person" in (wheel.explain_refusal() or "")
         assert await scene.see(f"({FAINT})()") == []
         await scene.click(640, 400)
         await scene.type("secret")
         await scene.arrives("secret")
         await scene.press("wheel")
         await scene.until("document.getElementById('banner').hidden")
-        assert wheel.refusal() is None
+        assert wheel.explain_refusal() is None
         await scene.click(640, 400)
         await scene.type("late")
         assert await scene.typed() == "secret"
         await scene.take()
     with anyio.fail_after(5):
-        while wheel.refusal():  # the page was left
+        while wheel.explain_refusal():  # the page was left
             await anyio.sleep(0.02)
     told = await wheel.welcome()
     assert told is not None
@@ -220,7 +220,7 @@ async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene) 
         assert await scene.see("document.getElementById('wheel').hidden")
         await scene.see(f"({TAKE}, true)")
         await scene.until("window.answer === 409")
-        assert scene.host.wheel(scene.desk).refusal() is None
+        assert scene.host.wheel(scene.desk).explain_refusal() is None
         await scene.click(640, 400)
         await scene.type("nothing")
         assert await scene.typed() == ""

@@ -389,7 +389,7 @@ async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, de
     wheel = host.wheel(desktop)
     async with looking(host.seat(desktop)) as (number, _):
         await wheel.take(number, "a test")
-        assert wheel.refusal()
+        assert wheel.explain_refusal()
         await wheel.hand_back(number, "a test")
     assert await wheel.welcome()
     await other.kill()
@@ -491,14 +491,14 @@ async def refused(seat: DeskSeat) -> None:
 class Shown:
     """The owner of a desk that is shown."""
 
-    async def screen(self, viewer: str, control: bool) -> socket.socket:
+    async def open_screen(self, viewer: str, control: bool) -> socket.socket:
         ours, theirs = socket.socketpair()
         theirs.sendall(b"picture")
         theirs.close()
         ours.setblocking(False)
         return ours
 
-    async def wheel(self) -> dict[str, object]:
+    async def get_wheel(self) -> dict[str, object]:
         return {"viewers": 1}
 
     async def turn(self, act: str, viewer: str, secret: str) -> dict[str, object]:
@@ -613,5 +613,5 @@ async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, s
 )
 def test_what_a_package_manager_says_is_searched_in_a_moment() -> None:
     began = time.process_time()
-    packages.why_not("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))
+    packages.explain_failure("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))
     assert time.process_time() - began < 2

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import hotdesk
-from hotdesk.hands.reader import reader_frames
+from hotdesk.hands.reader import make_reader_frames
 from hotdesk.ipc.frames import write
 from hotdesk.linux import uids
 from tests.security.guards import Removal, falls_without, no_guard
@@ -99,7 +99,7 @@ class Line:
 
     def __init__(self, child: subprocess.Popen[bytes], talk: socket.socket, hand: socket.socket) -> None:
         self.child, self.talk, self.hand = child, talk, hand
-        self.frames, self.number = reader_frames(), 0
+        self.frames, self.number = make_reader_frames(), 0
         talk.settimeout(20)
 
     def say(self, verb: str, **arguments: object) -> None:

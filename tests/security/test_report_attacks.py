@@ -24,7 +24,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Acted, JobBegun, JobEnded, Kept, Observed, StepBegun
 from hotdesk.hands.browser.browser import Browser
-from hotdesk.hands.reader.pixels import SIGNATURE, chunk, png
+from hotdesk.hands.reader.pixels import SIGNATURE, encode_chunk, encode_png
 from hotdesk.host import Host
 from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
@@ -333,7 +333,13 @@ def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None
 
 def wrapped(header: bytes, lines: bytes, *more: bytes) -> bytes:
     """Write a PNG file."""
-    return SIGNATURE + chunk(b"IHDR", header) + b"".join(more) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+    return (
+        SIGNATURE
+        + encode_chunk(b"IHDR", header)
+        + b"".join(more)
+        + encode_chunk(b"IDAT", lines)
+        + encode_chunk(b"IEND", b"")
+    )
 
 
 def head(width: int, height: int, *kind: int) -> bytes:
@@ -349,10 +355,10 @@ ODD = {
     "a filter": wrapped(head(1, 1), zlib.compress(b"\4\0\0\0")),
     "a palette": wrapped(head(1, 1, 8, 3, 0, 0, 0), zlib.compress(b"\0\0")),
     "interlaced": wrapped(head(1, 1, 8, 2, 0, 0, 1), zlib.compress(bytes(4))),
-    "something between": wrapped(head(1, 1), zlib.compress(bytes(4)), chunk(b"iCCP", b"x")),
+    "something between": wrapped(head(1, 1), zlib.compress(bytes(4)), encode_chunk(b"iCCP", b"x")),
     "no packed lines": wrapped(head(1, 1), b"never packed"),
     "nothing": b"",
-    "no end": png(Image.new("RGB", (4, 4)))[:-12],
+    "no end": encode_png(Image.new("RGB", (4, 4)))[:-12],
 }
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Entry
 from hotdesk.errors import FileError, make_printable
-from hotdesk.hands.output import readable
+from hotdesk.hands.output import make_readable
 from hotdesk.hands.page_view import describe_alternatives, find_kind, show_page
 from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Observation, integer_of
@@ -36,7 +36,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
 )
 
 
-def kind_of(data: bytes) -> str:
+def detect_kind(data: bytes) -> str:
     """Describe what a file is by its first bytes; a picture by its media type; empty: unknown."""
     return next((kind for magic, place, kind in _MAGICS if data[place : place + len(magic)] == magic), "")
 
@@ -62,7 +62,7 @@ async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
     """List a folder."""
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
-    text, omitted = fitting(lines)
+    text, omitted = fit_lines(lines)
     note = f"\n… {omitted:,} more; list a subfolder, or use find_files" if omitted else ""
     return Observation(f"{make_printable(path)} has {len(entries):,} entries:\n{text}{note}")
 
@@ -79,7 +79,7 @@ def describe(entry: Entry, top: str) -> str:
     return f"{entry.size:>12,}  {when}  {name}"
 
 
-def fitting(lines: list[str]) -> tuple[str, int]:
+def fit_lines(lines: list[str]) -> tuple[str, int]:
     """Return as many lines as fit, and how many do not."""
     size = 0
     for count, line in enumerate(lines):
@@ -105,7 +105,7 @@ async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation
 
 async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sight) -> Observation:
     """Show a file that is no text as a picture, where it is one or has pages; describe any other."""
-    described = kind_of(data)
+    described = detect_kind(data)
     size = (await desk.stat(path)).size
     kind = find_kind(path, described)
     if kind is None:
@@ -134,7 +134,7 @@ class FilePage:
 
     def is_other(self, data: bytes) -> bool:
         """Return whether the first bytes of a file are no text's."""
-        return self.read == 0 and (bool(kind_of(data)) or b"\0" in data[:8192])
+        return self.read == 0 and (bool(detect_kind(data)) or b"\0" in data[:8192])
 
     def feed(self, data: bytes) -> None:
         """Hear more of the file; of a line no more is held than can be shown."""
@@ -183,11 +183,11 @@ class FilePage:
 
 def format_line(number: int, data: bytes | bytearray) -> str:
     """Return a line with its number, cut where it is very long."""
-    text = readable(data.decode("utf-8", "replace"))
+    text = make_readable(data.decode("utf-8", "replace"))
     return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (line cut)'}"
 
 
-def places(data: bytes, text: bytes) -> list[int]:
+def find_occurrences(data: bytes, text: bytes) -> list[int]:
     """Return the line of each place where a text occurs, overlapping ones counted once."""
     found, line, place, last = [], 1, data.find(text), 0
     while place >= 0:
@@ -197,12 +197,12 @@ def places(data: bytes, text: bytes) -> list[int]:
     return found
 
 
-def around(data: bytes, line: int, count: int) -> str:
+def show_around(data: bytes, line: int, count: int) -> str:
     """Show the lines from one on, and some before and after."""
     lines = data.split(b"\n")
     first = max(0, line - 1 - _AROUND)
     shown = [
         format_line(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + _AROUND])
     ]
-    text, omitted = fitting(shown)
+    text, omitted = fit_lines(shown)
     return f"{text}\n… {omitted:,} more lines" if omitted else text

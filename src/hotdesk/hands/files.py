@@ -124,7 +124,7 @@ class Files:
 
     async def create(self, path: str, arguments: Arguments) -> Observation:
         """Write a whole file."""
-        before = await self.current(path)
+        before = await self.read_current(path)
         if before is not None and not flag_of(arguments, "overwrite"):
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
         data = text_of(arguments, "content").encode()
@@ -139,18 +139,18 @@ class Files:
         old, new = (_as_in(data, text_of(arguments, name)) for name in ("old", "new"))
         if not old:
             raise _REPLACE.refuse("old is empty")
-        lines = file_view.places(data, old)
+        lines = file_view.find_occurrences(data, old)
         if len(lines) != 1:
             return report_failure(_tell_places(path, data, old, lines))
         changed = data.replace(old, new)
         await self.change(path, data, changed)
-        part = file_view.around(changed, lines[0], new.count(b"\n") + 1)
+        part = file_view.show_around(changed, lines[0], new.count(b"\n") + 1)
         return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
         """Insert lines after a line."""
         data = await self.desk.read(path, limit=EDITED)
-        lines, line = lines_of(data), integer_of(arguments, "line")
+        lines, line = split_lines(data), integer_of(arguments, "line")
         if line > len(lines):
             raise INSERT.refuse(f"line is {line}, but {make_printable(path)} has only {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
@@ -159,7 +159,7 @@ class Files:
             lines[line - 1] += end
         changed = b"".join([*lines[:line], text, *lines[line:]])
         await self.change(path, data, changed)
-        part = file_view.around(changed, line + 1, text.count(b"\n"))
+        part = file_view.show_around(changed, line + 1, text.count(b"\n"))
         return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def undo(self, path: str) -> Observation:
@@ -167,7 +167,7 @@ class Files:
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
             return report_failure(f"There is no edit of {path} to undo: these tools made none, or too many since.")
-        current = await self.current(path)
+        current = await self.read_current(path)
         if current is None or digest(current) != edit.after:
             return report_failure(f"{path} was changed by another program since that edit; nothing was undone.")
         if edit.before is None:
@@ -178,7 +178,7 @@ class Files:
         what = "was removed" if edit.before is None else "is as it was before its last edit"
         return Observation(f"{make_printable(path)} {what}.")
 
-    async def current(self, path: str) -> bytes | None:
+    async def read_current(self, path: str) -> bytes | None:
         """Return what a file holds; None when there is none."""
         try:
             return await self.desk.read(path, limit=EDITED)
@@ -200,7 +200,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Cut a file into its lines, each with its end."""
     *whole, last = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([last] if last else [])
@@ -224,6 +224,6 @@ def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
         return f"old occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text."
     first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
-    near = file_view.places(data, first)[:5] if first else []
+    near = file_view.find_occurrences(data, first)[:5] if first else []
     hint = f" Its first line, apart from white space, is at line {', '.join(map(str, near))}." if near else ""
     return f"old does not occur in {path}.{hint} Nothing was changed. Look at the file with file_view."

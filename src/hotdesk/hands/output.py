@@ -19,7 +19,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 """What steers a terminal: colours, cursor, titles."""
 
 
-def readable(text: str) -> str:
+def make_readable(text: str) -> str:
     """Return text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
     lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
@@ -62,12 +62,12 @@ class Outputs:
         """Return an output as text; of a long one the beginning and the end, and where the whole is."""
         text = (output.data + output.end).decode("utf-8", "replace")
         if len(text) <= 2 * SHOWN and not output.dropped:
-            shown = readable(text)
+            shown = make_readable(text)
             if len(shown) <= 4 * SHOWN:
                 return shown
         first, last = text[:SHOWN], text[max(SHOWN, len(text) - SHOWN) :]
         left_out = f"… {len(text) - len(first) - len(last):,} characters left out; {await self.keep(output)} …"
-        return f"{readable(first)[:SHOWN]}\n{left_out}\n{readable(last)[-SHOWN:]}"
+        return f"{make_readable(first)[:SHOWN]}\n{left_out}\n{make_readable(last)[-SHOWN:]}"
 
     async def keep(self, output: BoundedOutput) -> str:
         """Write an output to a file in the desk; say where, or why not."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, make_printable
-from hotdesk.hands.file_view import fitting
-from hotdesk.hands.output import readable
+from hotdesk.hands.file_view import fit_lines
+from hotdesk.hands.output import make_readable
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
 
 TIMEOUT_S = 600.0
@@ -91,8 +91,8 @@ class Packages:
         if done.timed_out:
             return Observation(f"{manager} took more than {TIMEOUT_S:.0f} seconds and was killed.", ok=False)
         if not done.ok:
-            return Observation(why_not(manager, done), ok=False)
-        return Observation(format_installed(done.text) if action == "list" else summary(done.text))
+            return Observation(explain_failure(manager, done), ok=False)
+        return Observation(format_installed(done.text) if action == "list" else describe_changes(done.text))
 
     async def run(self, manager: str, action: str, names: Sequence[str]) -> Done:
         """Run the manager; apt as root, after it has learnt what there is."""
@@ -123,21 +123,21 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
 
 def format_installed(text: str) -> str:
     """Return what is installed, as much as fits."""
-    shown, omitted = fitting(readable(text[:READ]).splitlines())
+    shown, omitted = fit_lines(make_readable(text[:READ]).splitlines())
     return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."
 
 
-def summary(text: str) -> str:
+def describe_changes(text: str) -> str:
     """Describe what was installed or removed."""
-    output = readable(text[-READ:])
+    output = make_readable(text[-READ:])
     found = [next(filter(None, match)) for match in INSTALLED.findall(output)]
     lines = found or [line for line in output.splitlines() if line.strip()][-_SHOWN_LINES:]
-    return fitting(list(dict.fromkeys(lines)))[0] or "Done."
+    return fit_lines(list(dict.fromkeys(lines)))[0] or "Done."
 
 
-def why_not(manager: str, done: Done) -> str:
+def explain_failure(manager: str, done: Done) -> str:
     """Explain why it failed: what the door refused and how that is allowed, or the last of what was said."""
-    output = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
+    output = make_readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
     lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-_SHOWN_LINES:]
     preset = PRESETS[manager]
     hosts = list(dict.fromkeys([*REFUSED.findall(output), *FORBIDDEN.findall(output)]))[:5]
@@ -150,4 +150,4 @@ def why_not(manager: str, done: Done) -> str:
         )
     elif CLOSED.search(output):
         remedy = f"No package source can be reached: the desk was opened without `--allow {preset}`.\n"
-    return f"{remedy}{manager} ended with exit code {done.exit_code}:\n" + fitting(lines)[0]
+    return f"{remedy}{manager} ended with exit code {done.exit_code}:\n" + fit_lines(lines)[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable
-from hotdesk.hands.file_view import fitting
-from hotdesk.hands.output import readable
+from hotdesk.hands.file_view import fit_lines
+from hotdesk.hands.output import make_readable
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
@@ -59,7 +59,7 @@ class Search:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        options = _lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
+        options = _build_lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
         if glob := text_of(arguments, "glob"):
             options.append(f"--glob={glob}")
         if flag_of(arguments, "all"):
@@ -72,7 +72,7 @@ class Search:
         return tell(done, path, limit)
 
 
-def _lines_options(arguments: Arguments) -> list[str]:
+def _build_lines_options(arguments: Arguments) -> list[str]:
     """Return the options for a search by what files hold."""
     context = integer_of(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
@@ -88,11 +88,11 @@ def tell(done: Done, path: str, limit: int) -> Observation:
     if done.exit_code == 127:
         return Observation("This desk has no ripgrep. Use grep or find in the shell.", ok=False)
     why = make_printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
-    lines = readable(done.text).splitlines()
+    lines = make_readable(done.text).splitlines()
     if not lines and done.exit_code == 2:
         return Observation(f"The search failed: {why}", ok=False)
     if not lines:
         return Observation(f"Nothing in {make_printable(path)} matches. {why}".rstrip())
-    text, omitted = fitting(lines)
+    text, omitted = fit_lines(lines)
     cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
     return Observation(text, note="there may be more: narrow the search, or raise limit" if cut else why)

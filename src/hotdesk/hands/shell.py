@@ -77,7 +77,7 @@ class Shell:
         """Use one of the tools."""
         match tool:
             case "shell":
-                return await self.shell(arguments)
+                return await self.run_line(arguments)
             case "run":
                 return await self.run(arguments)
         return await self.restart(arguments)
@@ -89,7 +89,7 @@ class Shell:
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
-    async def shell(self, arguments: Arguments) -> Observation:
+    async def run_line(self, arguments: Arguments) -> Observation:
         """Run a line in a session."""
         name = self.parse_session(SHELL, arguments)
         timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)

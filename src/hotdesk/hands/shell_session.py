@@ -159,9 +159,9 @@ class BashSession:
         begin, end = new_word(), new_word()
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
-        clock = _clock_of(self.desk)
+        clock = _get_clock(self.desk)
         with clock.until(clock.now() + timeout) as self.waiting:
-            await self.send(script(command, begin, end))
+            await self.send(build_script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed
         if late:
@@ -221,7 +221,7 @@ class BashSession:
             await self.process.kill()
 
 
-def _clock_of(desk: Desk) -> DeskClock:
+def _get_clock(desk: Desk) -> DeskClock:
     """Return the desk's own time, which stands still while a person drives."""
     return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
@@ -232,19 +232,19 @@ def _split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
     return data[:place], data[place:]
 
 
-def script(command: str, begin: str, end: str) -> str:
+def build_script(command: str, begin: str, end: str) -> str:
     """Write what runs a command, and says when it begins and ends."""
     return f"{_say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{_say_ending(end)}\n"
 
 
 def _say_beginning(word: str) -> str:
     """Write the line that says that the shell got as far as this."""
-    return f"{{ \\builtin printf '\\036%s%s\\036' {halves(word)} >&{WORD}; }} 2>/dev/null\n"
+    return f"{{ \\builtin printf '\\036%s%s\\036' {split_word(word)} >&{WORD}; }} 2>/dev/null\n"
 
 
 def _say_ending(word: str) -> str:
     """Write what says that something ended, how, and where the shell is."""
-    return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {halves(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
+    return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {split_word(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
 
 
 def new_word() -> str:
@@ -252,6 +252,6 @@ def new_word() -> str:
     return secrets.token_hex(HALF)
 
 
-def halves(word: str) -> str:
+def split_word(word: str) -> str:
     """Write a word in two, so that a trace of the shell does not show it whole."""
     return f"{word[:HALF]} {word[HALF:]}"

@@ -41,7 +41,7 @@ BLIND = (
 class WheelState(Protocol):
     """Who drives: the worker, or a person who has taken over."""
 
-    def refusal(self) -> str | None:
+    def explain_refusal(self) -> str | None:
         """Explain why the worker's tools are refused now; None: they are not."""
         ...
 
@@ -71,7 +71,7 @@ class Free:
 
     worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
 
-    def refusal(self) -> str | None:
+    def explain_refusal(self) -> str | None:
         """Refuse nothing."""
         return None
 
@@ -139,7 +139,7 @@ class Toolbox:
 
     def describe(self) -> list[dict[str, object]]:
         """Return the tools that may be used, as models are told of them."""
-        usable = [self.places[name][1] for name in self.usable()]
+        usable = [self.places[name][1] for name in self.list_usable()]
         return [{"name": tool.name, "description": tool.what, "input_schema": tool.schema()} for tool in usable]
 
     async def use(self, name: str, arguments: object) -> Observation:
@@ -162,8 +162,8 @@ class Toolbox:
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:
         """Use a tool, if there is one and it may be used."""
         if name not in self.places:
-            return ToolOutcome(Observation(self.unknown(name), ok=False), "wrong", "no such tool")
-        if not self.waits and (why := self.wheel.refusal()) is not None:
+            return ToolOutcome(Observation(self.describe_unknown(name), ok=False), "wrong", "no such tool")
+        if not self.waits and (why := self.wheel.explain_refusal()) is not None:
             return ToolOutcome(Observation(f"{name} was not used: {why}", ok=False), "refused", why)
         if self.allowed is not None and name not in self.allowed:
             return ToolOutcome(Observation(self.describe_forbidden(name), ok=False), "refused", "not allowed here")
@@ -190,7 +190,7 @@ class Toolbox:
 
     async def drive(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
         """Have a hand do it, unless a person takes over meanwhile; with the result comes what a person changed."""
-        use = ToolOutcome(Observation(interruption(name), ok=False), "refused", TAKEN, interrupted=True)
+        use = ToolOutcome(Observation(describe_interruption(name), ok=False), "refused", TAKEN, interrupted=True)
 
         async def work() -> None:
             nonlocal use
@@ -204,21 +204,21 @@ class Toolbox:
         await self.wheel.drive(work, stands_still=not name.startswith(_SIGHTED), repeatable=name in REPEATABLE)
         return use
 
-    def unknown(self, name: str) -> str:
+    def describe_unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
         if name.startswith(_SIGHTED):
             return f"There is no tool `{make_printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` has one."
-        usable = self.usable()
+        usable = self.list_usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
         return f"There is no tool `{make_printable(name)[:WORDS]}`. {there}"
 
     def describe_forbidden(self, name: str) -> str:
         """Say that a tool may not be used here, and which may."""
-        allowed = ", ".join(self.usable()) or "no tool"
+        allowed = ", ".join(self.list_usable()) or "no tool"
         return f"{name} was not used: this step does not allow it. It allows {allowed}."
 
-    def usable(self) -> list[str]:
+    def list_usable(self) -> list[str]:
         """List what may be used now."""
         return [each for each in self.places if self.allowed is None or each in self.allowed]
 
@@ -236,7 +236,7 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     return ToolOutcome(observation, "done" if observation.ok else "failed")
 
 
-def interruption(name: str) -> str:
+def describe_interruption(name: str) -> str:
     """Say that a call was interrupted, for a worker."""
     return (
         f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "

@@ -19,7 +19,7 @@ from hotdesk.hands.vision import LOOK, VisionTool
 from hotdesk.tool import Hand, Tool, Vision
 
 
-async def hands_at(
+async def make_toolbox(
     seat: DeskSeat, note: Note, wheel: WheelState, vision: Vision | None = None, *, exact: bool = False
 ) -> Toolbox:
     """Return the tools of a desk; those of screen and browser where its image has them."""
@@ -36,7 +36,7 @@ async def hands_at(
     return Toolbox(hands, note, wheel, desk.id, note_in_thread=True, sight=sight)
 
 
-def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
+def list_tools(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
     """List the tools of a desk before there is one."""
     tools = [*Shell.tools, *Files.tools, *Search.tools, *Packages.tools]
     tools += [LOOK] if vision else []

@@ -133,7 +133,7 @@ class Desks:
 
     def is_driven(self) -> bool:
         """Return whether a person drives one of them."""
-        return any(self.machine.wheel(desk).refusal() for desk in (self.main, self.side) if desk is not None)
+        return any(self.machine.wheel(desk).explain_refusal() for desk in (self.main, self.side) if desk is not None)
 
     @asynccontextmanager
     async def undriven(self) -> AsyncIterator[None]:

@@ -20,7 +20,7 @@ from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox, WheelState
-from hotdesk.hands.tools import tools_of
+from hotdesk.hands.tools import list_tools
 from hotdesk.hands.vision import VisionTool
 from hotdesk.keys.certify import certify
 from hotdesk.keys.certify_swarm import certify_swarm
@@ -110,7 +110,7 @@ class LocalMachine:
 
     def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do here."""
-        return tools_of(screen=False, vision=vision is not None, exact=exact)
+        return list_tools(screen=False, vision=vision is not None, exact=exact)
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False

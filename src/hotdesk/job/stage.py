@@ -178,8 +178,11 @@ def translate_actions(arguments: object) -> list[computer.ScreenAction]:
         case {"vendor": "anthropic", "actions": [*actions]}:
             scale = computer.Scale()
             return [
-                use for action in actions if isinstance(action, Mapping) for use in computer.anthropic(action, scale)
+                use
+                for action in actions
+                if isinstance(action, Mapping)
+                for use in computer.translate_anthropic(action, scale)
             ]
         case {"vendor": "openai", "actions": actions}:
-            return computer.openai(actions, computer.Scale())
+            return computer.translate_openai(actions, computer.Scale())
     raise ToolArgumentError("these are not computer actions")

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.hands.output import readable
+from hotdesk.hands.output import make_readable
 
 CHECK_TIMEOUT_S = 300.0
 _PROBE_TIMEOUT_S = 20.0
@@ -91,7 +91,7 @@ def explain_obstacle(why: str) -> str:
 def _tidy(data: bytes) -> str:
     """Return the last lines of an output, safe to show."""
     text = data[-4 * _MAX_OUTPUT_CHARS :].decode("utf-8", "replace")
-    return "\n".join(readable(text).strip().split("\n")[-_MAX_LINES:])[-_MAX_OUTPUT_CHARS:]
+    return "\n".join(make_readable(text).strip().split("\n")[-_MAX_LINES:])[-_MAX_OUTPUT_CHARS:]
 
 
 async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str:

@@ -20,7 +20,7 @@ from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.openai import OpenAIModel
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.seam import PlanningTask, Situation
-from hotdesk.hands.tools import tools_of
+from hotdesk.hands.tools import list_tools
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Tool
 
@@ -34,7 +34,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"not decoded by anybody here" * 40
 class Invoices:
     """A stage where each use shows an invoice; every fifth is a picture."""
 
-    tools: Sequence[Tool] = tools_of(screen=False, vision=False, exact=False)
+    tools: Sequence[Tool] = list_tools(screen=False, vision=False, exact=False)
     screen: tuple[int, int] | None = None
     uses: int = 0
     size: int = 60

@@ -11,15 +11,15 @@ from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.seam import PlanningTask, Situation
 from hotdesk.brain.window import request_tokens
-from hotdesk.hands.tools import tools_of
+from hotdesk.hands.tools import list_tools
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Tool
 
 WINDOW = 16_000
 STEP = Step("read", "Read everything.")
 SITUATION = Situation(PlanningTask("Read.", (), (), (), (), (), ""), Plan((STEP,)), STEP)
-FEW = tools_of(screen=False, vision=False, exact=False)
-ALL = tools_of(screen=True, vision=True, exact=False)
+FEW = list_tools(screen=False, vision=False, exact=False)
+ALL = list_tools(screen=True, vision=True, exact=False)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import grant_text, rule_text
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.hands.tools import tools_of
+from hotdesk.hands.tools import list_tools
 from hotdesk.swarm.items import Item
 from hotdesk.swarm.listing import make_kind
 
@@ -27,7 +27,7 @@ def test_a_brief_admits_its_scripts_plan_and_the_widest(name: str) -> None:
     job = parse_job((folder / "brief.toml").read_bytes(), folder, scope_of, "toml")
     if job.each is not None:
         job = make_kind(job, [Item(0, "c-1", "", f"item{Path(job.each.over).suffix}")])
-    tools = tools_of(screen=job.image == "desktop", vision=False, exact=True)
+    tools = list_tools(screen=job.image == "desktop", vision=False, exact=True)
     rules, grants = tuple(map(rule_text, job.scope.rules)), tuple(map(grant_text, job.scope.grants))
     task = PlanningTask(job.goal, (), tuple(f"{item.path} (it)" for item in job.deliverables), rules, grants, tools, "")
     assert not audit(ScriptedModel.read(folder / "brain.py").plans(task), job, tools)

@@ -7,12 +7,12 @@ import pytest
 from hotdesk.brain.models.seam import REPLY, ModelRequest, OurMessage
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.window import LEAST_REPLY, LONG_REPLY, estimate_fixed_tokens, request_tokens, share_out, shorten_tool
-from hotdesk.hands.tools import tools_of
+from hotdesk.hands.tools import list_tools
 from hotdesk.tool import Parameter, Tool, ToolArgumentError
 
 SYSTEM = "You are a worker. " * 60
-FEW = (*tools_of(screen=False, vision=False, exact=False), *OWN)
-MANY = (*tools_of(screen=True, vision=True, exact=False), *OWN)
+FEW = (*list_tools(screen=False, vision=False, exact=False), *OWN)
+MANY = (*list_tools(screen=True, vision=True, exact=False), *OWN)
 MOVE = Tool(
     "move", "Move a file. Nothing is overwritten.", (Parameter("to", "text", "where to", required=True),), {"to": "a"}
 )

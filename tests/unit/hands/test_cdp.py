@@ -321,7 +321,7 @@ async def test_answers_come_to_who_asked_and_a_refusal_is_told() -> None:
     heard: list[str] = []
     async with browser(play) as dial:
         cdp = await open_cdp(dial, lambda session, name, told: heard.append(name), SOON)
-        assert (await cdp.call("A.b")).number("a") == 1
+        assert (await cdp.call("A.b")).read_number("a") == 1
         with pytest.raises(CdpError, match=r"no\\u202e such thing"):
             await cdp.call("A.c")
         cdp.close()
@@ -434,15 +434,15 @@ def test_facts_of_wrong_kinds_are_strange() -> None:
     told = UntrustedObject(
         {"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30}
     )
-    for read in (told.text, told.number, told.read_integer):
+    for read in (told.read_text, told.read_number, told.read_integer):
         with pytest.raises(ProtocolError):
             read("list")
-    for name, kind in (("text", told.text), ("number", told.number), ("truth", told.flag), ("list", told.items),
-                       ("object", told.facts), ("yes", told.number), ("huge", told.read_integer)):  # fmt: skip
+    for name, kind in (("text", told.read_text), ("number", told.read_number), ("truth", told.flag), ("list", told.read_list),
+                       ("object", told.read_object), ("yes", told.read_number), ("huge", told.read_integer)):  # fmt: skip
         with pytest.raises(ProtocolError):
             kind(name)
 
 
 def test_half_a_character_is_replaced() -> None:
     told = UntrustedObject(parse(rb'{"a": "x\ud800y"}'))
-    assert told.text("a") == "x?y"
+    assert told.read_text("a") == "x?y"

@@ -9,7 +9,7 @@ import pytest
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError
 from hotdesk.hands import files as module
-from hotdesk.hands.file_view import SHOWN, kind_of
+from hotdesk.hands.file_view import SHOWN, detect_kind
 from hotdesk.hands.files import Files
 from hotdesk.tool import Observation, ToolArgumentError
 
@@ -63,7 +63,7 @@ async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, des
 async def test_what_is_no_text_is_described(files: Files, desk: Desk, data: bytes, text: str) -> None:
     await desk.write("thing", data)
     assert (await use(files, "file_view", path="thing")).text == f"{desk.home}/thing {text}"
-    assert kind_of(b"just text") == ""
+    assert detect_kind(b"just text") == ""
 
 
 async def test_a_folder_is_listed(files: Files, desk: Desk) -> None:

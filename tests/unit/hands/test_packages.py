@@ -6,7 +6,7 @@ import pytest
 
 from hotdesk.desk.door_files import NO_EGRESS
 from hotdesk.desk.seam import Done
-from hotdesk.hands.packages import SHAPES, check, summary, why_not
+from hotdesk.hands.packages import SHAPES, check, describe_changes, explain_failure
 from hotdesk.tool import ToolArgumentError
 
 
@@ -59,7 +59,7 @@ def test_what_a_manager_cannot_do_is_refused(manager: str, action: str, names: l
     ],
 )
 def test_a_long_output_becomes_what_was_installed(said: str, told: str) -> None:
-    assert summary(said) == told
+    assert describe_changes(said) == told
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_a_long_output_becomes_what_was_installed(said: str, told: str) -> None:
     ],
 )
 def test_why_it_failed_says_what_would_have_to_be_allowed(manager: str, said: str, told: str) -> None:
-    text = why_not(manager, Done(1, b"", said.encode()))
+    text = explain_failure(manager, Done(1, b"", said.encode()))
     assert told in text
     assert said.splitlines()[-1] in text

@@ -8,7 +8,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.markdown import to_markdown
 from hotdesk.hands.reader.navigation import as_url
-from hotdesk.hands.reader.tabs import PageBlockedError, References, Tabs, file_name, place
+from hotdesk.hands.reader.tabs import PageBlockedError, References, Tabs, place, sanitize_file_name
 from hotdesk.hands.reader.tree import cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
@@ -163,7 +163,7 @@ def test_a_script_is_no_address() -> None:
     ],
 )
 def test_the_name_of_a_download_is_a_name_that_can_be_shown(told: str, name: str) -> None:
-    assert file_name(told) == name
+    assert sanitize_file_name(told) == name
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "/home/user/Downloads/../x", "/home/user/Downloads/a\nb"])

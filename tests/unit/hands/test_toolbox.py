@@ -64,7 +64,7 @@ class Taken:
         self.waited = 0
         self.still: list[bool] = []
 
-    def refusal(self) -> str | None:
+    def explain_refusal(self) -> str | None:
         return "a person holds the wheel" if self.held else None
 
     async def wait_until_free(self) -> None:

@@ -97,7 +97,7 @@ class WebPage:
     async def find(self, name: str) -> WebFile | None:
         """Return a file by its name; what shows screens is large, and made of many, when it is first asked for."""
         if name == viewer.LIBRARY and name not in self.files:
-            file = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
+            file = await anyio.to_thread.run_sync(library, novnc.get_folder(self.lib))
             self.files |= {} if file is None else {name: file}
         return self.files.get(name)
 

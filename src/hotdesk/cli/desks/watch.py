@@ -60,19 +60,21 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
-    if os.geteuid() != 0 and novnc.version(settings.lib) is None:
+    if os.geteuid() != 0 and novnc.read_version(settings.lib) is None:
         raise HostError(
             "The viewer that shows screens is in the machine's state directory, which only root reads: use "
             "`sudo hotdesk watch`, or the page of `hotdesk serve`."
         )
-    page_files = page.load(novnc.folder(settings.lib), files(web) / "static")
+    page_files = page.load(novnc.get_folder(settings.lib), files(web) / "static")
     login = PageLogin(time.monotonic)
 
     async def work() -> int:
         with listening(arguments.port) as listener:
             async with reach(settings, desk) as lent:
                 owner = Far(lent.runtime, desk)
-                (await owner.screen(secrets.token_hex(16), control=False)).close()  # it can be shown, or says why not
+                (
+                    await owner.open_screen(secrets.token_hex(16), control=False)
+                ).close()  # it can be shown, or says why not
                 port = listener.getsockname()[1]
                 address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
@@ -102,7 +104,7 @@ async def wait_for_end(server: PageServer) -> DeskGone | None:
     try:
         while not server.login.is_over():
             await anyio.sleep(LOOK)
-            await server.owner.wheel()
+            await server.owner.get_wheel()
     except DeskGone as e:
         return e
     return None

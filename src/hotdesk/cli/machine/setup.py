@@ -294,7 +294,7 @@ def make_folders(settings: Config) -> SetupStep:
 
 def _bring_viewer(settings: Config) -> SetupStep:
     """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
-    if version := novnc.version(settings.lib):
+    if version := novnc.read_version(settings.lib):
         return SetupStep("viewer", f"noVNC {version} exists", False)
     with tempfile.TemporaryDirectory() as folder:
         download(novnc.PACKAGE, Path(folder))

@@ -8,20 +8,20 @@ from typing import Literal, TypeAlias
 from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.browser.results import (
     BrowserResult,
-    did,
+    describe_result,
     format_downloads,
     format_page,
     format_tabs,
     format_value,
     format_wait,
     read_result,
-    summary,
-    went,
+    report_action,
+    report_navigation,
 )
 from hotdesk.hands.browser.tools import ALL, DEFAULT_TIMEOUT_S, TABS
 from hotdesk.hands.paths import place
 from hotdesk.hands.reader import ProtocolError
-from hotdesk.hands.screen.reader_client import Seat, misbehaves
+from hotdesk.hands.screen.reader_client import Seat, make_malformed_error
 from hotdesk.tool import Arguments, Observation, Tool, flag_of, integer_of, number_of, text_of, texts_of
 
 Wait: TypeAlias = Literal["load", "dom", "idle", "none"]
@@ -46,7 +46,7 @@ class Browser:
         try:
             return read_result(reply)
         except ProtocolError as e:
-            raise misbehaves(self.seat.desk, "browser", str(e)) from e
+            raise make_malformed_error(self.seat.desk, "browser", str(e)) from e
 
     # -- for programs -----------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Browser:
         """Wait until a download has ended that was not waited for before, and none is under way."""
         return await self.ask("wait_download", timeout=timeout)
 
-    async def dialog(self, accept: bool, text: str = "") -> BrowserResult:
+    async def answer_dialog(self, accept: bool, text: str = "") -> BrowserResult:
         """Answer the dialog a page shows."""
         return await self.ask("dialog", accept=accept, text=text)
 
@@ -160,9 +160,9 @@ class Browser:
         match tool:
             case "browser_goto":
                 url, wait = text_of(arguments, "url"), text_of(arguments, "wait")
-                return went(await self.ask("goto", url=url, wait=wait, timeout=timeout))
+                return report_navigation(await self.ask("goto", url=url, wait=wait, timeout=timeout))
             case "browser_history":
-                return went(await self.ask(text_of(arguments, "go"), timeout=timeout))
+                return report_navigation(await self.ask(text_of(arguments, "go"), timeout=timeout))
             case "browser_tabs":
                 return await self.use_tabs(arguments)
             case "browser_read":
@@ -187,23 +187,23 @@ class Browser:
         match tool:
             case "browser_click":
                 button, count = text_of(arguments, "button"), integer_of(arguments, "count", 1)
-                return did(f"{ref} was clicked", await self.ask("click", ref=ref, button=button, count=count))
+                return report_action(f"{ref} was clicked", await self.ask("click", ref=ref, button=button, count=count))
             case "browser_fill":
-                return did(f"{ref} was filled", await self.fill(ref, text))
+                return report_action(f"{ref} was filled", await self.fill(ref, text))
             case "browser_select":
-                return did(f"{ref} was set", await self.select(ref, texts_of(arguments, "values")))
+                return report_action(f"{ref} was set", await self.select(ref, texts_of(arguments, "values")))
             case "browser_upload":
-                return did(f"{ref} was given the files", await self.upload(ref, texts_of(arguments, "paths")))
+                return report_action(f"{ref} was given the files", await self.upload(ref, texts_of(arguments, "paths")))
             case "browser_press":
-                return did("The keys were pressed", await self.press(texts_of(arguments, "keys")))
+                return report_action("The keys were pressed", await self.press(texts_of(arguments, "keys")))
             case "browser_type":
-                return did("The text was typed", await self.type(text))
+                return report_action("The text was typed", await self.type(text))
             case "browser_hover":
-                return did(f"The pointer is on {ref}", await self.hover(ref))
+                return report_action(f"The pointer is on {ref}", await self.hover(ref))
             case "browser_scroll":
                 down, right = number_of(arguments, "down"), number_of(arguments, "right")
-                return did("The page was scrolled", await self.scroll(ref, down, right))
-        return did("The dialog was answered", await self.dialog(flag_of(arguments, "accept"), text))
+                return report_action("The page was scrolled", await self.scroll(ref, down, right))
+        return report_action("The dialog was answered", await self.answer_dialog(flag_of(arguments, "accept"), text))
 
     async def use_tabs(self, arguments: Arguments) -> Observation:
         """List, open, select or close tabs."""
@@ -212,11 +212,11 @@ class Browser:
             raise TABS.refuse("tab is missing")
         match do:
             case "open":
-                return went(await self.open_tab(text_of(arguments, "url")))
+                return report_navigation(await self.open_tab(text_of(arguments, "url")))
             case "select":
-                return did(f"{tab} is in front", await self.select_tab(tab))
+                return report_action(f"{tab} is in front", await self.select_tab(tab))
             case "close":
-                return did(f"{tab} was closed", await self.close_tab(tab))
+                return report_action(f"{tab} was closed", await self.close_tab(tab))
         result = await self.list_tabs()
         return format_tabs(result)
 
@@ -225,4 +225,4 @@ class Browser:
         form = text_of(arguments, "format")
         full, ref = flag_of(arguments, "full"), text_of(arguments, "ref")
         result = await self.ask("screenshot", full=full, ref=ref, form=form)
-        return Observation(summary("The picture was taken", result), image=result.image, media=f"image/{form}")
+        return Observation(describe_result("The picture was taken", result), image=result.image, media=f"image/{form}")

@@ -22,7 +22,7 @@ MAX_TEXT_CHARS = 200_000
 MAX_NUMBER = 10**15 - 1
 
 
-def line(text: str, longest: int = 4000) -> str:
+def format_line(text: str, longest: int = 4000) -> str:
     """Return a text that stands in a line."""
     return make_printable(clip(text, longest))
 
@@ -34,7 +34,7 @@ def sanitize_text(text: str) -> str:
     )
 
 
-Line: TypeAlias = Annotated[str, line]
+Line: TypeAlias = Annotated[str, format_line]
 Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-MAX_NUMBER, MAX_NUMBER), math.floor]))]
 
 
@@ -115,7 +115,7 @@ class BrowserResult:
 # -- what is told to a model ----------------------------------------------------------------------------------
 
 
-def did(what: str, result: BrowserResult) -> Observation:
+def report_action(what: str, result: BrowserResult) -> Observation:
     """Tell of something done."""
     if not result.as_meant:
         what = f"{what}, but its value is now {result.holds!r}, not the given one"
@@ -125,15 +125,15 @@ def did(what: str, result: BrowserResult) -> Observation:
         what += f" (by {result.fallback}: its middle is covered by {result.covered})"
     elif result.covered:
         what += f", but {result.covered} covers it"
-    return Observation(summary(what, result), ok=result.as_meant, fallback=result.fallback)
+    return Observation(describe_result(what, result), ok=result.as_meant, fallback=result.fallback)
 
 
-def went(result: BrowserResult) -> Observation:
+def report_navigation(result: BrowserResult) -> Observation:
     """Tell of a page gone to."""
     status = f" with status {result.status}" if result.status else ""
     what = f"The page was loaded{status}" if result.loaded else "The page is still loading"
     what = "The URL is a file, which is being downloaded: see browser_downloads" if result.download else what
-    return Observation(summary(what, result))
+    return Observation(describe_result(what, result))
 
 
 def format_page(result: BrowserResult, tool: str) -> Observation:
@@ -145,7 +145,7 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
         note += " The page is too long to be read completely."
     if result.hidden:
         note += f" Not shown: {result.hidden} frames of other origins; open their URLs in a tab to see them."
-    lines = [where(result), *beside(result), "", result.text or "(nothing)"]
+    lines = [describe_tab(result), *describe_news(result), "", result.text or "(nothing)"]
     note = note.strip()
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
@@ -153,43 +153,43 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
 def format_value(result: BrowserResult) -> Observation:
     """Return the value of an expression."""
     if result.interrupted:
-        return did("A dialog interrupted it", result)
+        return report_action("A dialog interrupted it", result)
     more = result.length - len(result.text)
     note = f"Cut off, {more} more characters; return a smaller value." if more > 0 else ""
-    return Observation("\n".join([result.text, *beside(result), *([note] if note else [])]), note=note)
+    return Observation("\n".join([result.text, *describe_news(result), *([note] if note else [])]), note=note)
 
 
 def format_wait(result: BrowserResult, timeout: float) -> Observation:
     """Tell whether what was waited for came about."""
     what = "The condition was met" if result.met else f"The condition was not met within {timeout:g} seconds"
-    return Observation(summary(what, result), ok=result.met)
+    return Observation(describe_result(what, result), ok=result.met)
 
 
 def format_downloads(result: BrowserResult) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
     what = "Downloads:" if result.met else "Not all downloads finished in time:"
-    return Observation("\n".join([what, *(lines or ["- none"]), *beside(result)]), ok=result.met)
+    return Observation("\n".join([what, *(lines or ["- none"]), *describe_news(result)]), ok=result.met)
 
 
 def format_tabs(result: BrowserResult) -> Observation:
     """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
-    return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *beside(result)]))
+    return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *describe_news(result)]))
 
 
-def summary(what: str, result: BrowserResult) -> str:
+def describe_result(what: str, result: BrowserResult) -> str:
     """Describe what was done, where the browser is, and what is new."""
     what = "A dialog interrupted it" if result.interrupted else what
-    return "\n".join([f"{what}.", where(result), *beside(result)])
+    return "\n".join([f"{what}.", describe_tab(result), *describe_news(result)])
 
 
-def where(result: BrowserResult) -> str:
+def describe_tab(result: BrowserResult) -> str:
     """Describe where the browser is."""
     return f"Tab {result.tab.id}: {result.tab.title or 'untitled'} {result.tab.url[:500]}"
 
 
-def beside(result: BrowserResult) -> list[str]:
+def describe_news(result: BrowserResult) -> list[str]:
     """Describe what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '

@@ -42,13 +42,13 @@ def read_file(file: Traversable) -> PageFile:
 
 def load_library(novnc: Path) -> PageFile:
     """Read noVNC, as one script."""
-    sources = dict(_modules(novnc))
+    sources = dict(_read_modules(novnc))
     if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is missing at {novnc}; run `hotdesk setup`")
     return PageFile(TYPES[".js"], bundle(sources, ENTRY).encode())
 
 
-def _modules(novnc: Path) -> Iterator[tuple[str, str]]:
+def _read_modules(novnc: Path) -> Iterator[tuple[str, str]]:
     """Read noVNC's modules; what is no plain file, or is larger than a script is, is left out."""
     for folder in FOLDERS:
         for path in sorted((novnc / folder).rglob("*.js")):

@@ -54,7 +54,7 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
     modules: dict[str, Module] = {}
     add(entry, sources, modules, ())
     if "default" not in modules[entry].exports:
-        raise strange(entry, "it has no default export")
+        raise make_script_error(entry, "it has no default export")
     numbers = {name: number for number, name in enumerate(modules)}
     parts = [write(name, modules, numbers) for name in modules]
     return "".join([*parts, f"export default $m{numbers[entry]}.default;\n"])
@@ -65,9 +65,9 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
     if name in modules:
         return
     if name in within:
-        raise strange(name, "it imports itself")
+        raise make_script_error(name, "it imports itself")
     if name not in sources:
-        raise strange(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
+        raise make_script_error(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
     module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
@@ -85,10 +85,10 @@ def _take_apart(name: str, text: str) -> Module:
         elif found := EXPORT.match(piece):
             parts.append(_note_export(module, found) + piece[found.end() :])
         else:
-            raise strange(name, f"`{piece.splitlines()[0][:80]}` is not understood")
+            raise make_script_error(name, f"`{piece.splitlines()[0][:80]}` is not understood")
     module.text = "".join(parts)
     if unparsed := STRANGE.search(module.text):
-        raise strange(name, f"`{unparsed.group().strip()[:80]}` is not understood")
+        raise make_script_error(name, f"`{unparsed.group().strip()[:80]}` is not understood")
     return module
 
 
@@ -121,7 +121,7 @@ def parse_names(text: str, name: str) -> list[str]:
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
-            raise strange(name, f"`{each[:80]}` is not understood")
+            raise make_script_error(name, f"`{each[:80]}` is not understood")
     return names
 
 
@@ -132,7 +132,7 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
     for path, what, here in module.imports:
         source = f"$m{numbers[path]}"
         if what and what not in modules[path].exports:
-            raise strange(name, f"{path} does not export {what}")
+            raise make_script_error(name, f"{path} does not export {what}")
         if what and _is_changing(modules[path], what):
             text = follow(text, here, f"{source}.{what}", name)
         else:
@@ -153,10 +153,10 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Have a module read a thing where it comes from, each time, as its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise strange(module, f"`{name}`, which it imports, is also defined there")
+        raise make_script_error(module, f"`{name}`, which it imports, is also defined there")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 
-def strange(name: str, why: str) -> HostError:
+def make_script_error(name: str, why: str) -> HostError:
     """Say that modules cannot be made one."""
     return HostError(f"the script {name}, which shows a desk's screen, cannot be used: {why}; run `hotdesk setup`")

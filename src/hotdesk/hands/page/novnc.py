@@ -18,42 +18,42 @@ PARTS = {
 """What is taken of the package: the library and its licences; no page."""
 
 
-def folder(lib: Path) -> Path:
+def get_folder(lib: Path) -> Path:
     """Return where it lies."""
     return lib / "viewer" / "novnc"
 
 
-def version(lib: Path) -> str | None:
+def read_version(lib: Path) -> str | None:
     """Describe which version is there, if any."""
     try:
-        return (folder(lib) / "version").read_text().strip()
+        return (get_folder(lib) / "version").read_text().strip()
     except OSError:
         return None
 
 
 def publish(lib: Path, package: Path) -> str:
     """Put what a package holds in place, whole or not at all; give its version."""
-    place = folder(lib)
+    place = get_folder(lib)
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as work:
-        tool("dpkg-deb", "--extract", str(package), work)
+        run_tool("dpkg-deb", "--extract", str(package), work)
         tree = Path(work) / "novnc"
         tree.mkdir()
         for name, inside in PARTS.items():
             (Path(work) / inside).rename(tree / name)
-        (tree / "version").write_text(tool("dpkg-deb", "--field", str(package), "Version"))
+        (tree / "version").write_text(run_tool("dpkg-deb", "--field", str(package), "Version"))
         _write_protect(tree)
-        if version(lib) is None:
+        if read_version(lib) is None:
             shutil.rmtree(place, ignore_errors=True)
         try:
             tree.rename(place)
         except OSError:
-            if version(lib) is None:  # else somebody was quicker
+            if read_version(lib) is None:  # else somebody was quicker
                 raise
-    return version(lib) or ""
+    return read_version(lib) or ""
 
 
-def tool(*argv: str) -> str:
+def run_tool(*argv: str) -> str:
     """Run a program to its end, and give what it says."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:

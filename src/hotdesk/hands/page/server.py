@@ -46,11 +46,11 @@ ACTS = frozenset({"take", "keep", "hand back", "type"})
 class Owner(Protocol):
     """The owner of the desk that is shown."""
 
-    async def screen(self, viewer: str, control: bool) -> socket.socket:
+    async def open_screen(self, viewer: str, control: bool) -> socket.socket:
         """Return a stream of the desk's screen, for a viewer of this name."""
         ...
 
-    async def wheel(self) -> Mapping[str, object]:
+    async def get_wheel(self) -> Mapping[str, object]:
         """Return who looks and who drives."""
         ...
 
@@ -160,7 +160,7 @@ class PageServer:
         if request.headers.get("host") != self.host:
             await self.write(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
             return False
-        session = self.session(request)
+        session = self.find_session(request)
         if session is not None and request.headers.get("upgrade", "").lower() == "websocket":
             await self.stream(sock, request, session)
             return False
@@ -177,7 +177,7 @@ class PageServer:
 
     # -- rules ------------------------------------------------------------------------------------------------
 
-    def session(self, request: PageRequest) -> PageSession | None:
+    def find_session(self, request: PageRequest) -> PageSession | None:
         """Find whose request this is; None: nobody's who entered, or one that another site's page makes."""
         origin = request.headers.get("origin")
         ours = f"http://{self.host}"
@@ -194,7 +194,7 @@ class PageServer:
         try:
             match request.method, name:
                 case "GET", "state":
-                    return self.describe(session, await self.owner.wheel())
+                    return self.describe(session, await self.owner.get_wheel())
                 case "POST", "stream":
                     return as_json({"handle": self.login.issue(session)})
                 case "POST", "wheel":
@@ -242,7 +242,7 @@ class PageServer:
             return
         name = secrets.token_hex(16)
         try:
-            screen = await self.owner.screen(name, self.control)
+            screen = await self.owner.open_screen(name, self.control)
         except HotdeskError as e:
             await self.write(sock, PageResponse(503, make_printable(str(e)).encode()))
             return

@@ -38,7 +38,7 @@ class VerbResult:
     blob: bytes = b""
 
 
-def reader_frames() -> Frames:
+def make_reader_frames() -> Frames:
     """Return what reads messages between an owner and its reader: bounded, for a reader may be turned."""
     return Frames(MAX_BLOB_BYTES, MAX_ITEMS)
 

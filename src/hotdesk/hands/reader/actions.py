@@ -18,17 +18,17 @@ _MAX_VALUE_CHARS = 200_000
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
     """Click an element where it can be hit; one that is covered gets the keyboard."""
     point = await _find_point(page, ref)
-    covered = make_printable(point.text("by", 200))
+    covered = make_printable(point.read_text("by", 200))
     if covered:
         return await _press_covered(page, ref, covered, plain=(button, count) == ("left", 1))
-    x, y = point.number("x"), point.number("y")
+    x, y = point.read_number("x"), point.read_number("y")
     await move(page, x, y)
     for number in range(1, count + 1):
-        await mouse(page, "mousePressed", x, y, button, number)
-        await mouse(page, "mouseReleased", x, y, button, number)
+        await send_mouse_event(page, "mousePressed", x, y, button, number)
+        await send_mouse_event(page, "mouseReleased", x, y, button, number)
     await page.settle()
     if point.flag("aside"):
-        return {"fallback": "coordinates", "covered": make_printable(point.text("covered", 200))}
+        return {"fallback": "coordinates", "covered": make_printable(point.read_text("covered", 200))}
     return {}
 
 
@@ -47,7 +47,7 @@ async def _press_covered(page: BrowserPage, ref: str, covered: str, plain: bool)
     focus = await page.apply(ref, scripts.FOCUS)
     if not plain or not focus.flag("focused"):
         raise DeskError(f"{ref} is covered by {covered}: close or move the covering element first")
-    await press(page, [focus.text("key", 10)])
+    await press(page, [focus.read_text("key", 10)])
     return {"fallback": "keyboard", "covered": covered}
 
 
@@ -56,7 +56,7 @@ async def move(page: BrowserPage, x: float, y: float) -> None:
     await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
 
-async def mouse(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
+async def send_mouse_event(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
     """Press or let go of a button."""
     buttons = BUTTONS[button] if kind == "mousePressed" else 0
     await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=count)
@@ -65,16 +65,16 @@ async def mouse(page: BrowserPage, kind: str, x: float, y: float, button: str, c
 async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
     """Point at an element."""
     point = await _find_point(page, ref)
-    await move(page, point.number("x"), point.number("y"))
+    await move(page, point.read_number("x"), point.read_number("y"))
     await page.settle()
-    return {"covered": make_printable(point.text("by", 200))}
+    return {"covered": make_printable(point.read_text("by", 200))}
 
 
 async def press(page: BrowserPage, keys: list[str]) -> dict[str, object]:
     """Press keys, one after another."""
     for stroke in [read_stroke(key) for key in keys]:
-        await page.ask("Input.dispatchKeyEvent", **stroke.down())
-        await page.ask("Input.dispatchKeyEvent", **stroke.up())
+        await page.ask("Input.dispatchKeyEvent", **stroke.make_down_event())
+        await page.ask("Input.dispatchKeyEvent", **stroke.make_up_event())
     await page.settle()
     return {}
 
@@ -89,7 +89,7 @@ async def insert(page: BrowserPage, text: str) -> dict[str, object]:
 async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
     """Have a field hold a text, and read back what it holds."""
     field = await page.apply(ref, scripts.FIELD)
-    kind = field.text("kind")
+    kind = field.read_text("kind")
     if field.flag("disabled") or (field.flag("fixed") and kind == "text"):
         raise DeskError(f"{ref} is disabled or read-only: it cannot be filled")
     match kind:
@@ -118,13 +118,13 @@ async def _fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObj
         raise DeskError(f"{ref} does not take the focus: click it first, or the element that covers it")
     if text:
         await page.ask("Input.insertText", text=text)
-    elif field.text("value"):
+    elif field.read_text("value"):
         await press(page, ["Delete"])
 
 
 def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
-    holds = field.text("value", _MAX_VALUE_CHARS)
+    holds = field.read_text("value", _MAX_VALUE_CHARS)
     editable = field.flag("editable")
     same = _normalize_text(holds, editable) == _normalize_text(meant, editable)
     return {"as_meant": same, "holds": "" if same else make_printable(holds[:500])}
@@ -153,24 +153,24 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
     if result.flag("other"):
         raise DeskError(f"{ref} is not a select list: click it, take a new snapshot, and click the option")
     if "known" in result:
-        labels = ", ".join(make_printable(clip(one, 100)) for one in result.items("known")[:50])
-        why = "takes only one" if result.flag("single") and not result.items("missing") else "has no such option"
+        labels = ", ".join(make_printable(clip(one, 100)) for one in result.read_list("known")[:50])
+        why = "takes only one" if result.flag("single") and not result.read_list("missing") else "has no such option"
         raise DeskError(f"{ref} {why}; it has: {labels}")
     await page.settle()
-    return {"text": "chosen: " + ", ".join(make_printable(clip(one, 100)) for one in result.items("chosen")[:50])}
+    return {"text": "chosen: " + ", ".join(make_printable(clip(one, 100)) for one in result.read_list("chosen")[:50])}
 
 
 async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
     """Upload files of the desk to a field, or to the field that a click on the element asks for."""
     field = await page.apply(ref, scripts.FIELD)
     number = page.tab.references.find(ref)
-    if field.text("kind") != "file":
+    if field.read_text("kind") != "file":
         number = await _open_chooser(page, ref)
     await page.ask("DOM.setFileInputFiles", files=paths, backendNodeId=number)
     await page.settle()
-    if field.text("kind") != "file":
+    if field.read_text("kind") != "file":
         return {}
-    holds = (await page.apply(ref, scripts.FIELD)).text("value")
+    holds = (await page.apply(ref, scripts.FIELD)).read_text("value")
     meant = ", ".join(path.rpartition("/")[2] for path in paths)
     return {"as_meant": holds == meant, "holds": "" if holds == meant else make_printable(holds[:500])}
 

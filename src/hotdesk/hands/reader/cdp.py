@@ -52,8 +52,8 @@ class Cdp:
         with anyio.move_on_after(seconds):
             await self.web.send(json.dumps(message).encode())
             while True:
-                reply = await self.next()
-                if reply.data.get("id") == number and reply.text("sessionId") == session:
+                reply = await self.read_next()
+                if reply.data.get("id") == number and reply.read_text("sessionId") == session:
                     return answer(reply)
         raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds")
 
@@ -61,14 +61,14 @@ class Cdp:
         """Hear what happens until something is so; False: the time was up."""
         with anyio.move_on_after(seconds):
             while not until():
-                await self.next()
+                await self.read_next()
         return until()
 
-    async def next(self) -> UntrustedObject:
+    async def read_next(self) -> UntrustedObject:
         """Read one message; an event is heard."""
         message = UntrustedObject(parse(await self.web.receive()))
         if "id" not in message:
-            self.hear(message.text("sessionId"), message.text("method"), message.facts("params"))
+            self.hear(message.read_text("sessionId"), message.read_text("method"), message.read_object("params"))
         return message
 
     def close(self) -> None:
@@ -79,17 +79,17 @@ class Cdp:
 async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) -> Cdp:
     """Connect to a desk's browser. Dialling has a time of its own: the browser may have to be started first."""
     with await dial(BROWSER_PORT) as sock:
-        path = await within(seconds, find_path(sock))
+        path = await wait_within(seconds, find_path(sock))
     web = WebSocket(await dial(BROWSER_PORT), path)
     try:
-        await within(seconds, web.shake())
+        await wait_within(seconds, web.shake())
     except BaseException:
         web.close()
         raise
     return Cdp(web, hear)
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
+async def wait_within(seconds: float, work: Awaitable[T]) -> T:
     """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
         return await work
@@ -109,5 +109,5 @@ def parse(message: bytes) -> object:
 def answer(message: UntrustedObject) -> UntrustedObject:
     """Return what an answer says."""
     if "error" in message:
-        raise CdpError(make_printable(message.facts("error").text("message", 300)))
-    return message.facts("result")
+        raise CdpError(make_printable(message.read_object("error").read_text("message", 300)))
+    return message.read_object("result")

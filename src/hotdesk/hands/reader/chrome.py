@@ -10,7 +10,7 @@ import anyio
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, ProtocolError, VerbResult, actions, navigation, observe
-from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, within
+from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, wait_within
 from hotdesk.hands.reader.page import BrowserPage
 from hotdesk.hands.reader.tabs import DOWNLOADS, PageBlockedError, Tabs, TabState
 
@@ -41,8 +41,8 @@ class Connection:
             try:
                 cdp = await self.ensure_connected()
                 if not answers_dialog:
-                    await within(_ROUND_SECONDS, self.dismiss(cdp))
-                page = BrowserPage(cdp, await self.current(cdp))
+                    await wait_within(_ROUND_SECONDS, self.dismiss(cdp))
+                page = BrowserPage(cdp, await self.get_current_tab(cdp))
                 done = await self.do(page, act, seconds + self.act_seconds)
                 return await self.add_context(cdp, done)
             except CdpError as e:
@@ -69,10 +69,10 @@ class Connection:
     async def add_context(self, cdp: Cdp, done: VerbResult) -> VerbResult:
         """Add where we are, and what is new."""
         await self.look_around(cdp)
-        tab = await self.current(cdp)
+        tab = await self.get_current_tab(cdp)
         dialogs = [
             {"tab": each.id, "kind": each.dialog.kind, "message": each.dialog.message}
-            for each in self.all_tabs.asks()
+            for each in self.all_tabs.list_dialog_tabs()
             if each.dialog
         ]
         about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.all_tabs.take_news()}
@@ -96,16 +96,18 @@ class Connection:
     async def look_around(self, cdp: Cdp) -> None:
         """Hear all that has happened, and follow the tabs that are new."""
         reply = await cdp.call("Target.getTargets")
-        targets = reply.each("targetInfos")
+        targets = reply.read_objects("targetInfos")
         for target in targets:
             self.all_tabs.meet(target)
-        alive = {target.text("targetId", 100) for target in targets}
+        alive = {target.read_text("targetId", 100) for target in targets}
         for gone in [target for target in self.all_tabs.by_target if target not in alive]:
             self.all_tabs.lose(gone)
         self.all_tabs.quiet = False
         with anyio.move_on_after(_ROUND_SECONDS):
             for tab in [*self.all_tabs.by_target.values()]:
-                if not tab.session and not self.all_tabs.asks():  # a page that asks may hold up those it opened
+                if (
+                    not tab.session and not self.all_tabs.list_dialog_tabs()
+                ):  # a page that asks may hold up those it opened
                     await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: TabState) -> None:
@@ -114,16 +116,20 @@ class Connection:
             reply = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
         except CdpError:  # it was closed meanwhile
             return
-        if not (session := reply.text("sessionId", 100)) or session in self.all_tabs.by_session:
+        if not (session := reply.read_text("sessionId", 100)) or session in self.all_tabs.by_session:
             raise ProtocolError("an invalid session, or one of another tab")
         tab.session = session
         self.all_tabs.by_session[session] = tab
         followed = False
         try:
             await cdp.call("Page.enable", session, _ATTACH_SECONDS)
-            frame = (await cdp.call("Page.getFrameTree", session, _ATTACH_SECONDS)).facts("frameTree").facts("frame")
-            tab.frame = frame.text("id", 100)
-            tab.enter(frame.text("loaderId", 100))
+            frame = (
+                (await cdp.call("Page.getFrameTree", session, _ATTACH_SECONDS))
+                .read_object("frameTree")
+                .read_object("frame")
+            )
+            tab.frame = frame.read_text("id", 100)
+            tab.enter(frame.read_text("loaderId", 100))
             await cdp.call("Page.setLifecycleEventsEnabled", session, _ATTACH_SECONDS, enabled=True)
             followed = True
         except (CdpError, DeskError) as e:
@@ -133,7 +139,7 @@ class Connection:
                 self.all_tabs.by_session.pop(session, None)
                 tab.session = ""
 
-    async def current(self, cdp: Cdp) -> TabState:
+    async def get_current_tab(self, cdp: Cdp) -> TabState:
         """Return the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
         if tab := self.all_tabs.by_target.get(self.all_tabs.current):
             return tab
@@ -212,8 +218,8 @@ class Chrome(Connection):
         async def act(page: BrowserPage) -> dict[str, object]:
             reply = await page.cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(page.cdp)
-            self.all_tabs.current = reply.text("targetId", 100)
-            new = BrowserPage(page.cdp, await self.current(page.cdp))
+            self.all_tabs.current = reply.read_text("targetId", 100)
+            new = BrowserPage(page.cdp, await self.get_current_tab(page.cdp))
             return await navigation.go(new, url, "load", timeout) if url != "about:blank" else {}
 
         return await self.use(act, timeout)
@@ -250,7 +256,7 @@ class Chrome(Connection):
 
     async def snapshot(self, start: int = 0, most: int = SHOW) -> VerbResult:
         """Return the page as a tree with references, a part of it."""
-        return await self.use(lambda page: observe.snapshot(page, start, most))
+        return await self.use(lambda page: observe.take_snapshot(page, start, most))
 
     async def click(self, ref: str, button: str = "left", count: int = 1) -> VerbResult:
         """Click an element."""
@@ -286,7 +292,7 @@ class Chrome(Connection):
 
     async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> VerbResult:
         """Take a picture."""
-        return await self.use(lambda page: observe.screenshot(page, full, ref, form, quality))
+        return await self.use(lambda page: observe.take_screenshot(page, full, ref, form, quality))
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> VerbResult:
         """Return what an expression is in the page."""
@@ -319,7 +325,7 @@ class Chrome(Connection):
         """Answer the dialog that is open."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            asking = self.all_tabs.asks()
+            asking = self.all_tabs.list_dialog_tabs()
             if not asking:
                 raise DeskError("no dialog is open")
             found = page.tab if page.tab in asking else asking[0]

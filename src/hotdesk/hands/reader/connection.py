@@ -43,7 +43,7 @@ class ScreenConnection:
             if not self.conversation.ready:
                 await self.send(b"")
 
-    async def lives(self) -> bool:
+    async def is_alive(self) -> bool:
         """Take in what came unasked; say whether the other end is still there."""
         try:
             for _ in range(max(1, self.most // _BREATH)):
@@ -91,7 +91,7 @@ class ScreenConnection:
         """Take in what is there, a breath of it at most, until an update is whole; say how many bytes it was."""
         count = 0
         while count < _BREATH and not self.conversation.updates:
-            room = self.conversation.room()
+            room = self.conversation.get_space()
             straight = len(room) >= len(self.pieces)
             try:
                 came = self.connection.recv_into(room if straight else self.pieces)
@@ -101,7 +101,7 @@ class ScreenConnection:
                 raise ConnectionError("the screen closed the connection")
             count += came
             if straight:
-                self.conversation.took(came)
+                self.conversation.advance(came)
             else:
                 self.conversation.feed(memoryview(self.pieces)[:came])
         return count

@@ -16,7 +16,7 @@ import anyio
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, VerbResult, pixels
 from hotdesk.hands.reader.connection import MAX_REPLY_BYTES, ScreenConnection
-from hotdesk.hands.reader.rfb import key, pointer, request
+from hotdesk.hands.reader.rfb import encode_key, encode_pointer, request
 
 SIZE = (1280, 800)
 MAX_SIDE_PIXELS = 4096
@@ -55,8 +55,8 @@ class Display:
     def warm() -> None:
         """Make a picture of each kind: what that takes is looked for in files at its first use."""
         image = pixels.picture(bytearray(64), (4, 4), (0, 0, 4, 4), (2, 2))
-        pixels.png(image)
-        pixels.jpeg(image, 80)
+        pixels.encode_png(image)
+        pixels.encode_jpeg(image, 80)
         pixels.compare(bytearray(64), bytearray(64), (4, 4), (0, 0, 4, 4))
 
     async def shot(
@@ -68,7 +68,7 @@ class Display:
         quality: int = 80,
     ) -> VerbResult:
         """Return a fresh picture of the screen or a region of it: left, top, right, bottom."""
-        box = self.box(region)
+        box = self.check_region(region)
         scaled = scale(box, width, height)
         if format not in ("png", "jpeg") or not 1 <= quality <= 95:
             raise DeskError(
@@ -77,7 +77,7 @@ class Display:
         async with self.hold_connection() as line:
             await self.look(line)
             image = pixels.picture(line.frame, self.size, box, scaled)
-        data = pixels.png(image) if format == "png" else pixels.jpeg(image, quality)
+        data = pixels.encode_png(image) if format == "png" else pixels.encode_jpeg(image, quality)
         return VerbResult({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
 
     async def input(self, events: Sequence[Event]) -> VerbResult:
@@ -86,7 +86,7 @@ class Display:
             raise DeskError(f"{len(events)} events at once are too many; the limit is {MAX_EVENTS}")
         for event in events:
             self.check(event)
-        pauses = sum(seconds(event) for event in events)
+        pauses = sum(get_pause_seconds(event) for event in events)
         if pauses > MAX_WAIT_S:
             raise DeskError(f"the pauses of the input are too long ({pauses:g} s); the limit is {MAX_WAIT_S:g} s")
         async with self.hold_connection(pauses) as line:
@@ -95,7 +95,7 @@ class Display:
                 if event[0] == "pause":
                     await line.send(waiting)
                     waiting.clear()
-                    await anyio.sleep(seconds(event))
+                    await anyio.sleep(get_pause_seconds(event))
                 else:
                     waiting += self.encode_event(event)
             await self.look(line, waiting, whole=False)
@@ -105,7 +105,7 @@ class Display:
         self, quiet: float = 0.3, timeout: float = 10.0, region: Sequence[int] | None = None
     ) -> VerbResult:
         """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
-        box = self.box(region)
+        box = self.check_region(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
             raise DeskError(f"invalid times: quiet {quiet:g} s, timeout {timeout:g} s; the limit is {MAX_WAIT_S:g} s")
         async with self.hold_connection(timeout) as line:
@@ -136,7 +136,7 @@ class Display:
 
     async def difference(self, name: str, region: Sequence[int] | None = None) -> VerbResult:
         """Tell what share of the pixels differs from a marked picture's, and where."""
-        box = self.box(region)
+        box = self.check_region(region)
         if name not in self.marks:
             raise DeskError(f"there is no saved picture {name!r}")
         async with self.hold_connection() as line:
@@ -150,7 +150,7 @@ class Display:
         async with self.turn:
             try:
                 with anyio.fail_after(self.patience):
-                    if self.line is not None and not await self.line.lives():
+                    if self.line is not None and not await self.line.is_alive():
                         self.drop()
                 if self.line is None:
                     self.line = ScreenConnection(await self.dial(SCREEN_PORT), self.size, self.most)
@@ -184,7 +184,7 @@ class Display:
         await line.send(before + changes + surely)
         return await line.wait_for_update(x, y)
 
-    def box(self, region: Sequence[int] | None) -> pixels.Box:
+    def check_region(self, region: Sequence[int] | None) -> pixels.Box:
         """Check a region."""
         width, height = self.size
         if region is None:
@@ -219,11 +219,11 @@ class Display:
                 bit = 1 << number - 1
                 self.buttons = self.buttons | bit if down else self.buttons & ~bit
             case ["key", int(keysym), bool(down)]:
-                return key(keysym, down)
-        return pointer(self.buttons, *(self.pointer or (self.size[0] // 2, self.size[1] // 2)))
+                return encode_key(keysym, down)
+        return encode_pointer(self.buttons, *(self.pointer or (self.size[0] // 2, self.size[1] // 2)))
 
 
-def seconds(event: Event) -> float:
+def get_pause_seconds(event: Event) -> float:
     """Return how long an event pauses."""
     match event:
         case ["pause", int() | float() as pause]:

@@ -26,11 +26,11 @@ class Stroke:
     text: str
     """What it types."""
 
-    def down(self) -> dict[str, object]:
+    def make_down_event(self) -> dict[str, object]:
         """Return the event of pressing it."""
-        return {**self.up(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}
+        return {**self.make_up_event(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}
 
-    def up(self) -> dict[str, object]:
+    def make_up_event(self) -> dict[str, object]:
         """Return the event of letting it go."""
         event: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
         return {**event, "code": self.code, "windowsVirtualKeyCode": self.number}

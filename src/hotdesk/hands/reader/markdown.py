@@ -23,7 +23,7 @@ ROWS = ("thead", "tbody", "tfoot")
 
 def to_markdown(tree: object) -> str:
     """Write an outline down."""
-    return "\n\n".join(blocks(Tidy().node(tree, 0), 0))
+    return "\n\n".join(list_blocks(Tidy().copy_node(tree, 0), 0))
 
 
 class Tidy:
@@ -32,58 +32,58 @@ class Tidy:
     def __init__(self) -> None:
         self.remaining = MAX_OUTLINE_CHARS
 
-    def node(self, node: object, depth: int) -> Any:
+    def copy_node(self, node: object, depth: int) -> Any:
         """Copy one node; None: it is none, or one too many."""
         self.remaining -= len(node) + 1 if isinstance(node, str) else 8
         if self.remaining < 0 or depth > MAX_DEPTH or not isinstance(node, str | dict):
             return None
         if isinstance(node, str):
             return node
-        copies = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
-        tag = word(node, "t")
+        copies = [copy for child in list_children(node) if (copy := self.copy_node(child, depth + 1)) is not None]
+        tag = read_word(node, "t")
         alone = (node.get("b") is True or tag in _ALONE) and tag not in _NEVER_ALONE
         outer = any(isinstance(child, dict) and child["b"] for child in copies)
         return {**node, "t": tag, "c": copies, "b": alone or outer}
 
 
-def blocks(node: object, depth: int) -> list[str]:
+def list_blocks(node: object, depth: int) -> list[str]:
     """Return the blocks a node makes up."""
     if depth > MAX_DEPTH:
         return []
     if not isinstance(node, dict):
-        return _block_of(inline(node, depth))
+        return _make_block(inline(node, depth))
     tag = node.get("t")
     if tag in _HEADINGS:
-        return _block_of(inline(node, depth), _HEADINGS[tag] + " ")
+        return _make_block(inline(node, depth), _HEADINGS[tag] + " ")
     match tag:
         case "ul" | "ol" | "menu":
             return [text] if (text := format_list(node, depth)) else []
         case "table":
-            return [text] if (text := table(node, depth)) else _blocks_of(children(node), depth)
+            return [text] if (text := format_table(node, depth)) else _list_all_blocks(list_children(node), depth)
         case "pre":
             return [f"```\n{extract_text(node, depth).strip(chr(10))}\n```"]
         case "blockquote":
-            quoted = "\n\n".join(_blocks_of(children(node), depth))
+            quoted = "\n\n".join(_list_all_blocks(list_children(node), depth))
             return ["\n".join(f"> {line}".rstrip() for line in quoted.split("\n"))] if quoted else []
         case "hr":
             return ["---"]
-    return _blocks_of(children(node), depth)
+    return _list_all_blocks(list_children(node), depth)
 
 
-def _blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
+def _list_all_blocks(nodes: Sequence[object], depth: int) -> list[str]:
     """Return the blocks some nodes make up: what stands in a line together becomes one."""
     found: list[str] = []
     line: list[object] = []
     for node in nodes:
         if isinstance(node, dict) and node["b"]:
-            found += [*_block_of(_inline_all(line, depth)), *blocks(node, depth + 1)]
+            found += [*_make_block(_inline_all(line, depth)), *list_blocks(node, depth + 1)]
             line = []
         else:
             line.append(node)
-    return [*found, *_block_of(_inline_all(line, depth))]
+    return [*found, *_make_block(_inline_all(line, depth))]
 
 
-def _block_of(text: str, before: str = "") -> list[str]:
+def _make_block(text: str, before: str = "") -> list[str]:
     """Return a text as a block, nothing when it is empty."""
     text = text.strip()
     return [before + text] if text else []
@@ -104,26 +104,26 @@ def inline(node: object, depth: int) -> str:
         case "br":
             return " "
         case "field":
-            return field(node)
+            return format_field(node)
         case "img":
-            return f"![{word(node, 'alt')}]"
+            return f"![{read_word(node, 'alt')}]"
         case "frame":
-            return f"[a frame of another origin: {word(node, 'href')}]"
+            return f"[a frame of another origin: {read_word(node, 'href')}]"
         case "button":
-            return f"[{_inline_all(children(node), depth).strip()}]"
+            return f"[{_inline_all(list_children(node), depth).strip()}]"
         case "a" if node.get("href"):
-            text = _inline_all(children(node), depth).strip()
-            return f"[{text}]({word(node, 'href')})" if text else ""
-    text = _inline_all(children(node), depth)
+            text = _inline_all(list_children(node), depth).strip()
+            return f"[{text}]({read_word(node, 'href')})" if text else ""
+    text = _inline_all(list_children(node), depth)
     mark = STRONG.get(tag, "")
     if mark and text.strip():
         return f"{text[: len(text) - len(text.lstrip())]}{mark}{text.strip()}{mark}{text[len(text.rstrip()) :]}"
     return f" {text} " if node["b"] else text
 
 
-def field(node: dict[str, Any]) -> str:
+def format_field(node: dict[str, Any]) -> str:
     """Write what a field holds."""
-    kind, name, value = word(node, "kind") or "text", word(node, "name"), word(node, "value")
+    kind, name, value = read_word(node, "kind") or "text", read_word(node, "name"), read_word(node, "value")
     if kind in ("checkbox", "radio"):
         return f" [{'x' if node.get('on') is True else ' '}] "
     return f" [{kind}{f' {name}' if name else ''}: {value}] "
@@ -134,8 +134,8 @@ def format_list(node: dict[str, Any], depth: int) -> str:
     lines: list[str] = []
     start = node.get("start", 1)
     number = start if type(start) is int and abs(start) < 1 << 31 else 1
-    for child in children(node):
-        if not (found := blocks(child, depth + 1)):
+    for child in list_children(node):
+        if not (found := list_blocks(child, depth + 1)):
             continue
         mark = f"{number}. " if node.get("t") == "ol" else "- "
         number += 1
@@ -144,9 +144,9 @@ def format_list(node: dict[str, Any], depth: int) -> str:
     return "\n".join(lines)
 
 
-def table(node: dict[str, Any], depth: int) -> str:
+def format_table(node: dict[str, Any], depth: int) -> str:
     """Write a table; empty when it has one column or less, and so only arranges things."""
-    rows = [cells for row in rows_of(node) if (cells := _cells_of(row, depth))]
+    rows = [cells for row in list_rows(node) if (cells := _list_cells(row, depth))]
     width = max((len(row) for row in rows), default=0)
     if width < 2 or width > 100:
         return ""
@@ -154,20 +154,20 @@ def table(node: dict[str, Any], depth: int) -> str:
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
 
 
-def rows_of(node: dict[str, Any]) -> list[dict[str, Any]]:
+def list_rows(node: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     found: list[dict[str, Any]] = []
-    for child in children(node):
+    for child in list_children(node):
         if isinstance(child, dict):
-            parts = [child] if child.get("t") == "tr" else children(child) if child.get("t") in ROWS else []
+            parts = [child] if child.get("t") == "tr" else list_children(child) if child.get("t") in ROWS else []
             found += [row for row in parts if isinstance(row, dict) and row.get("t") == "tr"]
     return found
 
 
-def _cells_of(row: dict[str, Any], depth: int) -> list[str]:
+def _list_cells(row: dict[str, Any], depth: int) -> list[str]:
     """Return what the cells of a row say, each in one line."""
-    cells = [cell for cell in children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
-    return [_inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
+    cells = [cell for cell in list_children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
+    return [_inline_all(list_children(cell), depth).strip().replace("|", "\\|") for cell in cells]
 
 
 def extract_text(node: object, depth: int) -> str:
@@ -176,16 +176,16 @@ def extract_text(node: object, depth: int) -> str:
         return node
     if not isinstance(node, dict) or depth > MAX_DEPTH:
         return ""
-    return "\n" if node.get("t") == "br" else "".join(extract_text(child, depth + 1) for child in children(node))
+    return "\n" if node.get("t") == "br" else "".join(extract_text(child, depth + 1) for child in list_children(node))
 
 
-def children(node: dict[str, Any]) -> list[Any]:
+def list_children(node: dict[str, Any]) -> list[Any]:
     """Return what a node holds."""
     found = node.get("c")
     return found if isinstance(found, list) else []
 
 
-def word(node: dict[str, Any], name: str) -> str:
+def read_word(node: dict[str, Any], name: str) -> str:
     """Return a text that says something of a node, in one line."""
     value = node.get(name)
     return _SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

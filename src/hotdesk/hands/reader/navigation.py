@@ -42,11 +42,11 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
         raise DeskError(f"{make_printable(url[:200])} did not respond within {seconds:g} seconds") from None
     if reply.flag("isDownload"):
         return {"download": True}
-    if error := reply.text("errorText", 200):
+    if error := reply.read_text("errorText", 200):
         raise DeskError(
             f"{make_printable(url[:200])} could not be opened: {make_printable(error)}{REFUSED.get(error, '')}"
         )
-    if not reply.text("loaderId") or wait == "none":
+    if not reply.read_text("loaderId") or wait == "none":
         return {"loaded": wait != "none"}
     return await arrive(page, wait, old, clock)
 
@@ -54,10 +54,10 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
 async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> dict[str, object]:
     """Wait for another document than the old one; say whether it has loaded, and its HTTP status."""
     loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.remaining)
-    return {"loaded": loaded, "status": await status(page) if loaded else 0}
+    return {"loaded": loaded, "status": await read_status(page) if loaded else 0}
 
 
-async def status(page: BrowserPage) -> int:
+async def read_status(page: BrowserPage) -> int:
     """Return the HTTP status of the page; 0: it came otherwise."""
     return (await page.look(scripts.READY)).read_integer("status")
 
@@ -73,7 +73,7 @@ async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, obje
     """Go so many steps in the tab's history."""
     history = await page.ask("Page.getNavigationHistory")
     index = history.read_integer("currentIndex") + steps
-    entries = history.each("entries")
+    entries = history.read_objects("entries")
     if not 0 <= index < len(entries):
         raise DeskError(f"there is no page {'before' if steps < 0 else 'after'} this one in the tab's history")
     await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].read_integer("id"))
@@ -95,4 +95,4 @@ async def _is_complete(page: BrowserPage) -> bool:
         result: UntrustedObject = await page.look(scripts.READY)
     except CdpError:
         return False
-    return result.text("state") == "complete"
+    return result.read_text("state") == "complete"

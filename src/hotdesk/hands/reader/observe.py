@@ -30,7 +30,7 @@ async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     return {**cut(text, start, most), "whole": not outline.flag("cut")}
 
 
-async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
+async def take_snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Return the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).read_integer("elements")
     if elements > _MAX_ELEMENTS:
@@ -49,7 +49,7 @@ async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
-    for frame in _frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
+    for frame in _list_frames((await page.ask("Page.getFrameTree")).read_object("frameTree"))[:MAX_FRAMES]:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).read_integer("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
@@ -61,22 +61,22 @@ async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     return sum(not node.frame for node in owners.values())
 
 
-def _frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
+def _list_frames(tree: UntrustedObject, depth: int = 0) -> list[str]:
     """List the frames below a page's own, outer ones first."""
     found: list[str] = []
-    for child in tree.each("childFrames")[:MAX_FRAMES] if depth < 10 else []:
-        found += [child.facts("frame").text("id", 100), *_frames_in(child, depth + 1)]
+    for child in tree.read_objects("childFrames")[:MAX_FRAMES] if depth < 10 else []:
+        found += [child.read_object("frame").read_text("id", 100), *_list_frames(child, depth + 1)]
     return found
 
 
-async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
+async def take_screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
     """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
     parameters: dict[str, object] = {"format": form}
     if form == "jpeg":
         parameters["quality"] = quality
     if ref or full:
         parameters |= {
-            "clip": await (_box_of(page, ref) if ref else _measure_page(page)),
+            "clip": await (_measure_box(page, ref) if ref else _measure_page(page)),
             "captureBeyondViewport": True,
         }
     data = (await page.ask_within(_PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
@@ -91,7 +91,7 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
     return VerbResult({}, picture)
 
 
-async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
+async def _measure_box(page: BrowserPage, ref: str) -> dict[str, float]:
     """Return where on the page an element is."""
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
@@ -101,15 +101,15 @@ async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
 
 async def _measure_page(page: BrowserPage) -> dict[str, float]:
     """Return how large a page is."""
-    return clip_area((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
+    return clip_area((await page.ask("Page.getLayoutMetrics")).read_object("cssContentSize"))
 
 
 def clip_area(area: UntrustedObject) -> dict[str, float]:
     """Return a part of a page that is not larger than a picture may be."""
-    width, height = area.number("width"), area.number("height")
+    width, height = area.read_number("width"), area.read_number("height")
     if width < 1 or height < 1:
         raise DeskError("the element has no size, so it cannot be captured")
-    box = {"x": max(area.number("x"), 0), "y": max(area.number("y"), 0)}
+    box = {"x": max(area.read_number("x"), 0), "y": max(area.read_number("y"), 0)}
     return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
 
 
@@ -118,17 +118,17 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:
-        return outcome(reply.facts("result").facts("value"), most)
+        return read_outcome(reply.read_object("result").read_object("value"), most)
     reply = await _evaluate_raw(page, expression, seconds, replMode=True)
     if "exceptionDetails" in reply:
         raise DeskError(f"the expression could not be evaluated: {describe_exception(reply)}")
-    result = reply.facts("result")
-    if not (handle := result.text("objectId", 200)):
+    result = reply.read_object("result")
+    if not (handle := result.read_text("objectId", 200)):
         value = result.data.get("value", result.data.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
-        return outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
+        return read_outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
     page.holds = True
-    return outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
+    return read_outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
 
 
 async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
@@ -151,11 +151,11 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
         raise
 
 
-def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
+def read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Return what came of an expression."""
     if "thrown" in value:
-        raise DeskError(f"the expression threw an error: {make_printable(value.text('thrown', 2000))}")
-    return {"text": value.text("text", most), "length": value.read_integer("length")}
+        raise DeskError(f"the expression threw an error: {make_printable(value.read_text('thrown', 2000))}")
+    return {"text": value.read_text("text", most), "length": value.read_integer("length")}
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:

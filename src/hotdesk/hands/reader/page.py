@@ -6,7 +6,7 @@ import time
 
 from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, CdpError
-from hotdesk.hands.reader.tabs import TabState, stale
+from hotdesk.hands.reader.tabs import TabState, make_stale_error
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
 OBJECT_GROUP = "hotdesk"
@@ -33,21 +33,21 @@ class BrowserPage:
         """Ask the tab what may take longer, or less."""
         return await self.cdp.call(method, self.tab.session, seconds, **parameters)
 
-    async def element(self, reference: str) -> str:
+    async def find_element(self, reference: str) -> str:
         """Find the element of a reference; give the handle by which scripts know it."""
         number = self.tab.references.find(reference)
         try:
             reply = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=OBJECT_GROUP)
         except CdpError as e:
-            raise stale(reference) from e
+            raise make_stale_error(reference) from e
         self.holds = True
-        return reply.facts("object").text("objectId", 200)
+        return reply.read_object("object").read_text("objectId", 200)
 
     async def apply(self, reference: str, script: str, *arguments: object) -> UntrustedObject:
         """Run a script on the element of a reference."""
-        found = await self.run(script, arguments, objectId=await self.element(reference))
+        found = await self.run(script, arguments, objectId=await self.find_element(reference))
         if found.flag("gone"):
-            raise stale(reference)
+            raise make_stale_error(reference)
         return found
 
     async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> UntrustedObject:
@@ -61,20 +61,20 @@ class BrowserPage:
         )
         if "exceptionDetails" in reply:
             raise DeskError(f"the page raised an error: {describe_exception(reply)}")
-        return reply.facts("result").facts("value")
+        return reply.read_object("result").read_object("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:
         """Run a script in a world of our own in the page, which its scripts cannot touch."""
         for last in (False, True):
             try:
-                return await self.run(script, arguments, executionContextId=await self.world())
+                return await self.run(script, arguments, executionContextId=await self.ensure_world())
             except CdpError:  # the page went elsewhere meanwhile
                 self.tab.world = 0
                 if last:
                     raise
         raise AssertionError
 
-    async def world(self) -> int:
+    async def ensure_world(self) -> int:
         """Return our own world in the page."""
         if not self.tab.world:
             reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=OBJECT_GROUP)
@@ -99,9 +99,9 @@ class BrowserPage:
 
 def describe_exception(reply: UntrustedObject) -> str:
     """Describe what a script threw."""
-    details = reply.facts("exceptionDetails")
-    description = details.facts("exception").data.get("description")
-    return make_printable(description[:500] if isinstance(description, str) else details.text("text", 500))
+    details = reply.read_object("exceptionDetails")
+    description = details.read_object("exception").data.get("description")
+    return make_printable(description[:500] if isinstance(description, str) else details.read_text("text", 500))
 
 
 class Countdown:

@@ -32,22 +32,22 @@ def picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) 
     return image
 
 
-def png(image: Image.Image) -> bytes:
+def encode_png(image: Image.Image) -> bytes:
     """Write a picture as PNG."""
     width, height = image.size
     lines = image.tobytes("raw", "RGB", width * 3 + 1, 1)  # a byte of zero after each: the filter of the next
     packer = isal_zlib.compressobj(1)
     packed = packer.compress(_NO_FILTER) + packer.compress(memoryview(lines)[:-1]) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    return SIGNATURE + encode_chunk(b"IHDR", header) + encode_chunk(b"IDAT", packed) + encode_chunk(b"IEND", b"")
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
+def encode_chunk(kind: bytes, data: bytes) -> bytes:
     """Frame a part of a PNG file."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
 
 
-def jpeg(image: Image.Image, quality: int) -> bytes:
+def encode_jpeg(image: Image.Image, quality: int) -> bytes:
     """Write a picture as JPEG."""
     file = BytesIO()
     image.save(file, "JPEG", quality=quality)

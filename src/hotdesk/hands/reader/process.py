@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, ProtocolError, VerbResult, reader_frames
+from hotdesk.hands.reader import PARTS, ProtocolError, VerbResult, make_reader_frames
 from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
@@ -37,7 +37,7 @@ class ReaderProcess:
         self.line = line
         self.hand = hand
         self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
-        self.frames = reader_frames()
+        self.frames = make_reader_frames()
         self.transport: asyncio.WriteTransport | None = None
         self.requests: dict[int, asyncio.Task[None]] = {}
         self.dialled: dict[int, asyncio.Future[socket.socket]] = {}

@@ -286,7 +286,7 @@ class ViewerSide(Side):
                 case Person.ASK:
                     self.ask((yield 9))
                 case Person.KEY:
-                    self.key((yield 7))
+                    self.pass_key((yield 7))
                 case Person.POINTER:
                     self.point((yield 5))
                 case Person.PASTE:
@@ -332,7 +332,7 @@ class ViewerSide(Side):
         x, y = min(x, WIDTH - 1), min(y, HEIGHT - 1)
         self.out += pack(">BBHHHH", Person.ASK, bool(data[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
 
-    def key(self, data: bytes) -> None:
+    def pass_key(self, data: bytes) -> None:
         """Pass a key on, from whoever holds the wheel."""
         down, key = bool(data[0]), int.from_bytes(data[3:], "big")
         if not self.driving:

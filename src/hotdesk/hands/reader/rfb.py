@@ -70,11 +70,11 @@ class Conversation:
         self.course = self.converse()
         self.space = next(self.course)
 
-    def room(self) -> memoryview:
+    def get_space(self) -> memoryview:
         """Return where the next bytes belong; never empty."""
         return self.space
 
-    def took(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """Go on with `count` more bytes, which lie in `room()` now."""
         self.space = self.space[count:]
         while not self.space:
@@ -87,7 +87,7 @@ class Conversation:
             count = min(len(rest), len(self.space))
             self.space[:count] = rest[:count]
             rest = rest[count:]
-            self.took(count)
+            self.advance(count)
 
     def converse(self) -> Filling:
         """Shake hands, then read messages for ever."""
@@ -183,11 +183,11 @@ def request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes
     return struct.pack(">BBHHHH", 3, incremental, x, y, width, height)
 
 
-def pointer(buttons: int, x: int, y: int) -> bytes:
+def encode_pointer(buttons: int, x: int, y: int) -> bytes:
     """Return where the pointer is, and which of its buttons are down."""
     return struct.pack(">BBHH", 5, buttons, x, y)
 
 
-def key(keysym: int, down: bool) -> bytes:
+def encode_key(keysym: int, down: bool) -> bytes:
     """Press or release a key."""
     return struct.pack(">BBxxI", 4, down, keysym)

@@ -71,7 +71,7 @@ class References:
         if name in self.by_name:
             return self.by_name[name]
         if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
-            raise stale(name)
+            raise make_stale_error(name)
         raise DeskError(
             f"unknown reference {make_printable(name[:20])!r}: use a reference from browser_snapshot, such as e12"
         )
@@ -82,7 +82,7 @@ class References:
         self.by_element.clear()
 
 
-def stale(name: str) -> DeskError:
+def make_stale_error(name: str) -> DeskError:
     """Say that an element is gone."""
     return DeskError(f"the element {name} is no longer on the page: take a new snapshot, and use its references")
 
@@ -171,13 +171,13 @@ class Tabs:
         """Take an event of the browser as a whole."""
         match name:
             case "Target.targetCreated" | "Target.targetInfoChanged":
-                self.meet(event.facts("targetInfo"))
+                self.meet(event.read_object("targetInfo"))
             case "Target.targetDestroyed":
-                self.lose(event.text("targetId", 100))
+                self.lose(event.read_text("targetId", 100))
             case "Target.targetCrashed":
-                self.crash(event.text("targetId", 100))
+                self.crash(event.read_text("targetId", 100))
             case "Target.detachedFromTarget":
-                if tab := self.by_session.pop(event.text("sessionId", 100), None):
+                if tab := self.by_session.pop(event.read_text("sessionId", 100), None):
                     tab.session, tab.dialog = "", None
             case "Browser.downloadWillBegin":
                 self.begin_download(event)
@@ -186,9 +186,9 @@ class Tabs:
 
     def meet(self, info: UntrustedObject) -> None:
         """Take note of a tab, new or changed."""
-        target = info.text("targetId", 100)
+        target = info.read_text("targetId", 100)
         tab = self.by_target.get(target)
-        if info.text("type") != "page" or info.text("url", 10).startswith("devtools:"):
+        if info.read_text("type") != "page" or info.read_text("url", 10).startswith("devtools:"):
             return
         if tab is None:
             if len(self.by_target) >= _MAX_TABS:
@@ -196,9 +196,9 @@ class Tabs:
                 return
             self.opened_count += 1
             tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
-            self.note(" ".join(["tab", tab.id, "was opened", make_printable(info.text("url", 200))]).rstrip())
-        tab.url = make_printable(info.text("url", _MAX_URL_CHARS))
-        tab.title = make_printable(info.text("title", MAX_TITLE_CHARS))
+            self.note(" ".join(["tab", tab.id, "was opened", make_printable(info.read_text("url", 200))]).rstrip())
+        tab.url = make_printable(info.read_text("url", _MAX_URL_CHARS))
+        tab.title = make_printable(info.read_text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
         """Take note that a page crashed; whoever waits for it would wait in vain."""
@@ -214,7 +214,7 @@ class Tabs:
             self.by_session.pop(tab.session, None)
             self.note(f"tab {tab.id} was closed")
 
-    def asks(self) -> list[TabState]:
+    def list_dialog_tabs(self) -> list[TabState]:
         """List the tabs that show a dialog."""
         return [tab for tab in self.by_target.values() if tab.dialog]
 
@@ -227,22 +227,22 @@ class Tabs:
         """Take note of a download."""
         while len(self.downloads) >= _MAX_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
-        guid = event.text("guid", 100)
-        name = file_name(event.text("suggestedFilename", 1000))
+        guid = event.read_text("guid", 100)
+        name = sanitize_file_name(event.read_text("suggestedFilename", 1000))
         self.downloads[guid] = PageDownload(name)
         self.note(f"the download of {name} started")
 
     def go_on_with_download(self, event: UntrustedObject) -> None:
         """Take note how far a download is."""
-        if not (download := self.downloads.get(event.text("guid", 100))):
+        if not (download := self.downloads.get(event.read_text("guid", 100))):
             return
         download.received, download.total = event.read_integer("receivedBytes"), event.read_integer("totalBytes")
-        state = event.text("state", 20)
+        state = event.read_text("state", 20)
         if state == download.state or state not in ("inProgress", "completed", "canceled"):
             return
         download.state = state
         if state == "completed":
-            path = place(event.text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
+            path = place(event.read_text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
             over = any(one.path == path for one in self.downloads.values())
             download.path = path
             self.note(
@@ -257,15 +257,15 @@ class Tabs:
             case "Page.lifecycleEvent":
                 self.hear_stage(tab, event)
             case "Page.frameNavigated":
-                frame = event.facts("frame")
+                frame = event.read_object("frame")
                 if "parentId" not in frame:
-                    tab.frame = frame.text("id", 100)
-                    tab.enter(frame.text("loaderId", 100))
+                    tab.frame = frame.read_text("id", 100)
+                    tab.enter(frame.read_text("loaderId", 100))
             case "Page.frameStartedLoading" | "Page.frameStoppedLoading":
-                if event.text("frameId", 100) == tab.frame:
+                if event.read_text("frameId", 100) == tab.frame:
                     tab.loading = name == "Page.frameStartedLoading"
             case "Page.frameRequestedNavigation":
-                if event.text("frameId", 100) == tab.frame and event.text("disposition") == "currentTab":
+                if event.read_text("frameId", 100) == tab.frame and event.read_text("disposition") == "currentTab":
                     tab.loading = True
             case "Page.fileChooserOpened":
                 tab.chooser = event.read_integer("backendNodeId")
@@ -276,24 +276,24 @@ class Tabs:
 
     def hear_stage(self, tab: TabState, event: UntrustedObject) -> None:
         """Take note how far a tab's document has loaded."""
-        if event.text("frameId", 100) != tab.frame:
+        if event.read_text("frameId", 100) != tab.frame:
             return
-        stage = event.text("name", 40)
+        stage = event.read_text("name", 40)
         if stage == "init":
-            tab.enter(event.text("loaderId", 100))
-        elif stage in STAGES and event.text("loaderId", 100) == tab.loader:
+            tab.enter(event.read_text("loaderId", 100))
+        elif stage in STAGES and event.read_text("loaderId", 100) == tab.loader:
             tab.stages.add(stage)
 
     def open_dialog(self, tab: TabState, event: UntrustedObject) -> None:
         """Take note of a dialog; whoever waits for the page must not wait on."""
-        kind = event.text("type", 20)
+        kind = event.read_text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
-        tab.dialog = PageDialog(kind, make_printable(event.text("message", 1000)))
+        tab.dialog = PageDialog(kind, make_printable(event.read_text("message", 1000)))
         if not self.patient:
             raise PageBlockedError
 
 
-def file_name(name: str) -> str:
+def sanitize_file_name(name: str) -> str:
     """Return the last part of a name a page chose, as it may stand in a line."""
     last = make_printable(name.replace("\\", "/").rpartition("/")[2][:255])
     return last if last not in ("", ".", "..") else "download"
@@ -302,4 +302,4 @@ def file_name(name: str) -> str:
 def place(path: str) -> str:
     """Return a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
     folder, name = posixpath.split(path)
-    return path if folder == DOWNLOADS and name == file_name(name) else DOWNLOADS
+    return path if folder == DOWNLOADS and name == sanitize_file_name(name) else DOWNLOADS

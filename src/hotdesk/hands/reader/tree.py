@@ -60,7 +60,7 @@ class Node:
 
 def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
-    items = reply.items("nodes")
+    items = reply.read_list("nodes")
     if len(items) > _MAX_NODES:
         raise ProtocolError(f"a tree of more than {_MAX_NODES} nodes")
     return [_read_node(UntrustedObject(item)) for item in items]
@@ -69,14 +69,14 @@ def read_nodes(reply: UntrustedObject) -> list[Node]:
 def _read_node(data: UntrustedObject) -> Node:
     """Read one node."""
     return Node(
-        id=data.text("nodeId", 40),
-        role=read_text(data.facts("role")),
-        name=read_text(data.facts("name")),
+        id=data.read_text("nodeId", 40),
+        role=read_text(data.read_object("role")),
+        name=read_text(data.read_object("name")),
         backend=data.read_integer("backendDOMNodeId"),
         ignored=data.flag("ignored"),
-        value=read_text(data.facts("value")),
-        states=_read_states(data.each("properties")),
-        children=[clip(child, 40) for child in data.items("childIds")],
+        value=read_text(data.read_object("value")),
+        states=_read_states(data.read_objects("properties")),
+        children=[clip(child, 40) for child in data.read_list("childIds")],
     )
 
 
@@ -92,7 +92,7 @@ def _read_states(properties: list[UntrustedObject]) -> list[str]:
     """Return what is worth telling of a node's states."""
     found = []
     for one in properties:
-        name, value = one.text("name", 40), read_text(one.facts("value"))
+        name, value = one.read_text("name", 40), read_text(one.read_object("value"))
         if name in FLAGS and value == "true":
             found.append(name)
         elif name in STATES and value and not (name in ("invalid", "haspopup") and value == "false"):
@@ -127,7 +127,7 @@ class TreeWriter:
         if depth > MAX_DEPTH:
             return
         if _has_line(node, outer if mute else ""):
-            self.lines.append(self.line(node, level))
+            self.lines.append(self.format_line(node, level))
             writable = node.role in _WRITABLE and bool(node.value)
             level, outer = level + 1, node.value if writable else node.name
             mute = writable or (node.role in _SPEAKING and bool(node.name))
@@ -142,7 +142,7 @@ class TreeWriter:
             inner.lines = self.lines
             inner.write(node.frame[0], depth + 1, level, "", mute=False)
 
-    def line(self, node: Node, level: int) -> str:
+    def format_line(self, node: Node, level: int) -> str:
         """Write one line."""
         if node.role == "StaticText":
             mark = f" [{self.refer(node.backend)}]" if node.bare and node.backend else ""

@@ -16,11 +16,11 @@ class UntrustedObject:
             raise ProtocolError("expected an object")
         self.data: dict[str, Any] = data
 
-    def text(self, name: str, longest: int = 4000) -> str:
+    def read_text(self, name: str, longest: int = 4000) -> str:
         """Return a text, cut to a length; absent is empty."""
         return clip(self.data.get(name, ""), longest)
 
-    def number(self, name: str) -> float:
+    def read_number(self, name: str) -> float:
         """Return a number; absent is 0."""
         value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
@@ -29,7 +29,7 @@ class UntrustedObject:
 
     def read_integer(self, name: str) -> int:
         """Return a whole number; absent is 0."""
-        return math.floor(self.number(name))
+        return math.floor(self.read_number(name))
 
     def flag(self, name: str, otherwise: bool = False) -> bool:
         """Return a truth; absent is false unless told."""
@@ -37,15 +37,15 @@ class UntrustedObject:
             raise ProtocolError(f"{name} is neither true nor false")
         return value
 
-    def facts(self, name: str) -> UntrustedObject:
+    def read_object(self, name: str) -> UntrustedObject:
         """Return an object; absent is empty."""
         return UntrustedObject(self.data.get(name, {}))
 
-    def each(self, name: str) -> list[UntrustedObject]:
+    def read_objects(self, name: str) -> list[UntrustedObject]:
         """Return a list of objects; absent is empty."""
-        return [UntrustedObject(one) for one in self.items(name)]
+        return [UntrustedObject(one) for one in self.read_list(name)]
 
-    def items(self, name: str) -> list[Any]:
+    def read_list(self, name: str) -> list[Any]:
         """Return a list; absent is empty."""
         if not isinstance(value := self.data.get(name, []), list):
             raise ProtocolError(f"{name} is not a list")

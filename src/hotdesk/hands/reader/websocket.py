@@ -43,7 +43,7 @@ class WebSocket:
         self.protocol.send_request(self.protocol.connect())
         await self.flush()
         while self.protocol.handshake_exc is None:
-            if any(isinstance(event, Response) for event in await self.more()):
+            if any(isinstance(event, Response) for event in await self.read_more()):
                 break
         if self.protocol.handshake_exc is not None:
             raise ProtocolError(
@@ -58,7 +58,7 @@ class WebSocket:
     async def receive(self) -> bytes:
         """Wait for the next message."""
         while not self.waiting:
-            for event in await self.more():
+            for event in await self.read_more():
                 assert isinstance(event, Frame)
                 self.take(event)
         return self.waiting.popleft()
@@ -73,7 +73,7 @@ class WebSocket:
                 self.waiting.append(bytes(self.part))
                 self.part = bytearray()
 
-    async def more(self) -> list[object]:
+    async def read_more(self) -> list[object]:
         """Read once; give what that makes up."""
         data = await receive_some(self.sock)
         if not data:

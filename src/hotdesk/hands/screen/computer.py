@@ -64,7 +64,7 @@ class Scale:
             )
         return x * self.real[0] // self.width, y * self.real[1] // self.height
 
-    def region(self, sides: object) -> list[int]:
+    def scale_region(self, sides: object) -> list[int]:
         """Return a region of the model's picture in pixels of the screen."""
         match sides:
             case [int(left), int(top), int(right), int(bottom)] if (
@@ -81,12 +81,12 @@ class Scale:
         )
 
 
-def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
+def translate_anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate the input of a `computer` tool: 20250124 or 20251124."""
-    return member(str(action.get("action")), action, scale)
+    return translate_member(str(action.get("action")), action, scale)
 
 
-def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
+def translate_member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
     if name in _CLICKS:
         return [
@@ -96,12 +96,14 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "key":
             repeat = action.get("repeat")
             return [
-                ScreenAction("screen_key", {"keys": text(action), **({} if repeat is None else {"repeat": repeat})})
+                ScreenAction(
+                    "screen_key", {"keys": require_text(action), **({} if repeat is None else {"repeat": repeat})}
+                )
             ]
         case "hold_key":
-            return [ScreenAction("screen_hold_key", {"keys": text(action), "seconds": action.get("duration")})]
+            return [ScreenAction("screen_hold_key", {"keys": require_text(action), "seconds": action.get("duration")})]
         case "type":
-            return [ScreenAction("screen_type", {"text": text(action)})]
+            return [ScreenAction("screen_type", {"text": require_text(action)})]
         case "cursor_position":
             return [ScreenAction("screen_cursor_position", scale.picture_size)]
         case "mouse_move":
@@ -120,18 +122,20 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "screenshot":
             return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "zoom":
-            return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.picture_size})]
+            return [
+                ScreenAction("screen_zoom", {"region": scale.scale_region(action.get("region")), **scale.picture_size})
+            ]
     raise ToolArgumentError(f"unknown action {name[:40]!r}")
 
 
-def openai(actions: object, scale: Scale) -> list[ScreenAction]:
+def translate_openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
         raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS}")
-    return [use for action in actions for use in one(action, scale)]
+    return [use for action in actions for use in translate_openai_action(action, scale)]
 
 
-def one(action: object, scale: Scale) -> list[ScreenAction]:
+def translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
     """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
         raise ToolArgumentError("an action must be an object with a type")
@@ -164,7 +168,7 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
         case "scroll":
             return scroll(action, scale, meanwhile)
         case "type":
-            return [ScreenAction("screen_type", {"text": text(action)})]
+            return [ScreenAction("screen_type", {"text": require_text(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
     raise ToolArgumentError(f"unknown action type {action.get('type')!r:.40}")
@@ -215,10 +219,10 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
 
 def _parse_held_keys(action: Action) -> dict[str, object]:
     """Return the keys held down meanwhile, which Anthropic calls text."""
-    return {"keys": text(action)} if action.get("text") else {}
+    return {"keys": require_text(action)} if action.get("text") else {}
 
 
-def text(action: Action) -> str:
+def require_text(action: Action) -> str:
     """Return an action's text."""
     if not isinstance(value := action.get("text"), str):
         raise ToolArgumentError("text is missing")

@@ -87,7 +87,7 @@ class Keyboard:
             keysyms.of_character(character)
         again = False
         while rest:
-            count = await self.typable(rest, again)
+            count = await self.prepare_keys(rest, again)
             if not count:
                 await self.paste(rest)
                 return "clipboard"
@@ -97,7 +97,7 @@ class Keyboard:
                 await self.seat.ask("screen.settle", quiet=0.3, timeout=3.0)
         return "keys"
 
-    async def typable(self, text: str, again: bool) -> int:
+    async def prepare_keys(self, text: str, again: bool) -> int:
         """Have keys for as much of a text as there are; say how many characters that is."""
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:

@@ -17,7 +17,7 @@ import anyio.lowlevel
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, make_printable
-from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, ProtocolError, VerbResult, reader_frames
+from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, ProtocolError, VerbResult, make_reader_frames
 from hotdesk.ipc.calls import Calls
 from hotdesk.ipc.child import send_now
 from hotdesk.ipc.frames import FrameError, write
@@ -76,7 +76,7 @@ class LocalSeat:
         try:
             result: VerbResult = await getattr(part, method)(**arguments)
         except ProtocolError as e:
-            raise misbehaves(self.desk, name, str(e)) from e
+            raise make_malformed_error(self.desk, name, str(e)) from e
         return result
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class DeskSeat:
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Ask this desk's reader."""
-        reader = await self.ready()
+        reader = await self.ensure_reader()
         name = verb.partition(".")[0]
         with anyio.move_on_after(_ASK_SECONDS):
             message, blob = await reader.ask(verb, arguments)
@@ -113,18 +113,18 @@ class DeskSeat:
                     return VerbResult(value, blob)
                 case {"error": "desk", "text": str(text)}:
                     raise DeskError(make_printable(text))
-            raise misbehaves(self.desk, name, str(message.get("text")))
+            raise make_malformed_error(self.desk, name, str(message.get("text")))
         reader.close()
-        raise misbehaves(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
+        raise make_malformed_error(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
 
     async def join(self, viewer: socket.socket) -> int:
         """Hand a viewer's connection over; give the number it is known by from now on."""
-        reader = await self.ready()
+        reader = await self.ensure_reader()
         number = next(NUMBERS)
         reader.hand({"view": number}, viewer)
         return number
 
-    async def ready(self) -> ReaderClient:
+    async def ensure_reader(self) -> ReaderClient:
         """Return a reader that runs."""
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
@@ -184,24 +184,24 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         try:
             send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
         except OSError as e:  # also when it takes none: it is stuck, or was turned
-            self.fail(self.lost(str(e)))
+            self.fail(self.make_lost_error(str(e)))
             self.close()
 
     async def run(self) -> None:
         """Hear the reader until it ends."""
         try:
             async with anyio.create_task_group() as tasks:
-                self.fail(self.lost(await self.listen(tasks)))
+                self.fail(self.make_lost_error(await self.listen(tasks)))
                 tasks.cancel_scope.cancel()
         finally:
-            self.fail(self.lost("it was closed"))
+            self.fail(self.make_lost_error("it was closed"))
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
 
     async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
         """Hear the reader; say why no more is heard. One that never pauses must not have others wait."""
-        frames = reader_frames()
+        frames = make_reader_frames()
         try:
             while data := await receive(self.line):
                 for message, blob in frames.feed(data):
@@ -230,13 +230,13 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         finally:
             self.connecting -= 1
 
-    def lost(self, why: str) -> LinkError:
+    def make_lost_error(self, why: str) -> LinkError:
         """Return the error of every call to a reader that is gone."""
         return LinkError(f"the reader of desk {self.desk.id} ended: {why}; try again")
 
     def close(self) -> None:
         """Hang up; the reader ends by itself, or is ended when it is stuck."""
-        self.fail(self.lost("it was closed"))
+        self.fail(self.make_lost_error("it was closed"))
         for sock in (self.line, self.handing):
             with suppress(OSError):  # closed already, or by the reader
                 sock.shutdown(socket.SHUT_RDWR)
@@ -269,6 +269,6 @@ async def start(desk: Desk, port: int) -> None:
             raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'exit code {done.exit_code}'}")
 
 
-def misbehaves(desk: Desk, part: str, why: str) -> LinkError:
+def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
     """Say that what comes from a desk makes no sense."""
     return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")

@@ -28,10 +28,10 @@ class Seats:
     def of(self, desk: Desk) -> DeskSeat:
         """Return a desk's seat."""
         if desk.id not in self.seats:
-            self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks, self.dismiss)
+            self.seats[desk.id] = DeskSeat(desk, self.take_lines, self.tasks, self.dismiss)
         return self.seats[desk.id]
 
-    async def lines(self) -> Lines:
+    async def take_lines(self) -> Lines:
         """Return the lines to a reader: one that is ready, or one started now."""
         if not self.spare:
             return await self.begin()

@@ -19,12 +19,12 @@ class Far:
         self.behind = behind
         """On whose behalf it is called."""
 
-    async def screen(self, viewer: str, control: bool) -> socket.socket:
+    async def open_screen(self, viewer: str, control: bool) -> socket.socket:
         """Return a stream of the desk's screen."""
         target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
         return await self.runtime.upgrade(target, PROTOCOL)
 
-    async def wheel(self) -> Mapping[str, object]:
+    async def get_wheel(self) -> Mapping[str, object]:
         """Return who looks and who drives."""
         return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
 

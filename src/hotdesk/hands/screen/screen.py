@@ -23,11 +23,11 @@ from hotdesk.hands.screen.tools import (
     Format,
     Point,
     Region,
-    button_of,
+    get_button,
     parse_optional_integer,
-    path_of,
+    parse_path,
+    parse_region,
     point_of,
-    region_of,
 )
 from hotdesk.hands.screen.widgets import Widgets
 from hotdesk.hands.screen.windows import Window
@@ -118,9 +118,9 @@ class Screen:
                 return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
         raise LinkError("malformed reply from the reader: no settled state")
 
-    async def cursor_position(self) -> Point:
+    async def get_cursor_position(self) -> Point:
         """Tell where the pointer is."""
-        return await windows.pointer(self.seat)
+        return await windows.find_pointer(self.seat)
 
     # -- pointing ---------------------------------------------------------------------------------------------
 
@@ -142,15 +142,15 @@ class Screen:
     async def click_forward(self, place: list[object], count: int, keys: str) -> None:
         """Click the button RFB does not have, by a program in the desk."""
         modifiers = keysyms.of_chord(keys) if keys else []
-        await self.input([["key", key, True] for key in modifiers] + [place])
+        await self.send_input([["key", key, True] for key in modifiers] + [place])
         await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), _FORWARD])
-        await self.input([["key", key, False] for key in reversed(modifiers)])
+        await self.send_input([["key", key, False] for key in reversed(modifiers)])
 
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
         """Press at the first point, move along the others, release at the last."""
         if len(path) < 2:
             raise DeskError("a drag needs at least two points")
-        number = self.button(button)
+        number = self.get_button_number(button)
         events: Events = [self.build_move(*path[0]), ["button", number, True], ["pause", 5 * _STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
             steps = max(2, (abs(to_x - x) + abs(to_y - y)) // _STRIDE)
@@ -163,11 +163,11 @@ class Screen:
 
     async def press(self, button: Button = "left") -> None:
         """Press a button where the pointer is, and hold it."""
-        await self.input([await self.place(None, None), ["button", self.button(button), True]])
+        await self.send_input([await self.place(None, None), ["button", self.get_button_number(button), True]])
 
     async def release(self, button: Button = "left") -> None:
         """Release a button."""
-        await self.input([await self.place(None, None), ["button", self.button(button), False]])
+        await self.send_input([await self.place(None, None), ["button", self.get_button_number(button), False]])
 
     async def scroll(
         self, direction: Direction, amount: int = 3, x: int | None = None, y: int | None = None, keys: str = ""
@@ -184,12 +184,12 @@ class Screen:
         await self.rest()
         return await self.keyboard.type(text)
 
-    async def key(self, chords: str, repeat: int = 1) -> None:
+    async def press_chords(self, chords: str, repeat: int = 1) -> None:
         """Press chords one after the other: `ctrl+shift+t`, `ctrl+a Delete`."""
         events: Events = []
         for keys in keysyms.of_chords(chords):
             events += build_key_events(keys)
-        await self.input(events * repeat)
+        await self.send_input(events * repeat)
 
     async def hold_key(self, chord: str, seconds: float) -> None:
         """Hold a chord down for some time."""
@@ -197,11 +197,11 @@ class Screen:
         if not 0 <= seconds <= _MAX_HOLD_S:
             raise DeskError(f"a key cannot be held for {seconds:g} s; the limit is {_MAX_HOLD_S:g} s")
         try:
-            await self.input(press_keys(keys))
+            await self.send_input(press_keys(keys))
             await anyio.sleep(seconds)
         finally:
             with anyio.move_on_after(5, shield=True):
-                await self.input(release_keys(keys))
+                await self.send_input(release_keys(keys))
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
@@ -209,7 +209,7 @@ class Screen:
 
     # -- windows ----------------------------------------------------------------------------------------------
 
-    async def windows(self) -> list[Window]:
+    async def list_windows(self) -> list[Window]:
         """List the windows."""
         return await windows.list_windows(self.seat)
 
@@ -221,11 +221,11 @@ class Screen:
         """Start a program on the screen and leave it running; give its pid."""
         return await windows.launch(self.seat, argv)
 
-    async def clipboard_get(self) -> str:
+    async def read_clipboard(self) -> str:
         """Return the text on the clipboard."""
         return await windows.read_clipboard(self.seat)
 
-    async def clipboard_set(self, text: str) -> None:
+    async def write_clipboard(self, text: str) -> None:
         """Put a text on the clipboard."""
         await windows.put(self.seat, text)
 
@@ -239,7 +239,7 @@ class Screen:
                 kind = cast(Format, text_of(arguments, "format"))
                 return _show_picture(
                     await self.screenshot(
-                        region_of(arguments, self.size),
+                        parse_region(arguments, self.size),
                         parse_optional_integer(arguments, "width"),
                         parse_optional_integer(arguments, "height"),
                         kind,
@@ -250,31 +250,31 @@ class Screen:
                     parse_optional_integer(arguments, "width") or self.size[0],
                     parse_optional_integer(arguments, "height") or self.size[1],
                 )
-                return _show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
+                return _show_picture(await self.zoom(parse_region(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
                 await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
-                x, y = await self.target_of(arguments)
-                await self.click(x, y, button_of(arguments), integer_of(arguments, "count", 1), keys)
+                x, y = await self.find_target(arguments)
+                await self.click(x, y, get_button(arguments), integer_of(arguments, "count", 1), keys)
             case "drag":
-                await self.drag(path_of(arguments), button_of(arguments), keys)
+                await self.drag(parse_path(arguments), get_button(arguments), keys)
             case "press":
-                await self.press(button_of(arguments))
+                await self.press(get_button(arguments))
             case "release":
-                await self.release(button_of(arguments))
+                await self.release(get_button(arguments))
             case "scroll":
                 x, y = point_of(arguments)
                 await self.scroll(
                     cast(Direction, text_of(arguments, "direction")), integer_of(arguments, "amount"), x, y, keys
                 )
             case "key":
-                await self.key(keys, integer_of(arguments, "repeat", 1))
+                await self.press_chords(keys, integer_of(arguments, "repeat", 1))
             case "hold_key":
                 await self.hold_key(keys, number_of(arguments, "seconds"))
             case "wait":
                 await self.wait(number_of(arguments, "seconds"))
             case "clipboard_set":
-                await self.clipboard_set(text_of(arguments, "text"))
+                await self.write_clipboard(text_of(arguments, "text"))
             case _:
                 return await self.tell(tool.removeprefix("screen_"), arguments)
         return Observation("done")
@@ -292,26 +292,26 @@ class Screen:
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
                 settled = await self.settle(
-                    number_of(arguments, "quiet"), number_of(arguments, "timeout"), region_of(arguments, self.size)
+                    number_of(arguments, "quiet"), number_of(arguments, "timeout"), parse_region(arguments, self.size)
                 )
                 return Observation(describe_stability(settled))
             case "cursor_position":
-                x, y = await self.cursor_position()
+                x, y = await self.get_cursor_position()
                 wide, high = integer_of(arguments, "width", self.size[0]), integer_of(arguments, "height", self.size[1])
                 return Observation(f"X={x * wide // self.size[0]},Y={y * high // self.size[1]}")
             case "windows":
                 lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
-                         f"{each.title}" for each in await self.windows()]  # fmt: skip
+                         f"{each.title}" for each in await self.list_windows()]  # fmt: skip
                 return Observation("\n".join(lines) or "No window is open.")
             case "focus":
                 return Observation(f"in front: {(await self.focus(text_of(arguments, 'window'))).title}")
             case "launch":
                 return Observation(f"started, pid {await self.launch(texts_of(arguments, 'argv'))}")
             case "clipboard_get":
-                return Observation(await self.clipboard_get())
+                return Observation(await self.read_clipboard())
         raise BriefError(f"the screen has no tool {tool}")
 
-    async def target_of(self, arguments: Arguments) -> tuple[int | None, int | None]:
+    async def find_target(self, arguments: Arguments) -> tuple[int | None, int | None]:
         """Return the point that was given, or where the widget is that was referred to."""
         point = point_of(arguments)
         if not (ref := text_of(arguments, "ref")):
@@ -325,9 +325,9 @@ class Screen:
     async def act(self, events: Events, keys: str = "") -> None:
         """Do something with keys held down around it."""
         modifiers = keysyms.of_chord(keys) if keys else []
-        await self.input(press_keys(modifiers) + events + release_keys(modifiers))
+        await self.send_input(press_keys(modifiers) + events + release_keys(modifiers))
 
-    async def input(self, events: Events) -> None:
+    async def send_input(self, events: Events) -> None:
         """Have the screen take some input."""
         await self.rest()
         await self.seat.ask("screen.input", events=events)
@@ -341,7 +341,7 @@ class Screen:
     async def place(self, x: int | None, y: int | None) -> list[object]:
         """Move to a point, or stay where the pointer is: others may have moved it."""
         if x is None or y is None:
-            x, y = await self.cursor_position()
+            x, y = await self.get_cursor_position()
         return self.build_move(x, y)
 
     def build_move(self, x: int, y: int) -> list[object]:
@@ -351,7 +351,7 @@ class Screen:
             raise DeskError(f"({x}, {y}) is not on the screen: x goes from 0 to {width - 1}, y from 0 to {height - 1}")
         return ["move", x, y]
 
-    def button(self, name: Button) -> int:
+    def get_button_number(self, name: Button) -> int:
         """Return a button's number."""
         if name not in BUTTONS:
             raise DeskError(f"the button {name} can only be clicked, not held")

@@ -67,7 +67,7 @@ class PastTakeovers:
     scene: DesktopState
     """What was open before the first of them."""
 
-    def after(self, before: PastTakeovers | None) -> PastTakeovers:
+    def merge_earlier(self, before: PastTakeovers | None) -> PastTakeovers:
         """Return this one together with those before it."""
         if before is None:
             return self
@@ -124,7 +124,7 @@ class Wheel:
 
     # -- the worker's side ------------------------------------------------------------------------------------
 
-    def refusal(self) -> str | None:
+    def explain_refusal(self) -> str | None:
         """Explain why the worker's tools are refused now."""
         if self.holder is None:
             return None
@@ -181,8 +181,8 @@ class Wheel:
             f"A person controlled this desk for {drive.seconds:.0f} s ({drive.clicks} clicks, {drive.keys} keys) and "
             f"handed it back. {changed:.0%} of the screen is different."
         )
-        lines = [text, *differences("Windows", drive.scene.windows, now.windows)]
-        lines += differences("Pages", drive.scene.pages, now.pages)
+        lines = [text, *describe_differences("Windows", drive.scene.windows, now.windows)]
+        lines += describe_differences("Pages", drive.scene.pages, now.pages)
         return Observation("\n".join(lines), image=picture, media="image/png" if picture else "")
 
     # -- the person's side ------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Wheel:
             await self.seat.ask("view.present", number=viewer)
             holder = self.begin(viewer, by)
             try:
-                await self.quiet()
+                await self.wait_for_acts()
                 scene = await self.look(mark=self.driven is None)
                 holder.scene = scene if self.driven is None else self.driven.scene
                 self.note(TookOver(self.seat.desk.id, viewer, by))
@@ -226,7 +226,7 @@ class Wheel:
         self.suspended.close()
         self.free.set()
 
-    async def quiet(self) -> None:
+    async def wait_for_acts(self) -> None:
         """Wait for calls that do not stand still with the desk's programs, and cancel those that take too long."""
         async with anyio.create_task_group() as tasks:
             for act in self.under_way:
@@ -294,7 +294,7 @@ class Wheel:
                 try:
                     with anyio.move_on_after(_RETURN_TIMEOUT_S):
                         clicks, keys = await self.let_go_on()
-                        self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).after(self.driven)
+                        self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).merge_earlier(self.driven)
                         self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
                 finally:
                     self.end()
@@ -336,18 +336,18 @@ class Wheel:
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             if mark:
                 await self.seat.ask("screen.mark", name=MARK)
-            windows = await self.windows()
-            pages = await self.pages()
+            windows = await self.list_window_titles()
+            pages = await self.list_page_addresses()
         return DesktopState(windows, pages)
 
-    async def windows(self) -> frozenset[str]:
+    async def list_window_titles(self) -> frozenset[str]:
         """List the titles of windows."""
         done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOK_TIMEOUT_S, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         rows = (line.split(maxsplit=3) for line in lines[:MAX_NAMES])
         return frozenset(sanitize_word(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
-    async def pages(self) -> frozenset[str]:
+    async def list_page_addresses(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""
         (await self.seat.desk.dial(BROWSER_PORT)).close()
         reply = await self.ask("browser.tabs")
@@ -373,7 +373,7 @@ def share(value: object) -> float:
     return 0.0
 
 
-def differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
+def describe_differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
     """Describe what came and what went."""
     came, went = sorted(now - before), sorted(before - now)
     lines = [f"{what} that appeared: {'; '.join(came)}."] if came else []

@@ -164,21 +164,21 @@ def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
     return parse_optional_integer(arguments, "x"), parse_optional_integer(arguments, "y")
 
 
-def button_of(arguments: Arguments) -> Button:
+def get_button(arguments: Arguments) -> Button:
     """Return the button."""
     return cast(Button, text_of(arguments, "button"))
 
 
-def numbers(arguments: Arguments, name: str) -> list[int]:
+def get_integers(arguments: Arguments, name: str) -> list[int]:
     """Return a list of whole numbers."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [int(each) for each in value]
 
 
-def region_of(arguments: Arguments, size: Point) -> Region | None:
+def parse_region(arguments: Arguments, size: Point) -> Region | None:
     """Return the region, if one was given."""
-    if not (sides := numbers(arguments, "region")):
+    if not (sides := get_integers(arguments, "region")):
         return None
     if len(sides) != 4:
         raise BriefError("region must be four numbers: left, top, right, bottom")
@@ -188,9 +188,9 @@ def region_of(arguments: Arguments, size: Point) -> Region | None:
     return left, top, right, bottom
 
 
-def path_of(arguments: Arguments) -> list[Point]:
+def parse_path(arguments: Arguments) -> list[Point]:
     """Return the points of a path."""
-    flat = numbers(arguments, "path")
+    flat = get_integers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("path must be x, y, x, y, …: at least two points")
     return list(zip(flat[::2], flat[1::2], strict=True))

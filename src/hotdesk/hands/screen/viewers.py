@@ -66,10 +66,10 @@ class Watching:
         self.wheels: dict[DeskId, Wheel] = {}
         self.viewers: dict[DeskId, dict[str, Viewer]] = {}
 
-    def wheel(self, desk: LinkedDesk) -> Wheel:
+    def get_wheel(self, desk: LinkedDesk) -> Wheel:
         """Return a desk's wheel."""
         if desk.id not in self.wheels:
-            secrets, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
+            secrets, has_worker = get_placeholders(desk), lambda: desk.id not in self.personal
             stop = functools.partial(hush, desk)
             self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, secrets, has_worker)
         return self.wheels[desk.id]
@@ -125,7 +125,7 @@ class Watching:
             raise DeskError(GONE)
         if not viewer.may_drive:
             raise BriefError("this viewer may only watch; `hotdesk watch --control` lets you take over")
-        wheel = self.wheel(desk)
+        wheel = self.get_wheel(desk)
         match act:
             case "take":
                 await self.ready()
@@ -143,7 +143,7 @@ class Watching:
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
         """Describe who looks and who drives; names are nobody's business."""
-        wheel = self.wheel(desk)
+        wheel = self.get_wheel(desk)
         holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
         viewers = self.viewers.get(desk.id, {})
         return {
@@ -160,7 +160,7 @@ class Watching:
         }
 
 
-def secrets_of(desk: LinkedDesk) -> dict[str, str]:
+def get_placeholders(desk: LinkedDesk) -> dict[str, str]:
     """Return what stands for secrets in a desk, by their names: what it was given, not what it says."""
     if not isinstance(desk.outside, KeeperHandle):
         return {}

@@ -58,10 +58,10 @@ async def list_windows(seat: Seat) -> list[Window]:
     if not done.ok:
         raise DeskError(f"the windows cannot be listed: {_describe_failure(done)}")
     found = (LINE.fullmatch(line) for line in done.text.splitlines()[:_MAX_WINDOWS])
-    return [window(match) for match in found if match is not None]
+    return [parse_window(match) for match in found if match is not None]
 
 
-def window(match: re.Match[str]) -> Window:
+def parse_window(match: re.Match[str]) -> Window:
     """Read one line of a list of windows."""
     identity, numbers, pid, program, title = match.groups()
     x, y, width, height = map(int, numbers.split())
@@ -115,7 +115,7 @@ async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str
     return done.text if done.ok else ""
 
 
-async def pointer(seat: Seat) -> tuple[int, int]:
+async def find_pointer(seat: Seat) -> tuple[int, int]:
     """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:

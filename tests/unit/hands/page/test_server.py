@@ -31,7 +31,7 @@ class Script:
         self.gone = False
         self.screens: list[socket.socket] = []
 
-    async def screen(self, viewer: str, control: bool) -> socket.socket:
+    async def open_screen(self, viewer: str, control: bool) -> socket.socket:
         """Give a stream."""
         self.asked.append(f"screen {control}")
         if self.gone:
@@ -42,7 +42,7 @@ class Script:
         self.screens.append(far)
         return near
 
-    async def wheel(self) -> Mapping[str, object]:
+    async def get_wheel(self) -> Mapping[str, object]:
         """Say who drives."""
         if self.gone:
             raise DeskGone("it burnt")
@@ -52,7 +52,7 @@ class Script:
         """Write down who wants to drive."""
         self.asked.append(f"{act} {secret}".strip())
         self.driver = viewer[:6]
-        return await self.wheel()
+        return await self.get_wheel()
 
 
 @dataclass

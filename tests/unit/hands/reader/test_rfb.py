@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from tests.rfb_server import SIZE, STRANGE, head, hello, raw, update
 
 from hotdesk.hands.reader import ProtocolError
-from hotdesk.hands.reader.rfb import FORMAT, ONLY_RAW, VERSION, Conversation, Rectangle, key, pointer, request
+from hotdesk.hands.reader.rfb import (
+    FORMAT,
+    ONLY_RAW,
+    VERSION,
+    Conversation,
+    Rectangle,
+    encode_key,
+    encode_pointer,
+    request,
+)
 
 
 def after(stream: bytes, step: int = 1 << 20) -> Conversation:
@@ -69,7 +78,7 @@ def test_whatever_comes_after_the_handshake_ends_strange_or_stays_bounded(noise:
     try:
         for number in range(len(noise)):
             conversation.feed(noise[number : number + 1])
-            assert len(conversation.room()) <= 64 << 10
+            assert len(conversation.get_space()) <= 64 << 10
     except ProtocolError:
         pass
     assert len(conversation.frame) == SIZE[0] * SIZE[1] * 4
@@ -77,5 +86,5 @@ def test_whatever_comes_after_the_handshake_ends_strange_or_stays_bounded(noise:
 
 def test_input_and_requests_are_written_as_the_protocol_has_them() -> None:
     assert request(True, 1, 2, 3, 4) == b"\x03\x01\0\x01\0\x02\0\x03\0\x04"
-    assert pointer(5, 256, 2) == b"\x05\x05\x01\0\0\x02"
-    assert key(0xFF0D, True) == b"\x04\x01\0\0\0\0\xff\x0d"
+    assert encode_pointer(5, 256, 2) == b"\x05\x05\x01\0\0\x02"
+    assert encode_key(0xFF0D, True) == b"\x04\x01\0\0\0\0\xff\x0d"

@@ -8,7 +8,7 @@ import pytest
 from anthropic.types.beta import BetaComputerMemberInput, BetaComputerMemberName
 from openai.types.responses import computer_action, response_computer_tool_call
 
-from hotdesk.hands.screen.computer import Scale, ScreenAction, anthropic, member, openai
+from hotdesk.hands.screen.computer import Scale, ScreenAction, translate_anthropic, translate_member, translate_openai
 from hotdesk.hands.screen.tools import TOOLS
 from hotdesk.tool import ToolArgumentError
 
@@ -51,13 +51,13 @@ def fields(name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", get_args(BetaComputerMemberName))
 def test_every_member_of_the_toolset_becomes_a_use_of_ours(name: str) -> None:
-    check(member(name, fields(name), ITS_OWN))
-    check(member(name, fields(name), HALF))
+    check(translate_member(name, fields(name), ITS_OWN))
+    check(translate_member(name, fields(name), HALF))
 
 
 @pytest.mark.parametrize("name", [*DOCUMENTED_20250124, "zoom"])
 def test_every_action_of_the_single_tools_becomes_a_use_of_ours(name: str) -> None:
-    check(anthropic({"action": name, **fields(name)}, ITS_OWN))
+    check(translate_anthropic({"action": name, **fields(name)}, ITS_OWN))
 
 
 def test_the_members_are_the_actions_of_the_single_tools() -> None:
@@ -90,23 +90,23 @@ def openai_action(kind: Any, **more: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_action_of_a_computer_call_becomes_a_use_of_ours(kind: Any) -> None:
-    check(openai([openai_action(kind)], ITS_OWN))
-    check(openai([openai_action(kind)], HALF))
+    check(translate_openai([openai_action(kind)], ITS_OWN))
+    check(translate_openai([openai_action(kind)], HALF))
 
 
 @pytest.mark.parametrize("button", get_args(computer_action.Click.model_fields["button"].annotation))
 def test_every_button_can_be_clicked(button: str) -> None:
-    check(openai([openai_action(computer_action.Click, button=button)], ITS_OWN))
+    check(translate_openai([openai_action(computer_action.Click, button=button)], ITS_OWN))
 
 
 def test_keys_of_a_list_become_a_chord() -> None:
-    assert openai([{"type": "keypress", "keys": ["CTRL", " "]}], ITS_OWN) == [
+    assert translate_openai([{"type": "keypress", "keys": ["CTRL", " "]}], ITS_OWN) == [
         ScreenAction("screen_key", {"keys": "CTRL+space"})
     ]
 
 
 def test_actions_of_one_call_keep_their_order() -> None:
-    uses = openai([{"type": "move", "x": 1, "y": 2}, {"type": "screenshot"}], ITS_OWN)
+    uses = translate_openai([{"type": "move", "x": 1, "y": 2}, {"type": "screenshot"}], ITS_OWN)
     assert uses == [ScreenAction("screen_move", {"x": 1, "y": 2}), ScreenAction("screen_screenshot", {})]
 
 
@@ -128,7 +128,7 @@ def test_actions_of_one_call_keep_their_order() -> None:
 def test_coordinates_are_those_of_the_picture_the_model_knows(
     given: dict[str, object], expected: dict[str, object]
 ) -> None:
-    assert anthropic(given, HALF)[0].arguments == expected
+    assert translate_anthropic(given, HALF)[0].arguments == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_coordinates_are_those_of_the_picture_the_model_knows(
     [((0, 250), [("down", 2)]), ((0, -30), [("up", 1)]), ((120, -100), [("up", 1), ("right", 1)]), ((0, 0), [])],
 )
 def test_scrolling_by_pixels_turns_the_wheel(pixels: tuple[int, int], expected: list[tuple[str, int]]) -> None:
-    uses = openai([{"type": "scroll", "x": 1, "y": 1, "scroll_x": pixels[0], "scroll_y": pixels[1]}], ITS_OWN)
+    uses = translate_openai([{"type": "scroll", "x": 1, "y": 1, "scroll_x": pixels[0], "scroll_y": pixels[1]}], ITS_OWN)
     turned = [use.arguments for use in uses if use.tool == "screen_scroll"]
     assert [(each["direction"], each["amount"]) for each in turned] == expected
 
@@ -162,7 +162,7 @@ def test_scrolling_by_pixels_turns_the_wheel(pixels: tuple[int, int], expected: 
 )
 def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
     with pytest.raises(ToolArgumentError):
-        anthropic(given, HALF)
+        translate_anthropic(given, HALF)
 
 
 @pytest.mark.parametrize(
@@ -182,4 +182,4 @@ def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
 )
 def test_calls_that_cannot_be_meant_are_wrong(actions: object) -> None:
     with pytest.raises(ToolArgumentError):
-        openai(actions, HALF)
+        translate_openai(actions, HALF)

@@ -81,7 +81,7 @@ async def test_nothing_follows_a_click_before_the_focus_could_move() -> None:
     screen = Screen(Scripted())
     await screen.click(1, 1)
     start = anyio.current_time()
-    await screen.key("a")
+    await screen.press_chords("a")
     assert anyio.current_time() - start > FOCUS_DELAY_S * 0.8
 
 

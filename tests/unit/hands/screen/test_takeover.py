@@ -15,7 +15,7 @@ from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.event import Event, HandedBack, TookOver
 from hotdesk.hands.reader import VerbResult
-from hotdesk.hands.screen.takeover import Wheel, differences, share
+from hotdesk.hands.screen.takeover import Wheel, describe_differences, share
 from hotdesk.ipc.tasks import background
 
 ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
@@ -77,11 +77,11 @@ async def drive() -> AsyncIterator[Drive]:
 
 
 async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
     await drive.wheel.take(7, ME)
-    assert "try again when they hand it back" in (drive.wheel.refusal() or "")
+    assert "try again when they hand it back" in (drive.wheel.explain_refusal() or "")
     await drive.wheel.hand_back(7, ME)
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
 
 
 async def test_a_call_that_stands_still_with_the_desk_is_not_cancelled_when_a_person_takes_over(drive: Drive) -> None:
@@ -160,7 +160,7 @@ async def test_nobody_takes_over_while_the_desk_is_reserved_and_nobody_reserves_
         async with drive.wheel.reserve():
             tasks.start_soon(drive.wheel.take, 7, ME)
             await anyio.wait_all_tasks_blocked()
-            assert drive.wheel.refusal() is None
+            assert drive.wheel.explain_refusal() is None
         await until(lambda: drive.wheel.holder is not None and drive.wheel.holder.drives)
         tasks.start_soon(reserve)
         await anyio.wait_all_tasks_blocked()
@@ -173,7 +173,7 @@ async def test_a_viewer_whose_screen_is_gone_suspends_nobody(drive: Drive) -> No
     drive.script.failing = "view.present"
     with pytest.raises(DeskError):
         await drive.wheel.take(7, ME)
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
     assert drive.events == []
 
 
@@ -226,7 +226,7 @@ async def test_one_person_drives_at_a_time(drive: Drive) -> None:
         await drive.wheel.take(8, YOU)
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(8, YOU)
-    assert drive.wheel.refusal()
+    assert drive.wheel.explain_refusal()
     await drive.wheel.hand_back(7, ME)
     await drive.wheel.take(8, YOU)
     await drive.wheel.hand_back(8, YOU)
@@ -240,7 +240,7 @@ async def test_a_desk_that_does_not_hold_still_is_nobodys_to_drive(drive: Drive,
     drive.wheel.stopping = 0.05
     with pytest.raises(DeskError):
         await drive.wheel.take(7, ME)
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
     assert drive.script.asked[-1] == "hush False"
     assert [type(event) for event in drive.events] == [TookOver, HandedBack]
 
@@ -253,7 +253,7 @@ async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
     with pytest.raises(DeskError, match="journal"):
         await drive.wheel.take(7, ME)
     assert "hush True" not in drive.script.asked
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
 
 
 @pytest.mark.slow
@@ -263,10 +263,10 @@ async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> No
     for _ in range(4):
         await anyio.sleep(0.1)
         drive.wheel.keep(7)
-    assert drive.wheel.refusal()
+    assert drive.wheel.explain_refusal()
     drive.wheel.keep(8)
     with anyio.fail_after(5):
-        while drive.wheel.refusal():
+        while drive.wheel.explain_refusal():
             await anyio.sleep(0.01)
     back = drive.events[-1]
     assert isinstance(back, HandedBack)
@@ -300,7 +300,7 @@ async def test_a_desk_that_says_nothing_still_gets_its_worker_back(drive: Drive)
     drive.script.failing = "view.lease"
     await drive.wheel.hand_back(7, ME)
     drive.script.failing = "screen.difference"
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
     told = await drive.wheel.welcome()
     assert told is not None
     assert told.media == ""
@@ -314,7 +314,7 @@ async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> 
 
     drive.wheel.hush = gone
     await drive.wheel.hand_back(7, ME)
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
 
 
 @pytest.mark.parametrize("told", [None, [], {"changed": "all"}, {"changed": -4}, {}])
@@ -324,9 +324,9 @@ def test_what_no_share_is_is_nothing(told: object) -> None:
 
 
 def test_what_came_and_went_is_said() -> None:
-    came = differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
+    came = describe_differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
     assert came == ["Windows that appeared: c.", "Windows that disappeared: a."]
-    assert differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
+    assert describe_differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
 
 
 async def test_a_reader_that_does_not_take_the_wheel_back_is_let_go(drive: Drive) -> None:
@@ -334,7 +334,7 @@ async def test_a_reader_that_does_not_take_the_wheel_back_is_let_go(drive: Drive
     drive.script.failing = "view.lease"
     await drive.wheel.hand_back(7, ME)
     assert drive.script.asked[-2:] == ["close", "hush False"]
-    assert drive.wheel.refusal() is None
+    assert drive.wheel.explain_refusal() is None
 
 
 async def test_a_secret_is_typed_as_its_placeholder_for_who_drives(drive: Drive) -> None:

@@ -59,7 +59,7 @@ class Turn(Model):
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Return who looks at a desk and who drives it."""
     async with owner(context, desk) as far:
-        return format_wheel(context, desk, viewer, await far.wheel())
+        return format_wheel(context, desk, viewer, await far.get_wheel())
 
 
 @router.post("/wheel", summary="Take control of the screen, or hand it back")
@@ -119,7 +119,7 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
     try:
         async with owner(context, desk) as far:
             with (
-                await far.screen(name, True) as sock,
+                await far.open_screen(name, True) as sock,
                 context.native.viewers.looking(context.caller, desk, name, viewer),
             ):
                 await accept(websocket)
