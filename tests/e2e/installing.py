@@ -10,14 +10,14 @@ from hotdesk.brief import Rule
 from hotdesk.config import GIB, Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door import canary
-from hotdesk.door.policy.presets import parse_rules, preset_environment
+from hotdesk.door.policy.presets import build_preset_environment, parse_rules
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Event, Exchange, Proven
 
 PRESETS = ("pypi", "npm", "debian")
 NPM = "10.9.2"
 """One that Debian's Node can run."""
-SPEC = Spec(root=True, memory=3 * GIB, env=preset_environment(PRESETS))
+SPEC = Spec(root=True, memory=3 * GIB, env=build_preset_environment(PRESETS))
 
 
 def rules() -> tuple[Rule, ...]:

@@ -11,7 +11,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.door.policy.presets import PackageSources, preset, preset_environment
+from hotdesk.door.policy.presets import PackageSources, build_preset_environment, get_preset_rules
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Used
 from hotdesk.hands.files import Files
@@ -54,8 +54,8 @@ async def opened(settings: Config, tmp_path_factory: pytest.TempPathFactory) -> 
         mirror.answers |= {
             path: (200, {"Content-Type": "text/html"}, data) for path, data in python_index("/root").items()
         }
-        spec = Spec(root=True, env=preset_environment(["pypi"], machine))
-        scope = Scope(preset("pypi", machine), names={"mirror.test": mirror.address})
+        spec = Spec(root=True, env=build_preset_environment(["pypi"], machine))
+        scope = Scope(get_preset_rules("pypi", machine), names={"mirror.test": mirror.address})
         async with Host(settings, control=False) as host, host.open_desk(spec, scope) as desk:
             await desk.run(["true"], user="root")
             yield host, desk

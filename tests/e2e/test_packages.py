@@ -10,7 +10,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
-from hotdesk.door.policy.presets import PackageSources, preset, preset_environment
+from hotdesk.door.policy.presets import PackageSources, build_preset_environment, get_preset_rules
 from hotdesk.event import Exchange, RootAct, RootActEnded
 from hotdesk.host import Host
 from tests.e2e.installing import SPEC, apt_install, done, events, python_index, rules
@@ -75,12 +75,12 @@ async def test_pip_asks_an_index_on_plain_http_at_a_port_and_never_knows_its_pas
     settings: Config, tmp_path: Path
 ) -> None:
     machine = PackageSources(pip=("http://someone:secret-word@mirror.test:3141/root/simple/",), default_pip=False)
-    spec = Spec(env=preset_environment(["pypi"], machine))
+    spec = Spec(env=build_preset_environment(["pypi"], machine))
     with upstream(tmp_path, "mirror.test", tls=False) as mirror:
         mirror.answers |= {
             path: (200, {"Content-Type": "text/html"}, data) for path, data in python_index("/root").items()
         }
-        scope = Scope(preset("pypi", machine), names={"mirror.test": mirror.address})
+        scope = Scope(get_preset_rules("pypi", machine), names={"mirror.test": mirror.address})
         async with Host(settings, control=False) as host, host.open_desk(spec, scope) as desk:
             await done(desk, "pip install tiny && python3 -c 'import tiny'")
             assert "secret-word" not in await done(desk, "env")

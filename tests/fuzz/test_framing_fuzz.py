@@ -21,10 +21,10 @@ from hotdesk.door.http.framing import (
     Request,
     Response,
     find_end,
+    format_response_head,
     parse_request,
     parse_response,
     request_head,
-    response_head,
 )
 from tests.fuzz.conftest import FIRST
 
@@ -248,7 +248,7 @@ def feed_ours(reading: Reading, pieces: Iterable[bytes], parse: Parse, closed: b
             reading.state, reading.end = "done", fed - len(rest)
             return
     if closed and reader is not None:
-        reader.eof()
+        reader.feed_eof()
         reading.state, reading.end = "done", fed
 
 
@@ -365,7 +365,7 @@ def write_back(data: bytes, parse: Parse, ours: Reading) -> None:
     if isinstance(head, Request):
         assert parse(request_head(head.method, head.target, head.headers)) == head
     else:
-        assert parse(response_head(head.status, head.reason, head.headers)) == head
+        assert parse(format_response_head(head.status, head.reason, head.headers)) == head
 
 
 def one(seed: int, answers: bool) -> Reading:

@@ -550,7 +550,7 @@ async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
 )
 async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it() -> None:
     denied = Policy([parse_rule("deny 8.8.8.0/24")], anywhere=True)
-    assert not denied.reachable("https", "64:ff9b::808:808", 443)
+    assert not denied.can_reach("https", "64:ff9b::808:808", 443)
     with telling("64:ff9b::808:808") as (resolver, _):
         upstreams = Upstreams(resolver, ssl.create_default_context())
         with pytest.raises(UnreachableError, match="a rule denies"):

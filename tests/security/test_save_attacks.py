@@ -233,7 +233,7 @@ def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, s
     Removal("image/copy.py", "if path is not None and self.skips(self.source, path):", "if path is None:"),
 )
 def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
-    authority = ca.new_authority(DESK, ca.utc_now()).certificate_pem.decode()
+    authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem.decode()
     for path, data in (identity.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
         (upper / path).parent.mkdir(parents=True, exist_ok=True)
         (upper / path).write_bytes(data)

@@ -160,9 +160,9 @@ def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
     """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
     env = parse_env(arguments.env)
     if allowed := getattr(arguments, "allow", None):
-        from hotdesk.door.policy.presets import preset_environment
+        from hotdesk.door.policy.presets import build_preset_environment
 
-        return {**preset_environment(allowed), **env}
+        return {**build_preset_environment(allowed), **env}
     return env
 
 

@@ -26,7 +26,7 @@ def sanitize_text(text: str, most: int = 200) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
 
 
-def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
+def describe_denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
     """Describe what was refused, by which rule, what is allowed instead, how to ask."""
     remedy = (
         HOW_TO_ASK
@@ -48,5 +48,5 @@ def answer(status: int, value: object, *, keep: bool, head_only: bool = False, r
             (b"Connection", b"keep-alive" if keep else b"close"),
         )
     )
-    head = framing.response_head(status, reason or REASONS.get(status, b"Refused"), headers)
+    head = framing.format_response_head(status, reason or REASONS.get(status, b"Refused"), headers)
     return head if head_only else head + body

@@ -41,17 +41,17 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
     """Find what is asked."""
     match meant.scheme, meant.port, meant.method, meant.path:
         case "http", 80, "GET" | "HEAD", "/":
-            return 200, status_of(way)
+            return 200, describe_status(way)
         case "http", 80, "GET" | "HEAD", "/policy":
-            return 200, {"allowed": list(way.policy.list_allowed()), "step": way.step, "grants": _grants_of(way)}
+            return 200, {"allowed": list(way.policy.list_allowed()), "step": way.step, "grants": _list_grants(way)}
         case "http", 80, "POST", "/ask":
             return await ask(way, wire, request)
-    return 404, denials.denial(
+    return 404, denials.describe_denial(
         f"{meant.method} {meant.url}", "door.local serves only /, /policy and POST /ask", (), way.may_ask
     )
 
 
-def status_of(way: Egress) -> dict[str, object]:
+def describe_status(way: Egress) -> dict[str, object]:
     """Describe how things stand, and what else there is."""
     return {
         "desk": way.desk,
@@ -64,31 +64,35 @@ def status_of(way: Egress) -> dict[str, object]:
     }
 
 
-def _grants_of(way: Egress) -> list[str]:
+def _list_grants(way: Egress) -> list[str]:
     """Name the secrets that go along, and where: never a value, nor a placeholder."""
-    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.active_grants()]
+    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.list_active_grants()]
 
 
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
     """Ask for one more rule, and answer when somebody outside did."""
     if not way.may_ask or way.leaves is None:
-        return 403, denials.denial("POST http://door.local/ask", "this desk may not request more access")
+        return 403, denials.describe_denial("POST http://door.local/ask", "this desk may not request more access")
     if request.headers.get(ASK_HEADER) is None:
-        return 403, denials.denial("POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True)
+        return 403, denials.describe_denial(
+            "POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True
+        )
     try:
         rule, reason = _read_question(await read_body(wire, request))
         way.policy.widen(rule)
     except (BriefError, ValueError, RecursionError) as e:
-        return 400, denials.denial("POST http://door.local/ask", f"{e}", (), True)
+        return 400, denials.describe_denial("POST http://door.local/ask", f"{e}", (), True)
     match await way.ask(rule, None, reason):
         case "approved":
             way.policy = way.policy.widen(rule)
             return 200, {"approved": rule_text(rule)}
         case "busy":
-            return 429, denials.denial(
+            return 429, denials.describe_denial(
                 "POST http://door.local/ask", "too many requests are pending or were made; wait", (), True
             )
-    return 403, denials.denial(f"the request for {rule_text(rule)}", "it was not approved", way.policy.list_allowed())
+    return 403, denials.describe_denial(
+        f"the request for {rule_text(rule)}", "it was not approved", way.policy.list_allowed()
+    )
 
 
 async def read_body(wire: Wire, request: Request) -> bytes:
@@ -99,7 +103,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
     while not reader.done:
         data = await wire.read(BODY_SECONDS)
         if not data:
-            reader.eof()
+            reader.feed_eof()
         payload, rest = reader.feed(data)
         body += payload
         wire.buffer[:0] = rest

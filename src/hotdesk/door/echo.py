@@ -48,7 +48,7 @@ def answer(request: framing.Request) -> bytes:
     """Return what a request brought: as it is, in base64, and its digest."""
     brought = request.headers.get(b"authorization") or b""
     if (request.method, request.target, request.body) != ("GET", canary.PATH.encode(), None) or SCHEME not in brought:
-        return framing.response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))
+        return framing.format_response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))
     value = brought.partition(SCHEME)[2]
     body = value + b"\n" + base64.b64encode(value) + b"\n"
     headers = (
@@ -56,7 +56,7 @@ def answer(request: framing.Request) -> bytes:
         (DIGEST, hashlib.sha256(value).hexdigest().encode()),
         (b"Content-Length", str(len(body)).encode()),
     )
-    return framing.response_head(200, b"OK", framing.Headers(headers)) + body
+    return framing.format_response_head(200, b"OK", framing.Headers(headers)) + body
 
 
 async def connect() -> Wire:

@@ -23,7 +23,7 @@ from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.door.secrets.issued_tokens import Issued
-from hotdesk.door.secrets.scrub import Scrubber, secrets_of
+from hotdesk.door.secrets.scrub import Scrubber, list_scrubbed_secrets
 from hotdesk.door.secrets.signature import SigV4Signer
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 from hotdesk.strict import read
@@ -113,7 +113,7 @@ class Egress:
         self.approval_seconds = float(charter["approval_seconds"])
         self.hold(charter)
         if self.is_proving():
-            self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
+            self.leaves.get_tls_context(canary.HOST)  # its desk is still being opened; later it would be waited for
 
     def is_proving(self) -> bool:
         """Return whether this way out is being tried, and its desk not handed over."""
@@ -147,13 +147,13 @@ class Egress:
 
     # -- grants -----------------------------------------------------------------------------------------------
 
-    def active_grants(self) -> list[LiveGrant]:
+    def list_active_grants(self) -> list[LiveGrant]:
         """Return the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "it expired")
         return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
-    async def value(self, one: LiveGrant) -> bytes:
+    async def get_value(self, one: LiveGrant) -> bytes:
         """Return what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
         if one.kind in _STATIC:
@@ -166,7 +166,7 @@ class Egress:
 
     def watch_for(self, one: LiveGrant, value: bytes) -> None:
         """Have a value removed from whatever comes back from now on."""
-        for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
+        for secret in list_scrubbed_secrets(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
 
     def get_issued(self, host: str, port: int) -> Issued | None:
@@ -204,7 +204,7 @@ class Egress:
                 return  # whatever was admitted before is so still
             case "step":
                 self.step = str(message["step"])
-                self.policy = self.policy.for_step(self.step)
+                self.policy = self.policy.with_step(self.step)
                 self.identities = message["identities"]
             case "revoke":
                 gone = str(message.get("grant", ""))
@@ -245,7 +245,7 @@ class Egress:
 
     # -- budgets ----------------------------------------------------------------------------------------------
 
-    def budget(self, rule: Rule) -> RuleBudget:
+    def get_budget(self, rule: Rule) -> RuleBudget:
         """Return what is left of a rule."""
         found = self.budgets.get(rule)
         if found is None:

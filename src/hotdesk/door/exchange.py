@@ -10,7 +10,7 @@ from hotdesk.brief import READ, Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import denials
 from hotdesk.door.egress import Egress
-from hotdesk.door.grant import Refusal, signs_of
+from hotdesk.door.grant import Refusal, make_signs
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError, Request, Response
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
@@ -22,10 +22,10 @@ from hotdesk.door.secrets import inject, signature
 from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.secrets.credential_fields import FieldWatch
 from hotdesk.door.secrets.encodings import UnreadableError
-from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, brought
+from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, refuse_credential
 from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
 from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
-from hotdesk.door.secrets.upload_watch import UploadWatcher, watcher
+from hotdesk.door.secrets.upload_watch import UploadWatcher, make_watcher
 from hotdesk.event import Alarm, Exchange
 
 ANSWER_SECONDS = 300.0
@@ -160,7 +160,7 @@ class Forward:
             return
         what = f"{self.meant.method} {self.meant.url}"
         self.keep = self.keep and not unread
-        value = denials.denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
+        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
         self.status = status
         self.wire.write(data)
@@ -263,7 +263,7 @@ class Forward:
         )  # fmt: skip
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
-        grants = {one.id: one for one in self.way.active_grants()}
+        grants = {one.id: one for one in self.way.list_active_grants()}
         plan = inject.plan(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.report_alarm(plan)
@@ -271,12 +271,12 @@ class Forward:
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.read_whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
-        values = {id: await self.way.value(grants[id]) for id in inject.list_needed_grants(plan, body or b"")}
+        values = {id: await self.way.get_value(grants[id]) for id in inject.list_needed_grants(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
             raise self.report_alarm(sent)
         self.used, self.ids = sent.used, sent.ids
-        pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.identity()]
+        pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.make_identity_headers()]
         if issued is not None and not (plan.granted or plan.returned):
             pairs = harden(pairs)  # the grant is over, what it brought may still come back
         if plan.signing:
@@ -289,12 +289,12 @@ class Forward:
             pairs.append((b"Content-Length", str(self.request.body).encode()))
         return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
-    def identity(self) -> list[tuple[bytes, bytes]]:
+    def make_identity_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the signed word on who asks, for a host that wants it."""
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
-        grants = [one for one in self.way.active_grants() if (one.grant.host, one.grant.port, "https") == here]
+        grants = [one for one in self.way.list_active_grants() if (one.grant.host, one.grant.port, "https") == here]
         return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
     def add_upgrade(self, headers: Headers) -> Headers:
@@ -339,7 +339,7 @@ class Forward:
         try:
             data = await self.wire.read(BODY_SECONDS)
             if not data:
-                reader.eof()
+                reader.feed_eof()
             payload, rest = reader.feed(data)
         except HttpMessageError as e:
             raise ExchangeError(e.status, e.reason) from None
@@ -389,7 +389,7 @@ class Forward:
         over = False
         packing = b", ".join(self.request.headers.get_all(b"content-encoding"))
         try:
-            watch = watcher(packing, self.granted or self.allowed is not None, DECODED, self.field_watch())
+            watch = make_watcher(packing, self.granted or self.allowed is not None, DECODED, self.make_field_watch())
         except UnreadableError as e:
             raise ExchangeError(400, str(e)) from None
         while not over:
@@ -397,7 +397,7 @@ class Forward:
             over = reader.done
             payload = self.check_upload(watch, data, over)
             self.count.add(up=len(payload))
-            self.upstream.write(framing.chunk(payload) if chunked else payload)
+            self.upstream.write(framing.encode_chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)
         if chunked:
             self.upstream.write(framing.LAST)
@@ -409,12 +409,12 @@ class Forward:
         except UnreadableError as e:
             raise ExchangeError(400, f"the body does not match its Content-Encoding: {e}") from None
         if watch.found is not None:
-            raise self.report_alarm(Refusal("a placeholder is in the body", signs_of([watch.found])))
+            raise self.report_alarm(Refusal("a placeholder is in the body", make_signs([watch.found])))
         if watch.credential is not None:
-            raise self.report_alarm(brought(*watch.credential))
+            raise self.report_alarm(refuse_credential(*watch.credential))
         return payload
 
-    def field_watch(self) -> FieldWatch | None:
+    def make_field_watch(self) -> FieldWatch | None:
         """Make what looks for credentials of the desk's own in a body, where it may bring none."""
         if self.allowed is None or self.signed:
             return None
@@ -422,10 +422,10 @@ class Forward:
 
     def check_fields(self, body: bytes | None) -> None:
         """Refuse a whole body that has credentials of the desk's own."""
-        if body and (watch := self.field_watch()):
+        if body and (watch := self.make_field_watch()):
             watch.feed(body)
             if watch.found is not None:
-                raise self.report_alarm(brought(*watch.found))
+                raise self.report_alarm(refuse_credential(*watch.found))
 
     # -- bringing back ----------------------------------------------------------------------------------------
 
@@ -454,11 +454,13 @@ class Forward:
             await self.switch(answer)
             return
         cleaner = Cleaner(answer, self.way.scrubber, self.issued, granted=self.granted)
-        headers = cleaner.headers(end_to_end(answer))
+        headers = cleaner.clean_headers(end_to_end(answer))
         if self.removed:
             self.tell_removed(headers)
         chunked = self.frame(headers, answer, rewritten=cleaner.active)
-        self.put(framing.response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers)))
+        self.put(
+            framing.format_response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers))
+        )
         if answer.body is not None:
             await self.stream_down(BodyReader(answer.body), cleaner, chunked)
         await self.give()
@@ -483,17 +485,17 @@ class Forward:
                 await self.give()  # the rest may be long in coming
             data = await self.upstream.read(BODY_SECONDS)
             if not data:
-                reader.eof()
+                reader.feed_eof()
             payload, rest = reader.feed(data)
             if rest:
                 raise ExchangeError(502, "the response exceeds its declared length")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
-                self.put(framing.chunk(piece) if chunked else piece)
+                self.put(framing.encode_chunk(piece) if chunked else piece)
                 if self.size > _SEND_AT_ONCE_BYTES:
                     await self.give()
         rest = cleaner.finish()
-        self.put(framing.chunk(rest) if chunked else rest)
+        self.put(framing.encode_chunk(rest) if chunked else rest)
         if chunked:
             self.put(framing.LAST)
 
@@ -537,6 +539,6 @@ class Forward:
             raise ExchangeError(502, f"{self.meant.host} switched protocols without a request")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
-        self.wire.write(framing.response_head(101, b"Switching Protocols", headers))
+        self.wire.write(framing.format_response_head(101, b"Switching Protocols", headers))
         self.keep = False
         self.note = await relay(self.wire, self.upstream, self.count)

@@ -7,9 +7,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.dataclass import dataclass
-from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, extract_placeholder, slot_of
+from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, extract_placeholder, get_slot
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
-from hotdesk.door.secrets.signature import SigV4Signer, key_of
+from hotdesk.door.secrets.signature import SigV4Signer, parse_credential
 
 Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4", "identity"]
 
@@ -37,7 +37,7 @@ class LiveGrant:
     def is_written(self, slot: Slot, value: bytes) -> bool:
         """Return whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
         if self.kind == "sigv4":
-            key = key_of(value) if self.signer and slot == AUTHORIZATION else None
+            key = parse_credential(value) if self.signer and slot == AUTHORIZATION else None
             return key is not None and key[0] == self.placeholder and value.count(PREFIX) == 1
         return extract_placeholder(slot, value) == self.placeholder
 
@@ -45,10 +45,10 @@ class LiveGrant:
 class Returning(Protocol):
     """What an upstream issued before and the desk may send back: see `issued`."""
 
-    def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
+    def find_cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
         """Return the value of a cookie of that name this placeholder stands for."""
 
-    def bearer(self, placeholder: bytes) -> bytes | None:
+    def find_bearer(self, placeholder: bytes) -> bytes | None:
         """Return the token this placeholder stands for."""
 
     def knows(self, name: bytes, value: bytes) -> bool:
@@ -80,15 +80,15 @@ class SecretUse:
     place: SecretPlace
 
     def __str__(self) -> str:
-        kind, name = slot_of(self.place)
+        kind, name = get_slot(self.place)
         return f"{self.live_grant.grant.secret} in {kind} {name}"
 
 
-def alone(grant: LiveGrant, value: bytes) -> bytes:
+def get_bare_value(grant: LiveGrant, value: bytes) -> bytes:
     """Return what a placeholder stands for by itself: of user and password the password."""
     return value.partition(b":")[2] if grant.kind == "basic" else value
 
 
-def signs_of(found: Collection[bytes]) -> tuple[Sign, ...]:
+def make_signs(found: Collection[bytes]) -> tuple[Sign, ...]:
     """Write alarms for placeholders, one for each name."""
     return tuple(Sign("placeholder", name) for name in sorted({name_in(one) for one in found}))

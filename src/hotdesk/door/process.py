@@ -16,7 +16,7 @@ from typing import Any, cast
 import uvloop
 
 from hotdesk.door.egress import Egress, GrantValue
-from hotdesk.door.http.ca import Leaves, new_authority, new_key, upstream_context, utc_now
+from hotdesk.door.http.ca import Leaves, get_utc_now, make_upstream_context, new_authority, new_key
 from hotdesk.door.http.resolve import Resolver, start_resolver
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
@@ -133,10 +133,10 @@ class Door:
 
     def open_gate(self, desk: str, listener: socket.socket) -> None:
         """Serve a desk."""
-        gate = Gate(self.way(desk), listener, self)
+        gate = Gate(self.get_egress(desk), listener, self)
         self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
 
-    def way(self, desk: str) -> Egress:
+    def get_egress(self, desk: str) -> Egress:
         """Return a desk's way out."""
         if desk not in self.ways:
             self.ways[desk] = Egress(desk, self)
@@ -167,12 +167,12 @@ class Door:
         """Take a message of keys'."""
         match message:
             case {"charter": str(desk)}:
-                self.way(desk).adopt(message, self.leaf_key, self.scratch)
+                self.get_egress(desk).adopt(message, self.leaf_key, self.scratch)
             case {"change": str(desk)}:
-                self.way(desk).change(message)
+                self.get_egress(desk).change(message)
                 self.tell(changed=message.get("mark", 0))
             case {"answer": str(number), "desk": str(desk), "digest": str(mark), "approved": bool(approved)}:
-                self.way(desk).answer(number, mark, approved)
+                self.get_egress(desk).answer(number, mark, approved)
             case {"drop": str(desk)}:
                 if way := self.ways.pop(desk, None):
                     way.close()
@@ -190,7 +190,7 @@ class Door:
         else:
             waiting.set_exception(UnreachableError(str(reply["error"]["text"])))
 
-    def lost_keys(self) -> None:
+    def drop_keys(self) -> None:
         """Refuse everything from now on: what cannot be written down may not happen."""
         line, self.keys = self.keys, None
         if line is not None:
@@ -213,7 +213,7 @@ class Door:
         if self.keys is not None and not self.keys.is_closing():
             self.keys.write(data)
             if self.keys.get_write_buffer_size() > BACKLOG:
-                self.lost_keys()
+                self.drop_keys()
 
     def note(self, event: Event) -> None:
         """Have an event written down."""
@@ -226,7 +226,7 @@ class Door:
     async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
         if live.live_grant.kind == "oauth2":
-            return await mint.client_credentials(self.way(desk), live, self.upstreams)
+            return await mint.mint_client_token(self.get_egress(desk), live, self.upstreams)
         if live.live_grant.kind == "identity" and time.time() < live.fresh_until:
             return live.minted
         self.number += 1
@@ -260,7 +260,7 @@ class KeysLine(asyncio.Protocol):
             for message, _ in self.frames.feed(data):
                 self.door.handle_message(message)
         except FrameError:
-            self.door.lost_keys()
+            self.door.drop_keys()
 
     def pause_writing(self) -> None:
         """Have desks wait."""
@@ -279,7 +279,7 @@ class KeysLine(asyncio.Protocol):
     def connection_lost(self, _why: Exception | None) -> None:
         """Refuse everything, unless there is another line already."""
         if self.door.keys in (None, self.transport):
-            self.door.lost_keys()
+            self.door.drop_keys()
 
 
 async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
@@ -290,7 +290,9 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
     await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path("/")).run()
 
 
-async def live(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
+async def serve_until_hangup(
+    keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any
+) -> None:
     """Serve until the keeper hangs up, and end soon after, whatever is still under way."""
     await serve(keeper, asking, settings, trust)
     pending = asyncio.all_tasks() - {asyncio.current_task()}
@@ -307,9 +309,9 @@ def main() -> None:
     keeper = socket.socket(fileno=3)
     keeper.set_inheritable(False)
     extra = Path(settings["ca"]).read_bytes() if settings["ca"] else None
-    trust = upstream_context(extra)
+    trust = make_upstream_context(extra)
     asking, _ = start_resolver(int(settings["resolver"]))
-    Leaves(new_authority("rehearsal", utc_now()), new_key(), Path(settings["root"])).context("rehearsal")
+    Leaves(new_authority("rehearsal", get_utc_now()), new_key(), Path(settings["root"])).get_tls_context("rehearsal")
     jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.DOOR, dials=True)
     gc.freeze()
-    uvloop.run(live(keeper, asking, settings, trust))
+    uvloop.run(serve_until_hangup(keeper, asking, settings, trust))

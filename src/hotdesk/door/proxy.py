@@ -63,7 +63,7 @@ class DeskConnection:
         """Take one request; say whether another may follow."""
         try:
             await self.way.outside.steady()
-            head = await self.head()
+            head = await self.read_head()
             if not head:
                 return False
             request = framing.parse_request(head)
@@ -75,7 +75,7 @@ class DeskConnection:
         except UnclearTargetError as e:
             return self.refuse(400, "a request", e.reason, "broken")
 
-    async def head(self) -> bytes:
+    async def read_head(self) -> bytes:
         """Read a head; nothing when the desk hung up between two."""
         loop = asyncio.get_running_loop()
         end, searched, until = -1, 0, 0.0
@@ -101,7 +101,7 @@ class DeskConnection:
         where: Authority | None = None,
     ) -> bool:
         """Say no, write it down, and hang up; `where` is what a CONNECT asked for."""
-        value = denials.denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
+        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
         inside = self.place.inside or where or Authority("", 0)
@@ -131,7 +131,7 @@ class DeskConnection:
         where = target.connect(request.target)
         what = f"CONNECT {where.host}:{where.port}"
         host = (
-            target.one_host(request.headers.get_all(b"host"))
+            target.parse_single_host(request.headers.get_all(b"host"))
             if b"host" in request.headers
             else (where.host, where.port)
         )
@@ -141,7 +141,7 @@ class DeskConnection:
         if host[0] != where.host or host[1] not in (None, where.port):
             return self.refuse(400, what, "the Host header does not match the host of the CONNECT", where=where)
         reachable: list[Scheme] = [
-            scheme for scheme in ("https", "http") if policy.reachable(scheme, where.host, where.port)
+            scheme for scheme in ("https", "http") if policy.can_reach(scheme, where.host, where.port)
         ]
         if self.way.shut or self.way.leaves is None or not reachable:
             why = self.way.shut or f"default deny: no rule names {where.host} at port {where.port}"
@@ -161,7 +161,7 @@ class DeskConnection:
     async def intercept(self, where: Authority) -> None:
         """Be the host to the desk, which trusts this door's certificates."""
         assert self.way.leaves is not None
-        context = self.way.leaves.context(where.host)
+        context = self.way.leaves.get_tls_context(where.host)
         context.sni_callback = partial(check_name, where.host)
         try:
             await self.wire.start_tls(context)
@@ -210,11 +210,11 @@ class DeskConnection:
 
 def check_name(host: str, _connection: object, name: str | None, _context: object) -> int | None:
     """Refuse a handshake for another name than the connection was opened for."""
-    if name is None and _target_is_address(host):
+    if name is None and _is_address(host):
         return None
     return None if name is not None and name.lower().rstrip(".") == host else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
 
-def _target_is_address(host: str) -> bool:
+def _is_address(host: str) -> bool:
     """Return whether a host is an address: TLS has no name for those."""
     return ":" in host or host.replace(".", "").isdigit()

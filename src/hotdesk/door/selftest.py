@@ -104,10 +104,10 @@ class Bait:
         """Return where it listens on this machine's loopback."""
         return int(self.udp.getsockname()[1])
 
-    def caught(self) -> frozenset[str]:
+    def list_caught_canaries(self) -> frozenset[str]:
         """Name the canaries that got here: nothing inside has to admit it."""
         found = (("host-loopback", self.udp), ("host-sockets", self.abstract))
-        return frozenset(name for name, sock in found if _was_called(sock))
+        return frozenset(name for name, sock in found if _has_caller(sock))
 
 
 async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
@@ -123,17 +123,17 @@ async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary)
     """Run the canaries once; return the report, and whether an answer was late."""
     nonce = secrets.token_hex(16)
     with bait() as listener:
-        far, near = (*FAR, *_find_own_address()), refusable(scope, listener.port, nonce)
+        far, near = (*FAR, *_find_own_address()), list_refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
         done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
         result = read(done, nonce)
-        is_late = done.timed_out or (result is not None and was_late(result))
-        return judge(result, far, near, expected.digest, listener.caught()), is_late
+        is_late = done.timed_out or (result is not None and has_late_answer(result))
+        return judge(result, far, near, expected.digest, listener.list_caught_canaries()), is_late
 
 
-def was_late(result: CanaryResult) -> bool:
+def has_late_answer(result: CanaryResult) -> bool:
     """Return whether the door left something unanswered for as long as the canaries wait."""
     return 0 in result.answers or any(each.startswith(_LATE) for each in (result.sni, result.echo, result.host))
 
@@ -150,7 +150,7 @@ def require(report: CanaryReport) -> None:
 # -- what is tried --------------------------------------------------------------------------------------------------
 
 
-def refusable(scope: Scope, port: int, nonce: str) -> _Targets:
+def list_refusable(scope: Scope, port: int, nonce: str) -> _Targets:
     """List what the door must refuse to connect to; what a scope itself lists is not among it."""
     targets = (
         *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
@@ -190,7 +190,7 @@ def bait() -> Iterator[Bait]:
         yield Bait(udp, abstract, name)
 
 
-def _was_called(sock: socket.socket) -> bool:
+def _has_caller(sock: socket.socket) -> bool:
     """Return whether anybody called."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -206,13 +206,13 @@ def read(done: Done, nonce: str) -> CanaryResult | None:
         data = json.loads(done.stdout) if done.ok and not done.truncated else None
         if not isinstance(data, dict) or data.pop("nonce", None) != nonce or data.keys() != set(CanaryResult.__slots__):
             return None
-        knocks, local, answers = (_numbers_of(data[field]) for field in ("knocks", "local", "answers"))
+        knocks, local, answers = (_parse_numbers(data[field]) for field in ("knocks", "local", "answers"))
         return CanaryResult(knocks, local, answers, *(bytes.fromhex(data[field]) for field in ("sni", "echo", "host")))
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def _numbers_of(value: object) -> tuple[int, ...]:
+def _parse_numbers(value: object) -> tuple[int, ...]:
     """Read a list of numbers."""
     if not isinstance(value, list) or not all(type(each) is int for each in value):
         raise ValueError("not a list of numbers")
@@ -224,21 +224,21 @@ def judge(
 ) -> CanaryReport:
     """Return which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
-    failed = tried if result is None else {*against(result, far, near, digest), *caught}
+    failed = tried if result is None else {*iterate_failed_canaries(result, far, near, digest), *caught}
     return CanaryReport(
         tuple(name for name in NAMES if name in tried and name not in failed),
         tuple(name for name in NAMES if name in failed),
     )
 
 
-def against(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
+def iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
-    yield from unlike(far, [number in NOWHERE for number in result.knocks])
+    yield from iterate_wrong_targets(far, [number in NOWHERE for number in result.knocks])
     refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
-    yield from unlike(tuple((name, "") for name in LOCAL), refused)
+    yield from iterate_wrong_targets(tuple((name, "") for name in LOCAL), refused)
     if result.local[-1:] != (0,):
         yield "dns"
-    yield from unlike(near, [number == 403 for number in result.answers[2:]])
+    yield from iterate_wrong_targets(near, [number == 403 for number in result.answers[2:]])
     if result.answers[:1] != (200,) or not result.sni.startswith(_HUNG_UP):
         yield "another-sni"
     if not result.host.startswith(b"HTTP/1.1 400 "):
@@ -251,7 +251,7 @@ def against(result: CanaryResult, far: _Targets, near: _Targets, digest: str) ->
         yield "scrubbed"
 
 
-def unlike(targets: _Targets, right: list[bool]) -> Iterator[str]:
+def iterate_wrong_targets(targets: _Targets, right: list[bool]) -> Iterator[str]:
     """Name what is not right, or was not told."""
     for number, (name, _) in enumerate(targets):
         if len(right) != len(targets) or not right[number]:

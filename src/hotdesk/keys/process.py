@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
 from hotdesk.brief.data import PROXY_PASSWORD
 from hotdesk.door import canary
-from hotdesk.door.policy.policy import rule_texts
+from hotdesk.door.policy.policy import format_rules
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import Signer, load_signer
@@ -345,7 +345,7 @@ class KeysProcess:
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
-        self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants, by, image))
+        self.journal.add(desk, "keys", Opened(desk, digest(scope), format_rules(scope), grants, by, image))
         self.note_wall(desk)  # of one that was kept ready it is known
         reply = {
             "ca": charter.authority.certificate_pem.decode(),
@@ -377,7 +377,7 @@ class KeysProcess:
         charter.allowed = ()
         charter.proxy_password = values_of(message.get("values", {})).get(PROXY_PASSWORD, b"")
         grants = tuple(map(grant_text, scope.grants))
-        self.journal.add(desk, "keys", Rescoped(desk, digest(scope), rule_texts(scope), grants, str(message["by"])))
+        self.journal.add(desk, "keys", Rescoped(desk, digest(scope), format_rules(scope), grants, str(message["by"])))
         self.mark += 1
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.message())
@@ -392,7 +392,7 @@ class KeysProcess:
         if len(allowed) > _MOST_ALLOWED:
             raise BriefError(f"more than {_MOST_ALLOWED} rules were added to the brief's; put them into the brief")
         charter.allowed = allowed
-        texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
+        texts, grants = (*format_rules(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
         event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
         self.journal.add(desk, "keys", event)
         self.mark += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hotdesk.door import canary
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, name_in
-from hotdesk.door.secrets.scrub import Scrubber, secrets_of
+from hotdesk.door.secrets.scrub import Scrubber, list_scrubbed_secrets
 from hotdesk.keys.charter import Granted
 
 
@@ -18,7 +18,9 @@ def find_secrets(data: bytes, granted: Iterable[Granted]) -> tuple[str, ...]:
     for number, one in enumerate(each for each in granted if each.grant != canary.GRANT):
         names[str(number)] = one.grant.secret
         if "value" in one.values:
-            for secret in secrets_of(str(number), one.grant.secret, one.kind, base64.b64decode(one.values["value"])):
+            for secret in list_scrubbed_secrets(
+                str(number), one.grant.secret, one.kind, base64.b64decode(one.values["value"])
+            ):
                 scrubber.add(secret)
     stream = scrubber.stream()
     stream.feed_last(data)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hotdesk.brief import Rule, Scheme, parse_rule, rule_text
 from hotdesk.brief.coverage import covers, decides, narrow, within
-from hotdesk.door.policy.policy import Policy, compile_rule, host_rank
+from hotdesk.door.policy.policy import Policy, compile_rule, rank_host
 from hotdesk.door.policy.target import Target
 
 HOSTS = ("b.a.test", "*.a.test", "a.test", "*.b.a.test", "192.0.2.7", "[192.0.2.0/24]")
@@ -134,7 +134,7 @@ def test_who_decides_here_decides_at_the_door(seed: int) -> None:
     draw = Random(seed)
     one, other = (some_rule(draw, "allow", "ask", "deny") for _ in range(2))
     here = decides(one), decides(other)
-    there = [(host_rank(each.host), compile_rule(each).rank) for each in (one, other)]
+    there = [(rank_host(each.host), compile_rule(each).rank) for each in (one, other)]
     assert here[0] == here[1] or (here[0] > here[1]) == (there[0] > there[1])
 
 

@@ -53,7 +53,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.authority = ca.new_authority("I1", ca.utc_now())
+        self.authority = ca.new_authority("I1", ca.get_utc_now())
         self.leaves = ca.Leaves(self.authority, ca.new_key(), folder)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.proxy = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
@@ -89,7 +89,7 @@ class Desk:
                     sock.sendall(ANSWER)
                     return
                 with self.lock:
-                    context = self.leaves.context(host)
+                    context = self.leaves.get_tls_context(host)
                 with context.wrap_socket(sock, server_side=True) as inner:
                     self.seen.append(f"https://{host}{head(inner)[1]}")
                     inner.sendall(ANSWER)
@@ -184,7 +184,9 @@ def test_a_program_without_variables_finds_the_certificate_by_its_hash(desk: Des
 
 
 def test_apt_reads_its_settings(tmp_path: Path) -> None:
-    text = door_files.files(ca.new_authority("i1", ca.utc_now()).certificate_pem)["/etc/apt/apt.conf.d/91hotdesk-door"]
+    text = door_files.files(ca.new_authority("i1", ca.get_utc_now()).certificate_pem)[
+        "/etc/apt/apt.conf.d/91hotdesk-door"
+    ]
     (tmp_path / "apt.conf").write_bytes(text)
     env = {"PATH": os.defpath, "APT_CONFIG": str(tmp_path / "apt.conf")}
     told = subprocess.run(["apt-config", "dump"], env=env, capture_output=True, text=True, timeout=30, check=True)
@@ -196,7 +198,7 @@ def test_apt_reads_its_settings(tmp_path: Path) -> None:
 
 
 def test_browsers_are_told_the_certificate_and_the_proxy() -> None:
-    authority = ca.new_authority("i1", ca.utc_now())
+    authority = ca.new_authority("i1", ca.get_utc_now())
     told = [
         text
         for path, text in door_files.files(authority.certificate_pem).items()
@@ -210,7 +212,7 @@ def test_browsers_are_told_the_certificate_and_the_proxy() -> None:
 
 
 def test_nothing_a_desk_is_given_holds_a_key_or_is_large() -> None:
-    authority = ca.new_authority("i" + "a" * 30, ca.utc_now())
+    authority = ca.new_authority("i" + "a" * 30, ca.get_utc_now())
     given = door_files.files(authority.certificate_pem)
     assert door_files.BUNDLE not in given
     assert b"PRIVATE" not in b"".join(given.values())

@@ -17,7 +17,7 @@ from hotdesk.door.selftest import FAR, LOCAL, NAMES, CanaryResult
 from hotdesk.errors import DoorError
 
 DIGEST = "d" * 64
-NEAR = selftest.refusable(Scope(), 4711, "nonce")
+NEAR = selftest.list_refusable(Scope(), 4711, "nonce")
 CLEAN = (
     b"HTTP/1.1 200 \r\nX-Canary: hotdesk-removed\r\nX-Canary-Digest: " + DIGEST.encode() + b"\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n10\r\nhotdesk-removed\n\r\n10\r\nhotdesk-removed\n\r\n0\r\n\r\n"
@@ -151,15 +151,15 @@ def test_what_is_said_in_any_other_way_is_not(done: Done) -> None:
 
 def test_what_a_scope_itself_lists_is_not_held_against_its_door() -> None:
     scope = Scope(rules=(Rule("::1"), Rule("169.254.0.0/16"), Rule("*.invalid"), Rule("*.test"), Rule("10.0.0.0/8")))
-    near = selftest.refusable(scope, 4711, "nonce")
+    near = selftest.list_refusable(scope, 4711, "nonce")
     assert [where for _, where in near] == ["127.0.0.1:4711", "localhost:4711", "127.0.0.1:3128"]
     denied = Scope(rules=(Rule("127.0.0.0/8", verdict="deny", methods=("*",)),))
-    assert selftest.refusable(denied, 4711, "nonce") == NEAR
+    assert selftest.list_refusable(denied, 4711, "nonce") == NEAR
 
 
 def test_what_was_not_tried_did_not_hold_either() -> None:
     scope = Scope(rules=(Rule("127.0.0.0/8"), Rule("localhost"), Rule("::1")))
-    near = selftest.refusable(scope, 4711, "nonce")
+    near = selftest.list_refusable(scope, 4711, "nonce")
     report = selftest.judge(replace(GOOD, answers=(200, 200, 403, 403)), FAR, near, DIGEST, frozenset())
     assert set(NAMES) - set(report.passed) == {"connect-loopback"}
     assert report.failed == ()
@@ -205,10 +205,10 @@ async def test_what_was_wrong_and_not_late_is_not_tried_again() -> None:
 
 def test_a_call_to_the_bait_is_seen() -> None:
     with selftest.bait() as held:
-        assert held.caught() == frozenset()
+        assert held.list_caught_canaries() == frozenset()
         with socket.socket(type=socket.SOCK_DGRAM) as caller:
             caller.sendto(b"", ("127.0.0.1", held.port))
-            assert held.caught() == {"host-loopback"}
+            assert held.list_caught_canaries() == {"host-loopback"}
     with selftest.bait() as held, socket.socket(socket.AF_UNIX) as caller:
         caller.connect(f"\0{held.name}")
-        assert held.caught() == {"host-sockets"}
+        assert held.list_caught_canaries() == {"host-sockets"}

@@ -11,7 +11,7 @@ from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.dataclass import dataclass
-from hotdesk.door.policy.presets import preset_environment
+from hotdesk.door.policy.presets import build_preset_environment
 from hotdesk.host import Host
 
 
@@ -39,5 +39,5 @@ def defaults_of(serving: Serving) -> Defaults:
     ready = {(image_of(name), wall_of(name)): count for name, count in serving.ready.items()}
     for reason in package_rules()[1] if serving.egress == "packages" else ():
         LOG.write("start", f"sandboxes cannot reach the package index of {reason}")
-    env = {} if serving.egress == "deny" else preset_environment(PRESETS)
+    env = {} if serving.egress == "deny" else build_preset_environment(PRESETS)
     return Defaults(scope_for(serving), env, ready)

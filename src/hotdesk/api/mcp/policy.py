@@ -8,7 +8,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
-from hotdesk.door.policy.presets import preset_environment
+from hotdesk.door.policy.presets import build_preset_environment
 
 IDLE = 900.0
 """Seconds without a word after which a session, or its desk, is over."""
@@ -25,5 +25,5 @@ class McpPolicy:
 
 def policy_of(serving: Serving, scope: Scope) -> McpPolicy:
     """Return what a server's operator decided."""
-    env = preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
+    env = build_preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
     return McpPolicy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

@@ -33,7 +33,7 @@ COMMON_NAME = 64
 _ALPN = ["http/1.1"]
 
 
-def utc_now() -> datetime:
+def get_utc_now() -> datetime:
     """Tell the time as certificates do."""
     return datetime.now(UTC)
 
@@ -56,11 +56,11 @@ def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Certifi
     """Make the authority of one desk, which can sign leaves and no further authority."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
-    builder = certificate(name, name, key.public_key(), now - DAY, now + life)
+    builder = begin_certificate(name, name, key.public_key(), now - DAY, now + life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_make_key_usage(signs_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return CertificateAuthority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), key_pem(key))
+    return CertificateAuthority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), encode_key(key))
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -76,7 +76,7 @@ class Leaves:
         authority: CertificateAuthority,
         leaf_key: ec.EllipticCurvePrivateKey,
         scratch: Path,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] = get_utc_now,
     ) -> None:
         self._issuer = x509.load_pem_x509_certificate(authority.certificate_pem)
         key = load_pem_private_key(authority.key_pem, password=None)
@@ -87,29 +87,29 @@ class Leaves:
         self._clock = clock
         self._contexts: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
 
-    def context(self, host: str) -> ssl.SSLContext:
+    def get_tls_context(self, host: str) -> ssl.SSLContext:
         """Return the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
         now = self._clock()
         context, created = self._contexts.pop(host, (None, now))
         if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
-            context, created = _server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
+            context, created = _make_server_context(self._issue_leaf(host, now), self._leaf_key, self._scratch), now
         self._contexts[host] = (context, created)
         if len(self._contexts) > LEAVES:
             self._contexts.popitem(last=False)
         return context
 
-    def _leaf(self, host: str, now: datetime) -> x509.Certificate:
+    def _issue_leaf(self, host: str, now: datetime) -> x509.Certificate:
         if now >= self._issuer.not_valid_after_utc:
             raise AuthorityEndedError("this desk's certificate authority has ended; open another desk")
         since = max(now - _LEAF_SIDE, self._issuer.not_valid_before_utc)
         until = min(now + _LEAF_SIDE, self._issuer.not_valid_after_utc)
-        builder = certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
+        builder = begin_certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
         identifier = self._issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
         for extension, critical in (
-            (x509.SubjectAlternativeName([general_name(host)]), True),
+            (x509.SubjectAlternativeName([make_general_name(host)]), True),
             (x509.BasicConstraints(ca=False, path_length=None), True),
-            (_key_usage(signs_certificates=False), True),
+            (_make_key_usage(signs_certificates=False), True),
             (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
             (authority, False),
         ):
@@ -117,7 +117,7 @@ class Leaves:
         return builder.sign(self._signer, hashes.SHA256())
 
 
-def _server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
+def _make_server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
     """Make the server's side of TLS; `scratch` is memory, and what is written there is gone on return."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -127,14 +127,14 @@ def _server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scr
     file = scratch / "leaf.pem"
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            out.write(leaf.public_bytes(Encoding.PEM) + key_pem(key))
+            out.write(leaf.public_bytes(Encoding.PEM) + encode_key(key))
         context.load_cert_chain(file)
     finally:
         file.unlink(missing_ok=True)
     return context
 
 
-def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
+def make_upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
     """Make the door's own side towards the world: the host's trust store, read now and whole, and one bundle more.
 
     Nothing is looked up later, when there are no files: a folder of certificates alone would be read at each call.
@@ -162,7 +162,7 @@ def _list_trusted_files() -> list[Path]:
     return sorted(Path(paths.capath).glob("*.[0-9]")) if paths.capath else []
 
 
-def certificate(
+def begin_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     """Begin a certificate with a random serial number."""
@@ -170,7 +170,7 @@ def certificate(
     return builder.serial_number(x509.random_serial_number()).not_valid_before(since).not_valid_after(until)
 
 
-def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
+def _make_key_usage(signs_certificates: bool) -> x509.KeyUsage:
     """Return what a key is for: signing certificates, or shaking hands."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
@@ -185,7 +185,7 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def general_name(host: str) -> x509.GeneralName:
+def make_general_name(host: str) -> x509.GeneralName:
     """Write a host as a certificate names it."""
     try:
         return x509.IPAddress(ip_address(host))
@@ -193,6 +193,6 @@ def general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Write a private key, unencrypted: it goes to memory, or through a socket between our own processes."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

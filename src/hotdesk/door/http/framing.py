@@ -109,7 +109,7 @@ class Headers:
         """Return every value of a field."""
         return [value for key, value in self if key == name]
 
-    def once(self, name: bytes) -> bytes | None:
+    def get_single(self, name: bytes) -> bytes | None:
         """Return the value of a field that may stand in a head once."""
         value = self._values.get(name)
         if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:
@@ -242,17 +242,17 @@ def parse_request(head: bytes) -> Request:
             400,
             "a header that some servers read as Content-Length, Transfer-Encoding or similar; use `-` instead of `_`",
         )
-    if headers.once(b"host") is None and version == "1.1":
+    if headers.get_single(b"host") is None and version == "1.1":
         raise HttpMessageError(400, "a request without a Host header")
     body = parse_framing(headers, version)
     if body and method == b"CONNECT":
         raise HttpMessageError(400, "a CONNECT with a body")
-    alive, upgrade = _persistent(headers, version)
+    alive, upgrade = _read_persistence(headers, version)
     expects = b"expect" in headers._values and version == "1.1" and check_expect(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
 
 
-def _persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
+def _read_persistence(headers: Headers, version: Version) -> tuple[bool, bytes]:
     """Tell whether a connection goes on after a message, and what else it would like to become."""
     if version != "1.1":
         return False, b""
@@ -275,7 +275,7 @@ def parse_framing(headers: Headers, version: str) -> Body:
     """Return how the body ends that a head announces."""
     if b"transfer-encoding" not in headers._values and b"content-length" not in headers._values:
         return None
-    coding, length = headers.once(b"transfer-encoding"), headers.once(b"content-length")
+    coding, length = headers.get_single(b"transfer-encoding"), headers.get_single(b"content-length")
     if coding is not None:
         if length is not None:
             raise HttpMessageError(400, "both Content-Length and Transfer-Encoding")
@@ -309,7 +309,7 @@ def parse_response(head: bytes, method: str) -> Response:
     headers, status = _parse_fields(head, _ANSWERED_FIELDS), int(code)
     version: Version = "1.1" if minor == b"1" else "1.0"
     body = parse_framing(headers, version)
-    alive = _persistent(headers, version)[0] and status != 101
+    alive = _read_persistence(headers, version)[0] and status != 101
     if status < 200 or status == 204:
         # What follows an answer that can have no body and announces one is anybody's guess.
         return Response(status, reason, headers, None, alive and not body, version)
@@ -350,7 +350,7 @@ class BodyReader:
         self.done = True
         return data[: self._remaining], data[self._remaining :]
 
-    def eof(self) -> None:
+    def feed_eof(self) -> None:
         """Say that the connection ended: which ends a body, or breaks it."""
         if not self.done and self._body != "close":
             raise HttpMessageError(400, "the connection ended before the end of the body")
@@ -408,7 +408,7 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     return head
 
 
-def response_head(status: int, reason: bytes, headers: Headers) -> bytes:
+def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     """Write the head of an answer, provided that `parse_response` reads the same from it."""
     head = format_head(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
     try:
@@ -425,6 +425,6 @@ def format_head(first: bytes, headers: Headers) -> bytes:
     return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
 
 
-def chunk(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     """Write bytes as one chunk; none as nothing, because an empty chunk would be the last."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""

@@ -24,7 +24,7 @@ class Count:
 
     def __init__(self, way: Egress, rules: tuple[Rule, ...] = ()) -> None:
         self.way = way
-        self.budgets = [way.budget(rule) for rule in rules]
+        self.budgets = [way.get_budget(rule) for rule in rules]
         self.up = self.down = 0
 
     def begin(self) -> None:
@@ -39,7 +39,7 @@ class Count:
         self.down += down
         self.way.moved += up + down
         for budget in self.budgets:
-            if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
+            if why := (budget.count_sent(up) if up else None) or (budget.count_received(down) if down else None):
                 raise RuleSpentError(why)
 
 

@@ -103,7 +103,7 @@ class Resolver:
             data = b""
         if not data:
             self._end()
-        elif (number := number_of(data)) in self._waiting and not self._waiting[number].done():
+        elif (number := read_number(data)) in self._waiting and not self._waiting[number].done():
             self._waiting[number].set_result(data)
 
     def _end(self) -> None:
@@ -122,7 +122,7 @@ def as_address(host: str) -> Address | None:
         return None
 
 
-def number_of(data: bytes) -> int:
+def read_number(data: bytes) -> int:
     """Read which question a message belongs to; 0 for none."""
     try:
         number = json.loads(data)["id"]
@@ -204,7 +204,7 @@ def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None
 
 def answer(question: bytes) -> dict[str, object]:
     """Look up what a question names."""
-    number = number_of(question)
+    number = read_number(question)
     try:
         name = str(json.loads(question)["name"]) if number else "-"
         if name and not NAME.match(name):
@@ -219,13 +219,13 @@ def answer(question: bytes) -> dict[str, object]:
 
 def look_up(name: str) -> list[str]:
     """Ask libc for a name's addresses, IPv4 first."""
-    family = socket.AF_UNSPEC if _routes_v6() else socket.AF_INET
+    family = socket.AF_UNSPEC if _has_v6_route() else socket.AF_INET
     found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     ordered = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
     return list(dict.fromkeys(str(entry[4][0]) for entry in ordered))[:ADDRESSES]
 
 
-def _routes_v6() -> bool:
+def _has_v6_route() -> bool:
     """Return whether this host would know where to send to the IPv6 internet. Sends nothing."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
@@ -251,12 +251,12 @@ def list_own_addresses() -> Iterator[str]:
     first = ctypes.c_void_p()
     syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
     try:
-        yield from filter(None, map(format_sockaddr, entries(first.value)))
+        yield from filter(None, map(format_sockaddr, iterate_entries(first.value)))
     finally:
         syscalls.libc.freeifaddrs(first)
 
 
-def entries(at: int | None) -> Iterable[int | None]:
+def iterate_entries(at: int | None) -> Iterable[int | None]:
     """Walk a list of interfaces' addresses."""
     while at:
         entry = IfAddrs.from_address(at)

@@ -27,7 +27,7 @@ _Bars: TypeAlias = Callable[[str], bool]
 """Says whether an address is denied, whatever name leads there."""
 
 
-def nothing(address: str) -> bool:
+def bar_nothing(address: str) -> bool:
     """Bar no address."""
     return False
 
@@ -60,7 +60,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: _Bars = nothing,
+        bars: _Bars = bar_nothing,
         proxy: SocksProxy | None = None,
     ) -> Wire:
         """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
@@ -71,7 +71,7 @@ class Upstreams:
                 if proxy is None or host in names:
                     wire = await self.connect(scheme, host, port, private, named, names, bars)
                 else:
-                    wire = await self.through_socks(proxy, host, port, private, named, names, bars)
+                    wire = await self.connect_through_socks(proxy, host, port, private, named, names, bars)
         except TimeoutError:
             raise UnreachableError(f"{host} did not respond within {DIAL_SECONDS:.0f} s") from None
         except (UnresolvedError, SocksError) as e:
@@ -90,7 +90,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: _Bars = nothing,
+        bars: _Bars = bar_nothing,
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
@@ -99,10 +99,10 @@ class Upstreams:
                 raise UnreachableError(f"{host} is a cloud metadata address, which is never reachable")
             return await self.open(host, other_port or port, True, host)
         if self.proxy:
-            return await self.through_proxy(scheme, host, port)
+            return await self.connect_through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)
 
-    async def through_socks(
+    async def connect_through_socks(
         self, proxy: SocksProxy, host: str, port: int, private: bool, named: str, names: Mapping[str, str], bars: _Bars
     ) -> Wire:
         """Have a desk's own proxy connect us; what a rule admits by its name, the proxy resolves.
@@ -129,7 +129,7 @@ class Upstreams:
             raise
         return wire
 
-    async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = nothing) -> Wire:
+    async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = bar_nothing) -> Wire:
         """Resolve, check and dial that very address."""
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
@@ -156,7 +156,7 @@ class Upstreams:
             wire.abort()
             raise UnreachableError(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
 
-    async def through_proxy(self, scheme: str, host: str, port: int) -> Wire:
+    async def connect_through_proxy(self, scheme: str, host: str, port: int) -> Wire:
         """Have the host's own proxy connect us."""
         parts = urlsplit(self.proxy)
         wire = await self.open(parts.hostname or "", parts.port or 3128, True, parts.hostname or "")
@@ -167,7 +167,7 @@ class Upstreams:
             headers = headers.add(b"Proxy-Authorization", b"Basic " + token)
         try:
             wire.write(framing.request_head("CONNECT", where, headers))
-            status = await self.proxy_answer(wire)
+            status = await self.read_proxy_answer(wire)
             if status != 200:
                 raise UnreachableError(f"the host's proxy responded with {status} for {host}")
         except BaseException:
@@ -175,7 +175,7 @@ class Upstreams:
             raise
         return wire
 
-    async def proxy_answer(self, wire: Wire) -> int:
+    async def read_proxy_answer(self, wire: Wire) -> int:
         """Read what the proxy says."""
         while (end := framing.find_end(wire.buffer)) < 0:
             if not await wire.fill(HEAD_SECONDS):

@@ -73,7 +73,7 @@ def check(
     for part in (address, *extract_ipv4(address)):
         if part in METADATA:
             return f"{address} is a cloud metadata address"
-        kind = kind_of(part)
+        kind = find_kind(part)
         if kind != "loopback" and part in own:
             return f"{address} is this host"
         if kind and not covering and not (private and kind in INSIDE):
@@ -88,7 +88,7 @@ def normalise_address(address: Address) -> Address:
     return address.ipv4_mapped or IPv6Address(int(address))
 
 
-def kind_of(address: Address) -> str | None:
+def find_kind(address: Address) -> str | None:
     """Name the range an address lies in, unless it is one of the internet's."""
     for network, kind in SPECIAL:
         if address in network:

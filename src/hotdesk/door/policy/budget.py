@@ -22,7 +22,7 @@ class RuleBudget:
 
     def take_request(self, now: float) -> str | None:
         """Count one request at a time of a clock that never goes back."""
-        if why := self.up(0) or self.down(0):
+        if why := self.count_sent(0) or self.count_received(0):
             return why
         if self.rule.rate is None:
             return None
@@ -34,18 +34,18 @@ class RuleBudget:
         self.tokens -= 1.0
         return None
 
-    def up(self, size: int) -> str | None:
+    def count_sent(self, size: int) -> str | None:
         """Count bytes about to be sent."""
         self.sent += size
-        return spent("sent", self.sent, self.rule.up, size)
+        return describe_spent_limit("sent", self.sent, self.rule.up, size)
 
-    def down(self, size: int) -> str | None:
+    def count_received(self, size: int) -> str | None:
         """Count bytes that came back."""
         self.received += size
-        return spent("received", self.received, self.rule.down, size)
+        return describe_spent_limit("received", self.received, self.rule.down, size)
 
 
-def spent(what: str, total: int, most: int | None, size: int) -> str | None:
+def describe_spent_limit(what: str, total: int, most: int | None, size: int) -> str | None:
     """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
     if most is None or total < most or (size and total == most):
         return None

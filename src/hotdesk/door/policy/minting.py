@@ -48,13 +48,13 @@ _MINTING: tuple[tuple[str, str, str, str], ...] = (
 """Who makes new credentials: what, whose host, method, path with query, all in lower case."""
 
 
-def minting(host: str, method: str, path: str, query: bytes) -> str | None:
+def describe_minting(host: str, method: str, path: str, query: bytes) -> str | None:
     """Describe what new credentials a request would make at a known provider, or that it cannot be told."""
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
     if len(decoded) > LONGEST_PATH:
         return TOO_LONG
     with_query = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
-    entries, any_of = minting_at(host)
+    entries, any_of = list_minting(host)
     if not any_of.fullmatch(decoded) and not (query and any_of.fullmatch(with_query)):
         return None
     for what, methods, pattern in entries:
@@ -64,7 +64,7 @@ def minting(host: str, method: str, path: str, query: bytes) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def minting_at(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
+def list_minting(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
     """List what makes new credentials at a host; and all of it as one pattern, as hardly any request does."""
     here = [(what, methods, pattern) for what, hosts, methods, pattern in _MINTING if re.fullmatch(hosts, host)]
     any_of = re.compile("|".join(f"(?:{pattern})" for _, _, pattern in here), re.DOTALL)

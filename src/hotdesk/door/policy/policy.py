@@ -102,7 +102,7 @@ class Compiled:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.ends = ends(rule)
+        self.ends = list_ends(rule)
         self.catches = rule.verdict != "allow"
         """Whether it holds as soon as any reading of a request fits."""
         self.every = rule.methods == ANY
@@ -114,21 +114,21 @@ class Compiled:
         self.whole = rule.verdict == "deny" and self.every and rule.path == "/**" and rule.query is None
         self.rank = rank(rule, self.whole)
 
-    def mismatch(self, view: RequestView) -> str:
+    def explain_mismatch(self, view: RequestView) -> str:
         """Explain why it does not hold for a request whose host it names; empty: it holds."""
         if view.end not in self.ends:
             return "another scheme or port"
         if self.catches:
-            return self.evades(view)
+            return self.explain_evasion(view)
         if view.overridden and not self.every:
             return "the query asks for another method"
         if view.target.method not in self.methods:
             return "another method"
         if not self.path(view.path) or (view.split is not view.path and not self.path(view.split)):
             return "another path"
-        return "" if self.query is None else strange(self.query, view)
+        return "" if self.query is None else explain_parameter_mismatch(self.query, view)
 
-    def evades(self, view: RequestView) -> str:
+    def explain_evasion(self, view: RequestView) -> str:
         """Explain why a deny or ask does not catch a request."""
         if not (self.every or view.overridden or view.target.method in self.methods):
             return "another method"
@@ -140,7 +140,7 @@ class Compiled:
         return "" if caught else "none of its parameters is sent"
 
 
-def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
+def explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     """Explain why a request's parameters are not those an allow lists."""
     if view.parameters is None:
         return "the query is ambiguous"
@@ -152,7 +152,7 @@ def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     return ""
 
 
-def ends(rule: Rule) -> frozenset[End]:
+def list_ends(rule: Rule) -> frozenset[End]:
     """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
@@ -175,7 +175,7 @@ def compile_rule(rule: Rule) -> Compiled:
     return Compiled(check_rule(rule))
 
 
-def host_rank(host: str) -> tuple[int, int]:
+def rank_host(host: str) -> tuple[int, int]:
     """Return how specific a host is: more is higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
@@ -217,7 +217,7 @@ class Index:
     def find_rule(self, view: RequestView) -> Rule | None:
         """Return the rule that decides."""
         for each in self.match_host(view.target.host):
-            if not each.mismatch(view):
+            if not each.explain_mismatch(view):
                 return each.rule
         return None
 
@@ -239,7 +239,7 @@ class Index:
 
 def order(each: Compiled) -> tuple[object, ...]:
     """Return what all rules are sorted by."""
-    return (*host_rank(each.rule.host), each.rule.host, each.rank)
+    return (*rank_host(each.rule.host), each.rule.host, each.rank)
 
 
 class Policy:
@@ -282,17 +282,19 @@ class Policy:
         if approved is not None and approved.verdict == "allow":
             return PolicyDecision("allow", approved, "admitted by an approval", top)
         if rule is None:
-            return PolicyDecision("deny", None, f"default deny: {self.missing(view.target)}", top, askable=True)
+            return PolicyDecision(
+                "deny", None, f"default deny: {self.describe_missing_rule(view.target)}", top, askable=True
+            )
         who = "the operator's ceiling" if top is not None and top.verdict == "ask" else f"the rule {rule_text(rule)!r}"
         return PolicyDecision("ask", rule, f"approval required by {who}", top, askable=True)
 
-    def missing(self, target: Target) -> str:
+    def describe_missing_rule(self, target: Target) -> str:
         """Describe what no rule admits."""
         if next(self.index.match_host(target.host), None) is None:
             return f"no rule names the host {target.host}"
         return f"no rule admits {target.method} {target.url}"
 
-    def reachable(self, scheme: Scheme, host: str, port: int) -> bool:
+    def can_reach(self, scheme: Scheme, host: str, port: int) -> bool:
         """Return whether any request there could be admitted or asked; nothing is resolved before this is true."""
         if scheme == "https" and self.tunnel(host, port):
             return True
@@ -322,7 +324,7 @@ class Policy:
         if found is None or (self.top is not None and self.top.tunnel(host, port) is None):
             return None
         guards = (each.rule for each in self.index.match_host(host) if each.catches and end in each.ends)
-        stopped = any(host_rank(rule.host) >= host_rank(found.host) for rule in guards)
+        stopped = any(rank_host(rule.host) >= rank_host(found.host) for rule in guards)
         return None if stopped else found
 
     def tunnel_rules(self, host: str, port: int) -> tuple[Rule, ...]:
@@ -355,9 +357,9 @@ class Policy:
 
     def is_outside_ceiling(self, rule: Rule) -> bool:
         """Return whether the ceiling can never admit what a rule names."""
-        return self.top is not None and not overlapping(rule, self.top)
+        return self.top is not None and not can_overlap(rule, self.top)
 
-    def for_step(self, step: str) -> Policy:
+    def with_step(self, step: str) -> Policy:
         """Return the policy of another step."""
         return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
 
@@ -384,7 +386,7 @@ def is_public(host: str) -> bool:
     return "." in host and host.rpartition(".")[2] not in SPECIAL
 
 
-def rule_texts(scope: Scope) -> tuple[str, ...]:
+def format_rules(scope: Scope) -> tuple[str, ...]:
     """Write a scope's rules for people."""
     proxy = [f"by the SOCKS5 proxy {scope.proxy.host}:{scope.proxy.port}"] if scope.proxy is not None else []
     return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []), *proxy)
@@ -395,7 +397,7 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
     named = set(map(id, index.match_host(view.target.host)))
     lines = []
     for each in index.all:
-        why = each.mismatch(view) if id(each) in named else "another host"
+        why = each.explain_mismatch(view) if id(each) in named else "another host"
         last = "decides" if each.rule == decided else "matches, but a more specific rule decides"
         lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
     return lines
@@ -406,19 +408,19 @@ def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...
     top = Policy(ceiling)
     if not top.rules:
         return ()
-    rules = [rule_text(rule) for rule in scope.rules if rule.verdict != "deny" and not overlapping(rule, top)]
-    grants = [f"{each.secret}@{each.host}" for each in scope.grants if not top.reachable("https", each.host, each.port)]
+    rules = [rule_text(rule) for rule in scope.rules if rule.verdict != "deny" and not can_overlap(rule, top)]
+    grants = [f"{each.secret}@{each.host}" for each in scope.grants if not top.can_reach("https", each.host, each.port)]
     return tuple(f"{text}: outside the operator's ceiling" for text in (*rules, *grants))
 
 
-def overlapping(rule: Rule, top: Policy) -> bool:
+def can_overlap(rule: Rule, top: Policy) -> bool:
     """Return whether a ceiling could admit anything a rule does."""
     rule = replace(check_rule(rule), step="")
     if not (rule.host.startswith("*.") or "/" in rule.host):
-        return any(meets(rule, end, top) for end in ends(rule))
+        return any(meets(rule, end, top) for end in list_ends(rule))
     others = (top.tunnels if rule.tunnel else top.index).all
     return any(
-        each.rule.verdict != "deny" and each.ends & ends(rule) and _has_shared_host(rule.host, each.rule.host)
+        each.rule.verdict != "deny" and each.ends & list_ends(rule) and _has_shared_host(rule.host, each.rule.host)
         for each in others
     )
 
@@ -439,13 +441,13 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
 def _has_shared_host(one: str, other: str) -> bool:
     """Return whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
-        return is_address(one) and is_address(other) and overlap(ip_network(one), ip_network(other))
+        return is_address(one) and is_address(other) and has_shared_address(ip_network(one), ip_network(other))
     if one.startswith("*.") and other.startswith("*."):
         return one == other or one.endswith(other[1:]) or other.endswith(one[1:])
     wide, narrow = (one, other) if one.startswith("*.") else (other, one)
     return narrow.endswith(wide[1:]) if wide.startswith("*.") else wide == narrow
 
 
-def overlap(one: Network, other: Network) -> bool:
+def has_shared_address(one: Network, other: Network) -> bool:
     """Return whether two networks have an address in common."""
     return one.version == other.version and one.overlaps(other)

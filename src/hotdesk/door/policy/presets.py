@@ -60,11 +60,11 @@ def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | Non
         return (parse_rule_table(entry),)
     if entry.strip() in PRESETS:
         name = entry.strip()
-        return preset(name, machine) if machine else as_reached(preset(name, read_machine(name)))
+        return get_preset_rules(name, machine) if machine else as_reached(get_preset_rules(name, read_machine(name)))
     return (parse_rule(entry),)
 
 
-def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
+def get_preset_rules(name: str, machine: PackageSources) -> tuple[Rule, ...]:
     """Return the rules of a preset."""
     if name not in PRESETS:
         shown = make_printable(name[:80])
@@ -72,12 +72,12 @@ def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(PRESETS[name](machine)))
 
 
-def preset_environment(names: Iterable[str], machine: PackageSources | None = None) -> dict[str, str]:
+def build_preset_environment(names: Iterable[str], machine: PackageSources | None = None) -> dict[str, str]:
     """Return the variables by which a desk's own pip and npm ask where this machine's do; never a password.
 
     apt needs none: its sources were written into the image.
     """
-    tell = {"pypi": _pip_variables, "npm": _npm_variables}
+    tell = {"pypi": _build_pip_variables, "npm": _build_npm_variables}
     found: dict[str, str] = {}
     for name in names:
         if name in tell:
@@ -88,13 +88,13 @@ def preset_environment(names: Iterable[str], machine: PackageSources | None = No
 def list_password_hosts(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
     """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
     machines = [machine or read_machine(name) for name in names]
-    parts = [urlsplit(url) for own in machines for url in web((*own.pip, *own.npm, *own.apt))]
+    parts = [urlsplit(url) for own in machines for url in list_web_urls((*own.pip, *own.npm, *own.apt))]
     return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
 
 
-def _pip_variables(machine: PackageSources) -> dict[str, str]:
+def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
     """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
-    urls = [_strip_credentials(url) for url in web(machine.pip)]
+    urls = [_strip_credentials(url) for url in list_web_urls(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
     variables = {
@@ -107,9 +107,9 @@ def _pip_variables(machine: PackageSources) -> dict[str, str]:
     return {name: " ".join(values) for name, values in variables.items() if values}
 
 
-def _npm_variables(machine: PackageSources) -> dict[str, str]:
+def _build_npm_variables(machine: PackageSources) -> dict[str, str]:
     """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
-    return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(web(machine.npm)[0])}
+    return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(list_web_urls(machine.npm)[0])}
 
 
 def _strip_credentials(url: str) -> str:
@@ -132,13 +132,13 @@ def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule,
     )
 
 
-def pypi(machine: PackageSources) -> tuple[Rule, ...]:
+def build_pypi_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
     own = tuple(rule for url in machine.pip for rule in build_source_rules(url, above=True))
     return own if own and not machine.default_pip else own + parse_public_rules(_list_public_index())
 
 
-def npm(machine: PackageSources) -> tuple[Rule, ...]:
+def build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's registries."""
     own = tuple(rule for url in machine.npm for rule in build_source_rules(url))
     if own and not machine.default_npm:
@@ -150,7 +150,7 @@ def npm(machine: PackageSources) -> tuple[Rule, ...]:
     return own + parse_public_rules((f"read {host}",))
 
 
-def debian(machine: PackageSources) -> tuple[Rule, ...]:
+def build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
     own = tuple(rule for url in machine.apt for rule in build_source_rules(url))
     if not own:
@@ -164,16 +164,16 @@ def _list_public_index() -> tuple[str, ...]:
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
 
 
-def github(machine: PackageSources) -> tuple[Rule, ...]:
+def build_github_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read repositories, releases and the API of GitHub."""
     return parse_public_rules(GITHUB)
 
 
 PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
-    "pypi": pypi,
-    "npm": npm,
-    "debian": debian,
-    "github-read": github,
+    "pypi": build_pypi_rules,
+    "npm": build_npm_rules,
+    "debian": build_debian_rules,
+    "github-read": build_github_rules,
 }
 
 
@@ -226,14 +226,14 @@ def remember() -> None:
             REMEMBERED[name] = read_machine(name)
 
 
-def _home_of(env: Mapping[str, str], root: Path) -> Path:
+def _get_home(env: Mapping[str, str], root: Path) -> Path:
     """Return the home folder whose configuration holds."""
     return root / env.get("HOME", "/root").lstrip("/")
 
 
 def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources:
     """Read pip's files, the later over the earlier, and its variables over them."""
-    home = _home_of(env, root)
+    home = _get_home(env, root)
     own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
     files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
     files += [prefix / "pip.conf", *([Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else [])]
@@ -241,13 +241,13 @@ def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSource
         files = []  # pip's own way to say: none of them
     settings: dict[str, str] = {}
     for file in files:
-        settings |= _pip_settings(file)
+        settings |= _read_pip_settings(file)
     settings |= {name: value for name in _PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
     index, extra = (settings.get(name, "").split() for name in _PIP_NAMES)
-    return PackageSources(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
+    return PackageSources(pip=tuple(index[:1] + extra), default_pip=not list_web_urls(index[:1]))
 
 
-def _pip_settings(file: Path) -> dict[str, str]:
+def _read_pip_settings(file: Path) -> dict[str, str]:
     """Read which indexes one of pip's files names."""
     parser = configparser.RawConfigParser(strict=False)
     try:
@@ -264,13 +264,13 @@ def _pip_settings(file: Path) -> dict[str, str]:
 
 def _read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
     """Read npm's files and variables."""
-    home = _home_of(env, root)
+    home = _get_home(env, root)
     files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
-    found = [line for file in files for line in _npm_lines(file)]
+    found = [line for file in files for line in _read_npm_lines(file)]
     scoped = [url for scope, url in found if scope]
     default = next((url for scope, url in reversed(found) if not scope), "")
     default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
-    return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
+    return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not list_web_urls([default]))
 
 
 def _ask_npm() -> str:
@@ -284,7 +284,7 @@ def _ask_npm() -> str:
     return done.stdout.strip()
 
 
-def _npm_lines(file: Path) -> list[tuple[str, str]]:
+def _read_npm_lines(file: Path) -> list[tuple[str, str]]:
     """Read which registries one of npm's files names, each with the scope it is for."""
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -301,6 +301,6 @@ def _read_apt() -> tuple[str, ...]:
         return ()
 
 
-def web(urls: Iterable[str]) -> list[str]:
+def list_web_urls(urls: Iterable[str]) -> list[str]:
     """Return those that are on the web."""
     return [url for url in urls if build_source_rules(url)]

@@ -25,13 +25,13 @@ def scope_of(
     may_ask: bool = True,
 ) -> Scope:
     """Put a scope together, and refuse one that cannot be meant."""
-    read = dict.fromkeys(rule for entry in rules for rule in rules_of(entry))
-    scope = Scope(tuple(read), tuple(map(grant_of, grants)), names_of(names or {}), may_ask)
+    read = dict.fromkeys(rule for entry in rules for rule in read_rule_or_preset(entry))
+    scope = Scope(tuple(read), tuple(map(grant_of, grants)), read_names(names or {}), may_ask)
     _check_reach(scope)
     return scope
 
 
-def rules_of(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
+def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     """Read a rule or a preset; a preset behind a verdict would be taken for a host of that name."""
     words = words_of(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
@@ -80,7 +80,7 @@ def place_of(entry: object) -> SecretPlace:
     return found.places[0]
 
 
-def names_of(names: Mapping[str, str]) -> dict[str, str]:
+def read_names(names: Mapping[str, str]) -> dict[str, str]:
     """Read where names lead."""
     return {lead[0]: lead[1] for lead in (_lead_of(str(name), str(upstream)) for name, upstream in names.items())}
 
@@ -101,7 +101,7 @@ def _check_reach(scope: Scope) -> None:
     """Refuse a secret for a host no rule admits: nothing is added that nobody wrote."""
     policy = Policy(replace(rule, step="") for rule in scope.rules if not rule.tunnel)
     for grant in scope.grants:
-        if not policy.reachable("https", grant.host, grant.port):
+        if not policy.can_reach("https", grant.host, grant.port):
             host = bracket_ipv6(grant.host) if grant.port == 443 else f"https://{bracket_ipv6(grant.host)}:{grant.port}"
             raise BriefError(
                 f"{grant.secret} is granted for {grant.host}, but no rule allows that host; add --allow {host!r}"

@@ -86,15 +86,15 @@ def read(
     `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
     sent to a proxy, and names its host itself, over http.
     """
-    verb, text, named = _check_method(method), check_ascii("target", line), one_host(hosts)
+    verb, text, named = _check_method(method), check_ascii("target", line), parse_single_host(hosts)
     if inside is None:
         scheme = "http"
-        authority, rest = absolute(text, scheme)
+        authority, rest = split_absolute(text, scheme)
     elif text.startswith("/"):
         authority, rest = inside, text
     else:
-        authority, rest = absolute(text, scheme)
-    if named != (authority.host, authority.port) and named != (authority.host, default(authority, scheme)):
+        authority, rest = split_absolute(text, scheme)
+    if named != (authority.host, authority.port) and named != (authority.host, omit_default_port(authority, scheme)):
         raise UnclearTargetError("the Host header does not match the host of the request")
     if inside not in (None, authority):
         raise UnclearTargetError("the host of the request does not match its CONNECT")
@@ -106,7 +106,7 @@ def read(
 
 def connect(line: str | bytes) -> Authority:
     """Read what a CONNECT asks for: `host:port`, both written."""
-    host, port = _authority_of(check_ascii("target", line))
+    host, port = _parse_authority(check_ascii("target", line))
     if port is None:
         raise UnclearTargetError("CONNECT needs a port, as in example.test:443")
     return Authority(host, port)
@@ -129,25 +129,25 @@ def _check_method(method: str | bytes) -> str:
     return name
 
 
-def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
+def parse_single_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
     """Return the one host that is named."""
     if len(hosts) != 1:
         raise UnclearTargetError(f"the request has {len(hosts)} Host headers; one is needed")
-    return _authority_of(check_ascii("Host header", hosts[0]))
+    return _parse_authority(check_ascii("Host header", hosts[0]))
 
 
-def absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
+def split_absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
     """Split `http://host:port/path` into whom it is for and what it asks."""
     found = _ABSOLUTE_SHAPE.fullmatch(text)
     if not found:
         raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
     if found[1].lower() != scheme:
         raise UnclearTargetError(f"this connection takes {scheme} requests; use CONNECT for https and others")
-    host, port = _authority_of(found[2])
+    host, port = _parse_authority(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 
 
-def _authority_of(text: str) -> tuple[str, int | None]:
+def _parse_authority(text: str) -> tuple[str, int | None]:
     """Read `host[:port]`."""
     try:
         return split_authority(text)
@@ -155,7 +155,7 @@ def _authority_of(text: str) -> tuple[str, int | None]:
         raise UnclearTargetError(f"the host {e}") from None
 
 
-def default(authority: Authority, scheme: Scheme) -> int | None:
+def omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
     """Return which port need not be written: None stands for it, and for no other."""
     return None if authority.port == PORTS[scheme] else authority.port
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote_plus, unquote_to_bytes
 
-from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, alone, signs_of
-from hotdesk.door.secrets.outgoing import Outgoing, fold, is_pinned, parameters
+from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, get_bare_value, make_signs
+from hotdesk.door.secrets.outgoing import Outgoing, fold, is_pinned, split_parameters
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 from hotdesk.strict import loads
 
@@ -52,7 +52,7 @@ def swap_body(
     if why := explain_excess(kind, body):
         return Refusal(why)
     try:
-        found = fields(kind, body)
+        found = list_fields(kind, body)
     except (ValueError, RecursionError) as e:
         reason = f"a secret needs an unambiguous body, and this one is ambiguous: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
@@ -61,7 +61,7 @@ def swap_body(
         use = next((use for use in uses if use.place.name == name and use.live_grant.placeholder == text), None)
         if use is None or body.count(text) != 1:
             reason = "the body has a placeholder in a place that its grant does not cover"
-            return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
+            return Refusal(reason, make_signs(PLACEHOLDER.findall(text)))
         done.append(use)
     return put_in(body, done, values)
 
@@ -79,7 +79,7 @@ def explain_excess(kind: str, body: bytes) -> str | None:
 def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> tuple[bytes, list[SecretUse]] | Refusal:
     """Replace placeholders, each of which is there once."""
     for use in uses:
-        secret = alone(use.live_grant, values[use.live_grant.id])
+        secret = get_bare_value(use.live_grant, values[use.live_grant.id])
         try:
             quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
         except UnicodeDecodeError:
@@ -88,23 +88,23 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
     return body, uses
 
 
-def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
+def list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
     """Return the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
     match kind:
         case "form":
-            found = _form_fields(body)
+            found = _iterate_form_fields(body)
         case "json":
-            found = _json_fields(body)
+            found = _iterate_json_fields(body)
         case _:
             found = iter([("", body)])
     return [(name, text) for name, text in found if PLACEHOLDER.search(text)]
 
 
-def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the fields of a form, and under no name their names."""
     if re.search(rb"[^\x21-\x7e]", body):
         raise ValueError("the form has unprintable characters")
-    pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
+    pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in split_parameters(body)]
     times = Counter(name for name, _ in pairs)
     for name, value in pairs:
         if PREFIX in value and times[name] > 1:
@@ -113,27 +113,27 @@ def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
         yield "", name.encode("latin-1")
 
 
-def _json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the strings of a JSON document by path, and under no path its keys."""
     tree = loads(body, overflow=True)
-    for path, text in strings(tree, (), 0):
+    for path, text in iterate_strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
 
 
-def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
+def iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
     """Yield every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
     if depth > DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(node, str) and BEGINNING in node:
         yield ".".join(path), node
-    for key, inner in members(node):
+    for key, inner in iterate_members(node):
         if BEGINNING in key:
             yield "", key
         if BEGINNING in inner if isinstance(inner, str) else isinstance(inner, dict | list):
-            yield from strings(inner, (*path, key.replace(".", "\0")), depth + 1)
+            yield from iterate_strings(inner, (*path, key.replace(".", "\0")), depth + 1)
 
 
-def members(node: object) -> Iterator[tuple[str, object]]:
+def iterate_members(node: object) -> Iterator[tuple[str, object]]:
     """Yield what is inside an object or a list, by name or number."""
     if isinstance(node, dict):
         yield from node.items()

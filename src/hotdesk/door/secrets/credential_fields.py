@@ -43,7 +43,7 @@ REACH = 1024
 """Bytes a field can begin before the end of what was looked at."""
 
 
-def kinds(types: Sequence[bytes]) -> tuple[str, ...]:
+def list_kinds(types: Sequence[bytes]) -> tuple[str, ...]:
     """Say as what a body is to be read, by its types: every way a server might."""
     named = [each.partition(b";")[0].strip().lower() for each in types] or [b""]
     if all(INERT.fullmatch(each) for each in named):
@@ -61,7 +61,7 @@ class FieldWatch:
     """Reads a body as it goes by, and remembers the first credential it has."""
 
     def __init__(self, types: Sequence[bytes], allowed: AllowedCredentials) -> None:
-        self.kinds = kinds(types)
+        self.kinds = list_kinds(types)
         self.allowed = allowed
         self.found: tuple[str, str] | None = None
         """What kind of field, and its name."""
@@ -76,9 +76,9 @@ class FieldWatch:
         data = self.tail + data
         self.tail = data[-REACH:]
         if _HINT.search(data):
-            self.found = next(self.credentials(data), None)
+            self.found = next(self.iterate_credentials(data), None)
 
-    def credentials(self, data: bytes) -> Iterator[tuple[str, str]]:
+    def iterate_credentials(self, data: bytes) -> Iterator[tuple[str, str]]:
         """Yield the fields that are credentials by their names."""
         for kind in self.kinds:
             for found in PATTERNS[kind].finditer(data):

@@ -71,7 +71,7 @@ class Inflate:
                 raise UnreadableError("too many gzip members at once")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
-            data = yield from self.member(data)
+            data = yield from self.inflate_member(data)
 
     def begin(self, data: bytes) -> bytes:
         """Start a member, or keep what is too little to tell its kind; give what is to be read now."""
@@ -86,7 +86,7 @@ class Inflate:
         self.inner = zlib.decompressobj(bits)
         return data
 
-    def member(self, data: bytes) -> Generator[bytes, None, bytes]:
+    def inflate_member(self, data: bytes) -> Generator[bytes, None, bytes]:
         """Inflate up to the end of this member, and return what follows it."""
         assert self.inner is not None
         while True:
@@ -220,18 +220,18 @@ KNOWN: dict[str, Callable[[], Decoder]] = {
 }
 
 
-def codings(content_encoding: bytes) -> list[str]:
+def parse_codings(content_encoding: bytes) -> list[str]:
     """List what a Content-Encoding says was done to a body, in that order."""
     names = [name.strip().lower() for name in content_encoding.decode("latin-1").split(",")]
     return [name for name in names if name not in ("", "identity")]
 
 
-def decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
+def make_decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
     """Make what undoes a Content-Encoding, giving at most `limit` bytes at any stage; None: nobody here can.
 
     Every stage is held to the ratio against what came in at the first: two would multiply.
     """
-    names = codings(content_encoding)
+    names = parse_codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):
         return None
     capped: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)

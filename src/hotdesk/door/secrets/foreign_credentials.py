@@ -114,13 +114,13 @@ def screen_credentials(
         if kind == "header" and (name in allowed.headers or (allowed.amazon and _is_amazon(name))):
             continue
         if kind == "cookie" or (is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in allowed.fields):
-            return brought(kind, name)
+            return refuse_credential(kind, name)
         if kind == "header":
             removed.add(name)
     return frozenset(removed)
 
 
-def brought(kind: str, name: str) -> Refusal:
+def refuse_credential(kind: str, name: str) -> Refusal:
     """Refuse a credential the desk brings itself, and say how it could be meant otherwise."""
     remedy = {"header": f"allow-header={name}", "cookie": "foreign"}.get(kind, f"allow-field={name}")
     reason = (

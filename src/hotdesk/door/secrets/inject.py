@@ -22,8 +22,8 @@ from dataclasses import replace
 from urllib.parse import unquote_to_bytes
 
 from hotdesk.dataclass import dataclass
-from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, alone, signs_of
-from hotdesk.door.policy.minting import minting
+from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, get_bare_value, make_signs
+from hotdesk.door.policy.minting import describe_minting
 from hotdesk.door.secrets.bodies import find_body_uses, swap_body
 from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, collect_allowed, screen_credentials
 from hotdesk.door.secrets.outgoing import (
@@ -32,16 +32,16 @@ from hotdesk.door.secrets.outgoing import (
     Headers,
     Outgoing,
     Slot,
-    basic,
     explain_excess,
     extract_placeholder,
+    find_placeholders,
     fold,
+    format_header_name,
+    get_slot,
     harden,
     is_pinned,
-    parts,
-    placeholders,
-    slot_of,
-    title,
+    parse_basic,
+    split_head,
     with_cookie,
     with_parameter,
 )
@@ -49,11 +49,11 @@ from hotdesk.door.secrets.placeholder import PREFIX
 from hotdesk.door.secrets.signature import (
     PRESIGNED,
     digest_of,
-    elsewhere,
     explain_misdirection,
+    explain_other_bucket,
+    explain_unsignable,
     read_declared_digest,
     sign,
-    unsignable,
 )
 
 COMPRESSED = "a secret cannot be inserted into a compressed body; send the body uncompressed"
@@ -121,13 +121,13 @@ def plan(
     here = [one for one in grants if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
     if why := explain_excess(out):
         return Refusal(why)
-    sent = parts(out)
+    sent = split_head(out)
     uses = choose(here, out, sent)
     marked = _may_hold(out)
     returned = give_back(sent, issued) if issued and here and marked else {}  # a session ends with its grant
     if any(_is_presigned(slot, value, one) for one in here for slot, value in sent):
         return Refusal(PRESIGNED)
-    if marked and (refusal := stray(out, sent, uses, returned)):
+    if marked and (refusal := refuse_stray(out, sent, uses, returned)):
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
     strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in grants)
@@ -135,7 +135,7 @@ def plan(
     removed = screen_credentials(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
     if isinstance(removed, Refusal):
         return removed
-    if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
+    if here and not minting_named and (what := describe_minting(out.host, out.method, out.path, out.query)):
         return Refusal(
             f"this request creates new credentials ({what}), which no grant covers; the rule must name the exact path"
         )
@@ -152,7 +152,7 @@ def plan(
     if plan.signing and (why := explain_unsigned(plan.signing, out, sent)):
         return Refusal(why)
     signers = [one.signer for one in here if one.signer] if strict else []
-    if signers and (why := elsewhere(signers, out.host, out.path)):
+    if signers and (why := explain_other_bucket(signers, out.host, out.path)):
         return Refusal(why)
     if plan.signing and plan.signing.signer and not plan.body:
         plan = replace(plan, digest=read_declared_digest(plan.signing.signer, out.headers))
@@ -172,7 +172,7 @@ def explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes
     """Explain why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
-    return unsignable(out.headers, out.query) or explain_misdirection(
+    return explain_unsignable(out.headers, out.query) or explain_misdirection(
         one.signer, authorization, out.host, out.path, out.headers
     )
 
@@ -184,7 +184,7 @@ def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]])
         for place in one.places:
             if place.kind in ("form", "json") or not is_pinned(place, out):
                 continue
-            slot = slot_of(place)
+            slot = get_slot(place)
             written = [value for where, value in sent if where == slot and one.is_written(slot, value)]
             if written or (not place.swap and slot not in chosen):
                 chosen[slot] = SecretUse(one, place)
@@ -201,15 +201,15 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
         scheme = value[: -len(token)]
         real = None
         if slot[0] == "cookie":
-            real = issued.cookie(slot[1].encode("latin-1"), token)
+            real = issued.find_cookie(slot[1].encode("latin-1"), token)
         elif slot == AUTHORIZATION and scheme.lower() in (b"bearer ", b"token "):
-            real = issued.bearer(token)
+            real = issued.find_bearer(token)
         if real is not None:
             found[slot] = scheme + real
     return found
 
 
-def stray(
+def refuse_stray(
     out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, SecretUse], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
@@ -218,16 +218,18 @@ def stray(
     for slot, value in sent:
         mine = slot in returned or (slot in uses and uses[slot].live_grant.is_written(slot, value))
         if not mine or slot in visited:
-            found += placeholders(value)
+            found += find_placeholders(value)
         visited |= {slot} if mine else set()
     names = [name for name, _ in out.headers] + [name.encode("latin-1") for (_, name), _ in sent]
     for text in (*names, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")):
-        found += placeholders(text)
+        found += find_placeholders(text)
     if not found:
         return None
     if out.scheme != "https":
-        return Refusal("a placeholder is replaced by its secret over https only", signs_of(found))
-    return Refusal("a placeholder is in a place that its grant does not cover, or its grant has ended", signs_of(found))
+        return Refusal("a placeholder is replaced by its secret over https only", make_signs(found))
+    return Refusal(
+        "a placeholder is in a place that its grant does not cover, or its grant has ended", make_signs(found)
+    )
 
 
 def _may_hold(out: Outgoing) -> bool:
@@ -252,7 +254,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
         headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]
     puts = list(plan.returned)
     puts += [
-        (slot_of(use.place), spelt(use, out, values[use.live_grant.id]))
+        (get_slot(use.place), spell_secret(use, out, values[use.live_grant.id]))
         for use in plan.uses
         if use.live_grant != plan.signing
     ]
@@ -261,7 +263,10 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
             return Refusal(f"the secret for {kind} {name} is empty or has characters that cannot be sent there")
         match kind:
             case "header":
-                headers = [*(pair for pair in headers if fold(pair[0]).decode("latin-1") != name), (title(name), value)]
+                headers = [
+                    *(pair for pair in headers if fold(pair[0]).decode("latin-1") != name),
+                    (format_header_name(name), value),
+                ]
             case "cookie":
                 headers = with_cookie(headers, name.encode("latin-1"), value)
             case "query":
@@ -275,14 +280,16 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
     return OutgoingRequest(headers, query, changed, tuple(map(str, used)), frozenset(use.live_grant.id for use in used))
 
 
-def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
+def spell_secret(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
-    grant, secret = use.live_grant, alone(use.live_grant, value)
+    grant, secret = use.live_grant, get_bare_value(use.live_grant, value)
     if use.place.kind == "bearer" and not use.place.swap:
         return b"Bearer " + secret
-    kind, name = slot_of(use.place)
-    written = next((text for slot, text in parts(out) if slot == (kind, name) and grant.is_written(slot, text)), b"")
-    pair = basic(written)
+    kind, name = get_slot(use.place)
+    written = next(
+        (text for slot, text in split_head(out) if slot == (kind, name) and grant.is_written(slot, text)), b""
+    )
+    pair = parse_basic(written)
     if use.place.kind == "basic" or (pair and use.place.swap):
         if grant.kind == "basic":
             return b"Basic " + base64.b64encode(value)

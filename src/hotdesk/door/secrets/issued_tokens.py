@@ -83,12 +83,12 @@ class Issued:
             del self.placeholders[old]
         return placeholder
 
-    def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
+    def find_cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
         """Return the value of a cookie of that name this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie == name else None
 
-    def bearer(self, placeholder: bytes) -> bytes | None:
+    def find_bearer(self, placeholder: bytes) -> bytes | None:
         """Return the token this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie is None else None
@@ -116,7 +116,7 @@ class Issued:
         while len(self.observed) > REMEMBERED:
             self.observed.popitem(last=False)
 
-    def location(self, header: bytes) -> bytes:
+    def rewrite_location(self, header: bytes) -> bytes:
         """Read the address of a redirect; give it as the desk may see it."""
         return self.form.sub(self.replace_form_field, header)
 
@@ -163,7 +163,7 @@ class JsonAnswer:
         m: re.Match[bytes] | None = None
         named = any(name in data for name in self.issued.names)  # most answers have none of them: one look is cheap
         while named and (m := self.issued.json.search(data, at)):
-            end = _value_end(data, m.end(), nested=m[2] is not None, final=final)
+            end = _find_value_end(data, m.end(), nested=m[2] is not None, final=final)
             if end is None:
                 break
             out += (data[at : m.end()], self.replace_value(data[m.end() : end], nested=m[2] is not None))
@@ -213,7 +213,7 @@ _DIRECT_VALUE = re.compile(rb'(?:[^"\\]|\\.)*', re.DOTALL)
 _NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
 
 
-def _value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
+def _find_value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
     """Return where a string ends; None: not yet. What ends it wrongly ends it."""
     m = (_NESTED_VALUE if nested else _DIRECT_VALUE).match(data, at)
     assert m is not None  # both match nothing at all
@@ -243,7 +243,7 @@ class FormAnswer:
     def finish(self) -> bytes:
         """End the answer; give all of it, once."""
         whole, self.buffer = self.buffer, b""
-        return self.issued.location(whole)
+        return self.issued.rewrite_location(whole)
 
 
 Answer = JsonAnswer | FormAnswer

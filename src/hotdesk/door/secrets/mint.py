@@ -22,7 +22,7 @@ _DEFAULT_LIFE = 300.0
 """Seconds a token is used whose life the server does not tell."""
 
 
-async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams) -> bytes:
+async def mint_client_token(way: Egress, live: GrantValue, upstreams: Upstreams) -> bytes:
     """Return a token of the client, fetched anew shortly before the last one ends; never kept beyond the grant."""
     now = time.time()
     if live.minted and now < live.fresh_until:
@@ -71,7 +71,7 @@ async def answer(wire: Wire) -> bytes:
     while not reader.done:
         data = await wire.read(_MINT_TIMEOUT_S)
         if not data:
-            reader.eof()
+            reader.feed_eof()
         body += reader.feed(data)[0]
         if len(body) > ANSWER:
             raise HttpMessageError(502, "the token server's response is too long")

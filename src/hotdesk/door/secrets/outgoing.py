@@ -52,7 +52,7 @@ def fold(name: bytes) -> bytes:
     return name.strip().lower().replace(b"_", b"-")
 
 
-def slot_of(place: SecretPlace) -> Slot:
+def get_slot(place: SecretPlace) -> Slot:
     """Return where in a head a place is."""
     match place.kind:
         case "bearer" | "basic":
@@ -78,19 +78,19 @@ def explain_excess(out: Outgoing) -> str | None:
     return None
 
 
-def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
+def split_head(out: Outgoing) -> list[tuple[Slot, bytes]]:
     """Take a head apart into what a secret may be put in: headers, cookies, parameters."""
     found: list[tuple[Slot, bytes]] = []
     for name, value in out.headers:
         folded = fold(name)
         if folded == b"cookie":
-            found += [(("cookie", one.decode("latin-1")), content) for one, content in cookies(value)]
+            found += [(("cookie", one.decode("latin-1")), content) for one, content in split_cookies(value)]
         elif folded != IDENTITY:
             found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
-    return found + [(("query", name), value) for name, value, _ in parameters(out.query)]
+    return found + [(("query", name), value) for name, value, _ in split_parameters(out.query)]
 
 
-def cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
+def split_cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Take a Cookie header apart."""
     for pair in value.split(b";"):
         name, _, content = pair.strip(b" \t").partition(b"=")
@@ -98,7 +98,7 @@ def cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield name, content
 
 
-def parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+def split_parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
     """Take a query apart: name decoded, value as it is, and the pair as it is."""
     for pair in query.split(b"&") if query else ():
         name, _, value = pair.partition(b"=")
@@ -111,11 +111,11 @@ def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
         return value if PLACEHOLDER.fullmatch(value) else None
     if m := CARRIED.fullmatch(value):
         return m[1]
-    sides = [side for side in basic(value) if PLACEHOLDER.search(side)]
+    sides = [side for side in parse_basic(value) if PLACEHOLDER.search(side)]
     return sides[0] if len(sides) == 1 and PLACEHOLDER.fullmatch(sides[0]) else None
 
 
-def basic(value: bytes) -> tuple[bytes, ...]:
+def parse_basic(value: bytes) -> tuple[bytes, ...]:
     """Return user and password of `Basic`; nothing for anything else."""
     if not (m := BASIC.fullmatch(value)):
         return ()
@@ -126,9 +126,9 @@ def basic(value: bytes) -> tuple[bytes, ...]:
     return user, password
 
 
-def placeholders(value: bytes) -> list[bytes]:
+def find_placeholders(value: bytes) -> list[bytes]:
     """Find placeholders in a value: as it is, percent-decoded, inside `Basic`."""
-    texts = (value, *((unquote_to_bytes(value),) if b"%" in value else ()), *basic(value.strip()))
+    texts = (value, *((unquote_to_bytes(value),) if b"%" in value else ()), *parse_basic(value.strip()))
     return [m[0] for text in texts if PREFIX in text for m in PLACEHOLDER.finditer(text)]
 
 
@@ -143,14 +143,14 @@ def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [*filtered, (b"Accept-Encoding", b"identity")]
 
 
-def title(name: str) -> bytes:
+def format_header_name(name: str) -> bytes:
     """Write a folded header name the usual way."""
     return name.title().encode("latin-1")
 
 
 def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
     """Set one cookie, leaving the others as they are."""
-    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in cookies(sent)]
+    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in split_cookies(sent)]
     pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
     others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
     return [*others, (b"Cookie", b"; ".join(one + b"=" + content for one, content in pairs))]
@@ -158,7 +158,7 @@ def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes
 
 def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
     """Set one parameter, leaving the others as they are."""
-    pairs = [(other, pair) for other, _, pair in parameters(query)]
+    pairs = [(other, pair) for other, _, pair in split_parameters(query)]
     put = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
     at = next((i for i, (other, _) in enumerate(pairs) if other == name), len(pairs))
     others = [pair for other, pair in pairs[at:] if other != name]

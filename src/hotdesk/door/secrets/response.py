@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import Response
-from hotdesk.door.secrets.encodings import Decoder, UnreadableError, decoder
+from hotdesk.door.secrets.encodings import Decoder, UnreadableError, make_decoder
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber
 
@@ -41,7 +41,7 @@ class Cleaner:
         self.active = granted or bool(scrubber.spelt)
         self.stream = scrubber.stream()
         self.issued = issued
-        self.unpack = self.unpacker(answer, granted) if self.active else None
+        self.unpack = self.choose_decoder(answer, granted) if self.active else None
         content = answer.headers.get(b"content-type") or b""
         self.withhold = issued.stream(content) if issued is not None and self.active else None
 
@@ -50,30 +50,30 @@ class Cleaner:
         """Name the secrets that were removed."""
         return self.stream.hits
 
-    def unpacker(self, answer: Response, granted: bool) -> Decoder | None:
+    def choose_decoder(self, answer: Response, granted: bool) -> Decoder | None:
         """Return what unpacks the answer; where a secret went, one must be found."""
         coding = answer.headers.get(b"content-encoding")
         if coding is None or answer.body is None or coding.lower() == b"identity":
             return None
-        found = decoder(coding, DECODED)
+        found = make_decoder(coding, DECODED)
         if found is None and granted:
             raise UnreadableError("it has an encoding that cannot be checked")
         return found
 
-    def headers(self, pairs: Pairs) -> Pairs:
+    def clean_headers(self, pairs: Pairs) -> Pairs:
         """Return the headers without what must stay outside."""
         if not self.active:
             return pairs
         fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
         if self.issued is not None:
             fields = [(name, self.withhold_tokens(name.lower(), value)) for name, value in fields]
-        return self.stream.headers(fields)
+        return self.stream.scrub_headers(fields)
 
     def withhold_tokens(self, name: bytes, value: bytes) -> bytes:
         """Keep the tokens a header brings outside, as far as this host's are."""
         if self.issued is not None and name == b"set-cookie":
             return self.issued.set_cookie(value)
-        return self.issued.location(value) if self.issued is not None and name == b"location" else value
+        return self.issued.rewrite_location(value) if self.issued is not None and name == b"location" else value
 
     def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
         """Take bytes of the body; give what may go on, piece by piece. `last`: nothing is to be waited for."""

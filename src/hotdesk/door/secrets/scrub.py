@@ -50,7 +50,7 @@ ORDINARY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 ONE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
-def codes(letters: Iterable[int]) -> bytes:
+def build_hex_pattern(letters: Iterable[int]) -> bytes:
     """Write a pattern for these bytes in hex of either case."""
     rows: dict[str, str] = {}
     for letter in letters:
@@ -75,7 +75,7 @@ class Escapes:
 
 
 _NIBBLE = rb"[0-9A-Fa-f]"
-_ORDINARY_CODES = codes(ORDINARY)
+_ORDINARY_CODES = build_hex_pattern(ORDINARY)
 PERCENT = Escapes(
     b"%",
     re.compile(rb"(%" + _NIBBLE + rb"{2})"),
@@ -116,17 +116,17 @@ class ScrubbedSecret:
         return len(self.value) >= LEAST
 
 
-def secrets_of(id: str, name: str, kind: str, value: bytes) -> tuple[ScrubbedSecret, ...]:
+def list_scrubbed_secrets(id: str, name: str, kind: str, value: bytes) -> tuple[ScrubbedSecret, ...]:
     """List what must not come back of a granted value: of user and password also the password alone."""
     whole = ScrubbedSecret(id, name, value)
     return (whole, ScrubbedSecret(id, name, value.partition(b":")[2])) if kind == "basic" else (whole,)
 
 
-def spellings(value: bytes) -> set[bytes]:
+def list_spellings(value: bytes) -> set[bytes]:
     """Write a value in every listed way; escaped ones only where it holds itself what looks like an escape."""
     found = {value, value[::-1], value.hex().encode(), value.hex().upper().encode()}
     for before in range(3):
-        found |= middles(value, before)
+        found |= list_base64_middles(value, before)
     if not ORDINARY.issuperset(value):
         found |= list_escaped_forms(value)
     return {one for one in found if len(one) >= LEAST}
@@ -144,7 +144,7 @@ def list_escaped_forms(value: bytes) -> set[bytes]:
     return found | {unescape(one, way) for one in found for way in WAYS}
 
 
-def middles(value: bytes, before: int) -> set[bytes]:
+def list_base64_middles(value: bytes, before: int) -> set[bytes]:
     """Write a value in base64 after that many other bytes, without the characters it shares with neighbours."""
     start, stop = -(-before * 8 // 6), (before + len(value)) * 8 // 6
     padded = bytes(before) + value
@@ -197,17 +197,17 @@ class DecodedBlock:
             shorter = m.end() - end
         return found
 
-    def raw_start(self, at: int) -> int:
+    def get_raw_start(self, at: int) -> int:
         """Return where in the block the byte stands that was read at this place."""
         start, raw_start, end, raw_end = self.mark_at(at)
         return raw_start if start <= at < end else raw_end + at - end
 
-    def raw_end(self, at: int) -> int:
+    def get_raw_end(self, at: int) -> int:
         """Return where in the block that ends what was read up to this place."""
         _, _, end, raw_end = self.mark_at(at - 1)
         return raw_end + max(0, at - end)
 
-    def raw_start_of_last(self, remaining: int) -> int:
+    def get_raw_start_of_last(self, remaining: int) -> int:
         """Return where in the block the last so many bytes of the text begin, without reading all of it again."""
         at = self.size
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
@@ -233,7 +233,7 @@ def find_cut_escape(data: bytes, way: Escapes) -> int:
     return len(data)
 
 
-def words_of(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
+def iterate_words(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
     """Return the first words of a spelling, each with where it begins."""
     return ((at, int.from_bytes(spelling[at : at + WORD], sys.byteorder)) for at in range(count))
 
@@ -291,7 +291,7 @@ class Scrubber:
 
     def spell(self, secret: ScrubbedSecret) -> None:
         """Note every spelling of a value."""
-        found = spellings(secret.value)
+        found = list_spellings(secret.value)
         new = [one for one in found if one not in self.spelt]
         for one in found:
             self.spelt.setdefault(one, Counter())[secret.id] += 1
@@ -307,13 +307,13 @@ class Scrubber:
         self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
             self.noted[one] = self.stride * WORD
-            for offset, word in words_of(one, self.noted[one]):
+            for offset, word in iterate_words(one, self.noted[one]):
                 places = self.words.setdefault(word, {})
                 places[offset, len(one)] = places.get((offset, len(one)), 0) + 1
 
     def forget(self, id: str, value: bytes) -> None:
         """Look no longer for a value of that id, but for all that others are spelt alike."""
-        for one in spellings(value):
+        for one in list_spellings(value):
             lower(self.spelt[one], id)
             if not self.spelt[one]:
                 self.unnote(one)
@@ -326,7 +326,7 @@ class Scrubber:
             del self.heads[one[:WORD]]
         for size in range(1, WORD):
             lower(self.beginnings, one[:size])
-        for offset, word in words_of(one, self.noted.pop(one)):
+        for offset, word in iterate_words(one, self.noted.pop(one)):
             lower(self.words[word], (offset, len(one)))
             if not self.words[word]:
                 del self.words[word]
@@ -335,7 +335,7 @@ class Scrubber:
         """Begin one answer."""
         return Stream(self)
 
-    def candidates(self, text: bytes) -> Iterator[tuple[int, int]]:
+    def iterate_candidates(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Yield the places where a spelling may stand, by the words that stand there: start and end."""
         words = memoryview(text)[: len(text) & -WORD].cast("Q")[:: self.stride]
         if self.words.keys().isdisjoint(words):
@@ -351,9 +351,9 @@ class Scrubber:
         found: list[tuple[int, int]] = []
         ids: set[str] = set()
         cut = len(text) if final else self.cut_near_the_end(text)
-        for start, end in self.candidates(text):
+        for start, end in self.iterate_candidates(text):
             if end > len(text):
-                cut = start if start < cut and self.begins(text[start:]) else cut
+                cut = start if start < cut and self.is_beginning(text[start:]) else cut
             elif whose := self.spelt.get(text[start:end]):
                 found.append((start, end))
                 ids |= whose.keys()
@@ -364,11 +364,11 @@ class Scrubber:
         if not self.spelt:
             return len(text)
         for start in range(max(0, len(text) - (self.stride + 1) * WORD + 2), len(text)):
-            if text[start] in self.firsts and self.begins(text[start:]):
+            if text[start] in self.firsts and self.is_beginning(text[start:]):
                 return start
         return len(text)
 
-    def begins(self, text: bytes) -> bool:
+    def is_beginning(self, text: bytes) -> bool:
         """Return whether some spelling goes on after this text."""
         if len(text) < WORD:
             return text in self.beginnings
@@ -398,15 +398,15 @@ class Stream:
         """End the answer; give the rest."""
         return self.step(self.buffer, final=True) if self.buffer else b""
 
-    def headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def scrub_headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Scrub a head's fields, each of which stands alone; one whose very name is a secret is left out."""
         together = Stream(self.scrubber)
         together.step(b"\n".join([text for pair in pairs for text in pair]), final=True)  # no escape has a line end
         if not together.hits:
             return pairs
-        return [(name, self.header(value)) for name, value in pairs if self.header(name) == name]
+        return [(name, self.scrub_value(value)) for name, value in pairs if self.scrub_value(name) == name]
 
-    def header(self, value: bytes) -> bytes:
+    def scrub_value(self, value: bytes) -> bytes:
         """Scrub a value that stands alone, such as a header's."""
         if len(value) < LEAST:
             return value  # escapes make what they stand for longer
@@ -428,9 +428,9 @@ class Stream:
             if reading.same and reading.size == len(data):
                 continue
             more, read_cut, more_ids = self.scrubber.search(reading.text, final)
-            found += [(reading.raw_start(start), reading.raw_end(end)) for start, end in more]
+            found += [(reading.get_raw_start(start), reading.get_raw_end(end)) for start, end in more]
             ids |= more_ids
-            cut = min(cut, reading.raw_start_of_last(len(reading.text) - read_cut))
+            cut = min(cut, reading.get_raw_start_of_last(len(reading.text) - read_cut))
         self.hits |= ids
         return self.replace(data, sorted(found), len(data) if final else cut)
 

@@ -51,7 +51,7 @@ class SigV4Signer:
     """At S3: the bucket. Amazon's hosts may name it; anywhere else it is the first part of the path."""
 
 
-def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
+def explain_unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
     """Explain why a request cannot be signed anew."""
     names = {unquote_to_bytes(pair.partition(b"=")[0]).lower() for pair in query.split(b"&")}
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
@@ -64,7 +64,7 @@ def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | No
     return None
 
 
-def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
+def parse_credential(authorization: bytes) -> tuple[bytes, str, str] | None:
     """Read which key a request says it is signed with, for which service and region; None: it is not signed so."""
     if len(authorization) > LONGEST_AUTHORIZATION:
         return None
@@ -76,25 +76,25 @@ def explain_misdirection(
     signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
     """Explain why a signer does not sign a request that is signed so already."""
-    key = key_of(authorization)
+    key = parse_credential(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
     sources = [unquote_to_bytes(value) for name, value in headers if fold_name(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
-    if signer.bucket and {_bucket_of(host, path), *copied} != {signer.bucket}:
+    if signer.bucket and {_get_bucket(host, path), *copied} != {signer.bucket}:
         return f"the key signs for the bucket {signer.bucket} only"
     return None
 
 
-def elsewhere(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
+def explain_other_bucket(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
     """Say why a request is for none of the buckets a host's keys sign for, signed or not: others may be anybody's."""
     buckets = {signer.bucket for signer in signers}
-    if "" in buckets or _bucket_of(host, path) in buckets:
+    if "" in buckets or _get_bucket(host, path) in buckets:
         return None
     return f"this host may be used for the bucket {', '.join(sorted(buckets))} only"
 
 
-def _bucket_of(host: str, path: str) -> str:
+def _get_bucket(host: str, path: str) -> str:
     """Describe which bucket a request is for."""
     m = _AMAZON.fullmatch(host)
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hotdesk.door.secrets.credential_fields import FieldWatch
-from hotdesk.door.secrets.encodings import Decoder, UnreadableError, codings, decoder
+from hotdesk.door.secrets.encodings import Decoder, UnreadableError, make_decoder, parse_codings
 from hotdesk.door.secrets.placeholder import MAX_PLACEHOLDER_BYTES, PLACEHOLDER, PREFIX
 
 BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
@@ -72,17 +72,17 @@ def find_cut(data: bytes) -> int:
     return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
 
 
-def watcher(
+def make_watcher(
     content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None
 ) -> UploadWatcher:
     """Make what watches a body; `UnreadableError`: packed twice, or a granted host would be sent what nobody can read.
 
     Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `UnreadableError`.
     """
-    named = codings(content_encoding)
+    named = parse_codings(content_encoding)
     if len(named) > 1:
         raise UnreadableError("the body has more than one encoding; use one, or none")
-    reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
+    reader = make_decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
         raise UnreadableError("the body has an encoding that cannot be checked; send it unencoded")
     return UploadWatcher(reader, fields)

@@ -116,7 +116,7 @@ def test_a_source_whose_name_was_given_away_is_stood_on_all_the_same(config: Con
 
 def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
-    authority = ca.new_authority(DESK, ca.utc_now()).certificate_pem
+    authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem
     for path, data in identity.trusting(authority.decode()).items():
         write(upper, path, data)
     for name in FILES:
@@ -128,7 +128,7 @@ def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) ->
 
 def test_what_a_user_put_in_such_places_is_kept_where_no_desk_is_given_its_own(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
-    der = door_files.as_der(ca.new_authority(DESK, ca.utc_now()).certificate_pem)
+    der = door_files.as_der(ca.new_authority(DESK, ca.get_utc_now()).certificate_pem)
     body = base64.encodebytes(der.replace(b"hotdesk door of", b"a person's own "))
     mine = b"-----BEGIN CERTIFICATE-----\n" + body + b"-----END CERTIFICATE-----\n"
     kept = {

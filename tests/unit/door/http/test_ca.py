@@ -29,7 +29,7 @@ class Clock:
 
 
 def leaves(scratch: Path, desk: str = "i1") -> tuple[ca.CertificateAuthority, ca.Leaves]:
-    authority = ca.new_authority(desk, ca.utc_now())
+    authority = ca.new_authority(desk, ca.get_utc_now())
     return authority, ca.Leaves(authority, ca.new_key(), scratch)
 
 
@@ -86,27 +86,27 @@ def test_an_authority_does_not_show_its_key() -> None:
 @pytest.mark.parametrize("host", ["api.example.test", "192.0.2.7", "2001:db8::7"])
 def test_a_desk_believes_the_leaf_of_the_host_it_calls(tmp_path: Path, host: str, version: ssl.TLSVersion) -> None:
     authority, made = leaves(tmp_path)
-    ours, theirs = shake(client(authority, version), made.context(host), host)
+    ours, theirs = shake(client(authority, version), made.get_tls_context(host), host)
     assert ours.selected_alpn_protocol() == theirs.selected_alpn_protocol() == "http/1.1"
 
 
 def test_a_leaf_is_for_one_host(tmp_path: Path) -> None:
     authority, made = leaves(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        shake(client(authority), made.context("a.example.test"), "b.example.test")
+        shake(client(authority), made.get_tls_context("a.example.test"), "b.example.test")
 
 
 def test_a_desk_does_not_believe_the_door_of_another(tmp_path: Path) -> None:
     stranger, _ = leaves(tmp_path, "i2")
     _, made = leaves(tmp_path, "i1")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(client(stranger), made.context("a.example.test"), "a.example.test")
+        shake(client(stranger), made.get_tls_context("a.example.test"), "a.example.test")
 
 
 def test_a_leaf_is_narrow_and_short(tmp_path: Path) -> None:
     authority, made = leaves(tmp_path)
-    first = shown(client(authority), made.context("a.example.test"), "a.example.test")
-    other = shown(client(authority), made.context("b.example.test"), "b.example.test")
+    first = shown(client(authority), made.get_tls_context("a.example.test"), "a.example.test")
+    other = shown(client(authority), made.get_tls_context("b.example.test"), "b.example.test")
     names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     uses = first.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(names) == [x509.DNSName("a.example.test")]
@@ -117,39 +117,39 @@ def test_a_leaf_is_narrow_and_short(tmp_path: Path) -> None:
 
 
 def test_a_leaf_never_outlives_its_authority(tmp_path: Path) -> None:
-    authority = ca.new_authority("i1", ca.utc_now(), timedelta(hours=1))
+    authority = ca.new_authority("i1", ca.get_utc_now(), timedelta(hours=1))
     made = ca.Leaves(authority, ca.new_key(), tmp_path)
     issuer = x509.load_pem_x509_certificate(authority.certificate_pem)
-    leaf = shown(client(authority), made.context("a.example.test"), "a.example.test")
+    leaf = shown(client(authority), made.get_tls_context("a.example.test"), "a.example.test")
     assert leaf.not_valid_after_utc == issuer.not_valid_after_utc
 
 
 def test_a_desk_that_outlived_its_authority_is_told_so(tmp_path: Path) -> None:
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, Clock(NOW + ca.DAY))
     with pytest.raises(ca.AuthorityEndedError):
-        made.context("a.example.test")
+        made.get_tls_context("a.example.test")
 
 
 def test_a_leaf_is_kept_and_made_anew_before_it_ends(tmp_path: Path) -> None:
     clock = Clock(NOW)
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, clock)
-    first = made.context("a.example.test")
+    first = made.get_tls_context("a.example.test")
     clock.now += ca.LEAF_USE
-    assert made.context("a.example.test") is first
+    assert made.get_tls_context("a.example.test") is first
     clock.now += timedelta(seconds=1)
-    assert made.context("a.example.test") is not first
+    assert made.get_tls_context("a.example.test") is not first
 
 
 @pytest.mark.slow
 def test_the_leaf_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, Clock(NOW))
-    first, second = made.context("h0.test"), made.context("h1.test")
+    first, second = made.get_tls_context("h0.test"), made.get_tls_context("h1.test")
     for number in range(2, ca.LEAVES):
-        made.context(f"h{number}.test")
-    assert made.context("h0.test") is first
-    made.context("one-more.test")
-    assert made.context("h0.test") is first
-    assert made.context("h1.test") is not second
+        made.get_tls_context(f"h{number}.test")
+    assert made.get_tls_context("h0.test") is first
+    made.get_tls_context("one-more.test")
+    assert made.get_tls_context("h0.test") is first
+    assert made.get_tls_context("h1.test") is not second
 
 
 @pytest.mark.parametrize(("version", "bound"), [(ssl.TLSVersion.TLSv1_2, ca.SESSIONS + 1), (ssl.TLSVersion.TLSv1_3, 0)])
@@ -158,7 +158,7 @@ def test_a_desk_cannot_fill_the_door_with_sessions(tmp_path: Path, version: ssl.
     caller = client(authority, version)
     most, held = 0, []
     for _ in range(ca.SESSIONS * 3):
-        context = made.context("a.example.test")
+        context = made.get_tls_context("a.example.test")
         held.append(shake(caller, context, "a.example.test"))
         most = max(most, context.session_stats()["number"])
     assert most == bound
@@ -166,13 +166,13 @@ def test_a_desk_cannot_fill_the_door_with_sessions(tmp_path: Path, version: ssl.
 
 def test_nothing_is_left_in_the_scratch(tmp_path: Path) -> None:
     _, made = leaves(tmp_path)
-    made.context("a.example.test")
+    made.get_tls_context("a.example.test")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_old_tls_is_refused_on_both_sides(tmp_path: Path) -> None:
     _, made = leaves(tmp_path)
-    for context in (made.context("a.example.test"), ca.upstream_context()):
+    for context in (made.get_tls_context("a.example.test"), ca.make_upstream_context()):
         assert context.minimum_version == ssl.TLSVersion.TLSv1_2
         assert context.options & ssl.OP_NO_RENEGOTIATION
 
@@ -180,11 +180,11 @@ def test_old_tls_is_refused_on_both_sides(tmp_path: Path) -> None:
 def test_the_door_refuses_a_server_nobody_vouches_for(tmp_path: Path) -> None:
     authority, made = leaves(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(ca.upstream_context(), made.context("a.example.test"), "a.example.test")
-    trusting = ca.upstream_context(authority.certificate_pem)
-    shake(trusting, made.context("a.example.test"), "a.example.test")
+        shake(ca.make_upstream_context(), made.get_tls_context("a.example.test"), "a.example.test")
+    trusting = ca.make_upstream_context(authority.certificate_pem)
+    shake(trusting, made.get_tls_context("a.example.test"), "a.example.test")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(trusting, made.context("a.example.test"), "b.example.test")
+        shake(trusting, made.get_tls_context("a.example.test"), "b.example.test")
 
 
 LOADED = "import sys; from hotdesk.door.http import ca; print(len(ca.upstream_context().get_ca_certs()))"

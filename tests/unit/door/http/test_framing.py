@@ -15,13 +15,13 @@ from hotdesk.door.http.framing import (
     BodyReader,
     Headers,
     HttpMessageError,
-    chunk,
+    encode_chunk,
     end_to_end,
     find_end,
+    format_response_head,
     parse_request,
     parse_response,
     request_head,
-    response_head,
 )
 
 CASES = 20_000
@@ -361,7 +361,7 @@ def test_a_body_ends_where_it_should_however_it_comes(body: Body, data: bytes, p
         reader = BodyReader(body)
         assert pour(reader, data, step) == (payload, rest)
         assert reader.done
-        reader.eof()
+        reader.feed_eof()
 
 
 BROKEN_BODIES: dict[str, bytes] = {
@@ -425,14 +425,14 @@ def test_a_body_cut_short_is_broken(body: Body, data: bytes) -> None:
     reader.feed(data)
     assert not reader.done
     with pytest.raises(HttpMessageError, match="ended before"):
-        reader.eof()
+        reader.feed_eof()
 
 
 def test_a_body_until_the_end_of_its_connection_takes_all() -> None:
     reader = BodyReader("close")
     assert pour(reader, b"0\r\n\r\nhello", 3) == (b"0\r\n\r\nhello", b"")
     assert not reader.done
-    reader.eof()
+    reader.feed_eof()
     assert reader.done
 
 
@@ -450,9 +450,9 @@ def test_fields_are_asked_for_by_name() -> None:
     assert (fields.get(b"a"), fields.get(b"set-cookie"), fields.get(b"b")) == (b"1, 2", b"x", None)
     assert (fields.get_all(b"a"), fields.get_all(b"b")) == ([b"1", b"2"], [])
     assert (b"a" in fields, b"b" in fields, len(fields)) == (True, False, 3)
-    assert fields.once(b"set-cookie") == b"x"
+    assert fields.get_single(b"set-cookie") == b"x"
     with pytest.raises(HttpMessageError, match="repeated"):
-        fields.once(b"a")
+        fields.get_single(b"a")
     assert fields.remove([b"a"]).pairs == ((b"Set-Cookie", b"x"),)
     assert fields.add(b"B", b"3").pairs == (*fields.pairs, (b"B", b"3"))
     assert fields == Headers(fields.pairs) != Headers()
@@ -493,9 +493,9 @@ AT = (b"Host", b"a.test")
 def test_a_head_is_written_as_it_is_read() -> None:
     head = request_head("PUT", b"/a", Headers([AT, (b"X-A", b"one two"), (b"x-a", b"")]))
     assert head == b"PUT /a HTTP/1.1\r\nHost: a.test\r\nX-A: one two\r\nx-a: \r\n\r\n"
-    head = response_head(404, b"Not Found", Headers([(b"Content-Length", b"0"), (b"X", b"\xe9")]))
+    head = format_response_head(404, b"Not Found", Headers([(b"Content-Length", b"0"), (b"X", b"\xe9")]))
     assert head == b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nX: \xe9\r\n\r\n"
-    assert response_head(200, b"", Headers()) == b"HTTP/1.1 200 \r\n\r\n"
+    assert format_response_head(200, b"", Headers()) == b"HTTP/1.1 200 \r\n\r\n"
 
 
 UNWRITABLE_FIELDS: list[tuple[bytes, bytes]] = [
@@ -522,7 +522,7 @@ def test_a_field_that_would_be_read_otherwise_is_not_written(field: tuple[bytes,
         request_head("GET", b"/", fields)
     assert caught.value.status == 500
     with pytest.raises(HttpMessageError):
-        response_head(200, b"OK", fields)
+        format_response_head(200, b"OK", fields)
 
 
 UNWRITABLE_REQUESTS: list[tuple[str, bytes, Headers]] = [
@@ -550,13 +550,13 @@ def test_a_request_that_would_be_read_otherwise_is_not_written(method: str, targ
 )
 def test_an_answer_that_would_be_read_otherwise_is_not_written(status: int, reason: bytes) -> None:
     with pytest.raises(HttpMessageError):
-        response_head(status, reason, Headers())
+        format_response_head(status, reason, Headers())
 
 
 def test_chunks_are_written_as_they_are_read() -> None:
     reader = BodyReader("chunked")
-    assert chunk(b"") == b""
-    assert reader.feed(chunk(b"a" * 300) + chunk(b"b") + LAST + b"next") == (b"a" * 300 + b"b", b"next")
+    assert encode_chunk(b"") == b""
+    assert reader.feed(encode_chunk(b"a" * 300) + encode_chunk(b"b") + LAST + b"next") == (b"a" * 300 + b"b", b"next")
 
 
 # -- beside another reader ---------------------------------------------------------------------------------------

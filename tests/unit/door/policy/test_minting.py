@@ -5,7 +5,7 @@ from tests.outgoing import P, asks
 
 from hotdesk.brief import Grant
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.policy.minting import LONGEST_PATH, TOO_LONG, minting
+from hotdesk.door.policy.minting import LONGEST_PATH, TOO_LONG, describe_minting
 from hotdesk.door.secrets.inject import InjectionPlan, plan
 
 
@@ -32,7 +32,7 @@ from hotdesk.door.secrets.inject import InjectionPlan, plan
     ],
 )
 def test_endpoints_that_make_new_credentials_are_known(host: str, method: str, path: str, query: bytes) -> None:
-    assert minting(host, method, path, query)
+    assert describe_minting(host, method, path, query)
     out = asks(method=method, path=path, query=query, host=host)
     grant = LiveGrant("g", Grant("t", host, foreign=True), P)
     assert isinstance(plan(out, [grant]), Refusal)
@@ -52,23 +52,23 @@ def test_endpoints_that_make_new_credentials_are_known(host: str, method: str, p
     ],
 )
 def test_ordinary_requests_make_none(host: str, method: str, path: str) -> None:
-    assert minting(host, method, path, b"") is None
+    assert describe_minting(host, method, path, b"") is None
 
 
 @pytest.mark.parametrize("verb", ["list", "regenerate"])
 @pytest.mark.parametrize("what", ["Keys", "AccountSas", "Key", "ClusterAdminCredential", "Secrets", "KeyKeyKey"])
 def test_keys_of_azure_are_known_by_the_last_part_of_the_path(verb: str, what: str) -> None:
     host = "management.azure.com"
-    assert minting(host, "POST", f"/x/list/{verb}{what}", b"api-version=1") == "Azure keys"
-    assert minting(host, "POST", f"/x/{verb}{what}/1", b"") is None
-    assert minting(host, "POST", f"/x/{verb}{what}1", b"") is None
-    assert minting(host, "POST", f"/x/{verb}Things", b"") is None
+    assert describe_minting(host, "POST", f"/x/list/{verb}{what}", b"api-version=1") == "Azure keys"
+    assert describe_minting(host, "POST", f"/x/{verb}{what}/1", b"") is None
+    assert describe_minting(host, "POST", f"/x/{verb}{what}1", b"") is None
+    assert describe_minting(host, "POST", f"/x/{verb}Things", b"") is None
 
 
 def test_a_path_too_long_to_be_judged_gets_no_secret() -> None:
     path = "/" + "%61" * (LONGEST_PATH - 1)
-    assert minting("erp.test", "GET", path, b"") is None
-    assert minting("erp.test", "GET", path + "a", b"") == TOO_LONG
+    assert describe_minting("erp.test", "GET", path, b"") is None
+    assert describe_minting("erp.test", "GET", path + "a", b"") == TOO_LONG
     out = asks(path=path + "a")
     assert isinstance(plan(out, [LiveGrant("g", Grant("t", "erp.test"), P)]), Refusal)
     assert isinstance(plan(out, []), InjectionPlan)

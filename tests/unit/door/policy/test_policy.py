@@ -144,7 +144,7 @@ def test_a_request_is_judged(texts: str, asked: str, expected: str) -> None:
 def test_a_rule_holds_in_its_step() -> None:
     policy = Policy(rules("read a.test step=one", "read b.test", "deny b.test step=two"))
     a, b = request("https://a.test/"), request("https://b.test/")
-    found = {step: tuple(policy.for_step(step).judge(each).verdict for each in (a, b)) for step in ("", "one", "two")}
+    found = {step: tuple(policy.with_step(step).judge(each).verdict for each in (a, b)) for step in ("", "one", "two")}
     assert found == {"": ("deny", "allow"), "one": ("allow", "allow"), "two": ("deny", "deny")}
 
 
@@ -166,13 +166,13 @@ def test_an_approval_answers_an_ask_and_the_default_never_a_deny(
     decision = policy.judge(request(asked))
     assert decision.verdict == expected
     assert (decision.why == "admitted by an approval") == (expected == "allow")
-    assert policy.for_step("other").judge(request(asked)).verdict == expected
+    assert policy.with_step("other").judge(request(asked)).verdict == expected
 
 
 def test_an_approval_is_for_the_step_it_names() -> None:
     policy = Policy(rules("read a.test"), "one").widen(parse_rule("POST a.test step=one"))
     assert policy.judge(request("POST https://a.test/")).verdict == "allow"
-    assert policy.for_step("two").judge(request("POST https://a.test/")).verdict == "deny"
+    assert policy.with_step("two").judge(request("POST https://a.test/")).verdict == "deny"
 
 
 @pytest.mark.parametrize("text", ["deny a.test", "ask a.test", "tunnel a.test"])
@@ -211,7 +211,7 @@ def test_nothing_exceeds_the_ceiling(ceiling: str, asked: str, expected: str) ->
 def test_an_approved_rule_does_not_exceed_the_ceiling() -> None:
     policy = Policy((), ceiling=rules("read a.test")).widen(parse_rule("write b.test"))
     assert policy.judge(request("https://b.test/")).verdict == "deny"
-    assert not policy.reachable("https", "b.test", 443)
+    assert not policy.can_reach("https", "b.test", 443)
 
 
 def test_private_addresses_need_the_rule_and_the_ceiling() -> None:
@@ -246,13 +246,13 @@ def test_private_addresses_need_the_rule_and_the_ceiling() -> None:
     ],
 )
 def test_only_what_could_be_admitted_is_reachable(texts: str, end: tuple[str, str, int], expected: bool) -> None:
-    assert Policy(rules(*texts.split(" | "))).reachable(*end) is expected  # type: ignore[arg-type]
+    assert Policy(rules(*texts.split(" | "))).can_reach(*end) is expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("base", "expected"), [("read b.test", True), ("deny a.test", False), ("deny a.test/y", True)])
 def test_an_approved_host_is_reachable_unless_it_is_denied(base: str, expected: bool) -> None:
     policy = Policy(rules(base)).widen(parse_rule("read a.test/x"))
-    assert policy.reachable("https", "a.test", 443) is expected
+    assert policy.can_reach("https", "a.test", 443) is expected
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_whatever_is_admitted_is_reachable(some: list[Rule], target: Target) -> 
     target = aimed(target, some[0])
     policy = Policy(some)
     if policy.judge(target).verdict != "deny":
-        assert policy.reachable(target.scheme, target.host, target.port)
+        assert policy.can_reach(target.scheme, target.host, target.port)
 
 
 @given(NAMES, st.text("ab.x-", max_size=6))
@@ -430,11 +430,11 @@ def test_a_wildcard_ends_at_a_label(name: str, front: str) -> None:
 def test_a_budget_of_bytes_is_used_up_when_it_is_passed() -> None:
     budget = RuleBudget(parse_rule("a.test up=10 down=10"))
     assert budget.take_request(0.0) is None
-    assert budget.up(10) is None
+    assert budget.count_sent(10) is None
     assert "limit of 10 bytes sent" in str(budget.take_request(0.0))
-    assert "limit of 10 bytes sent" in str(budget.up(1))
-    assert budget.down(9) is None
-    assert "limit of 10 bytes received" in str(budget.down(2))
+    assert "limit of 10 bytes sent" in str(budget.count_sent(1))
+    assert budget.count_received(9) is None
+    assert "limit of 10 bytes received" in str(budget.count_received(2))
 
 
 def test_a_rate_is_averaged_over_ten_seconds() -> None:
@@ -457,7 +457,7 @@ def test_a_slow_rate_admits_one_at_a_time() -> None:
 
 def test_no_limit_is_none() -> None:
     budget = RuleBudget(parse_rule("a.test"))
-    assert {budget.take_request(0.0), budget.up(1 << 60), budget.down(1 << 60)} == {None}
+    assert {budget.take_request(0.0), budget.count_sent(1 << 60), budget.count_received(1 << 60)} == {None}
 
 
 def test_a_decision_takes_microseconds() -> None:

@@ -14,10 +14,10 @@ from hotdesk.door.policy.presets import (
     PRESETS,
     PackageSources,
     as_reached,
+    build_preset_environment,
+    get_preset_rules,
     list_password_hosts,
     parse_rules,
-    preset,
-    preset_environment,
     read_machine,
 )
 from hotdesk.door.policy.target import Authority, read
@@ -74,7 +74,7 @@ def written(root: Path, files: dict[str, str]) -> Path:
     ],
 )
 def test_hosts_come_from_the_machine_where_it_has_some(name: str, machine: PackageSources, expected: list[str]) -> None:
-    assert texts(preset(name, machine)) == expected
+    assert texts(get_preset_rules(name, machine)) == expected
 
 
 PIP = "[global]\nindex-url = https://one.example.test/simple\nextra-index-url =\n    https://two.example.test/simple\n"
@@ -120,7 +120,7 @@ def test_pips_own_configuration_is_read(
     tmp_path: Path, files: dict[str, str], env: dict[str, str], expected: list[str]
 ) -> None:
     root = written(tmp_path, files)
-    assert texts(preset("pypi", read_machine("pypi", env, root, root / "prefix"))) == expected
+    assert texts(get_preset_rules("pypi", read_machine("pypi", env, root, root / "prefix"))) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_npms_own_configuration_is_read(
     tmp_path: Path, files: dict[str, str], env: dict[str, str], expected: list[str]
 ) -> None:
     machine = replace(read_machine("npm", env, written(tmp_path, files)), public_npm="https://all.example.test/")
-    assert texts(preset("npm", machine)) == expected
+    assert texts(get_preset_rules("npm", machine)) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_npms_own_configuration_is_read(
 )
 def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: PackageSources) -> None:
     with pytest.raises(BriefError, match="--allow HOST"):
-        preset(name, machine)
+        get_preset_rules(name, machine)
 
 
 @pytest.mark.parametrize(
@@ -186,19 +186,19 @@ def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: P
     ],
 )
 def test_github_is_for_reading(method: str, host: str, path: str, expected: str) -> None:
-    policy = Policy(preset("github-read", PackageSources()))
+    policy = Policy(get_preset_rules("github-read", PackageSources()))
     assert policy.judge(read(method, path, [host], Authority(host, 443))).verdict == expected
 
 
 def test_a_scoped_package_of_npm_can_be_asked_for() -> None:
     machine = PackageSources(public_npm="https://all.example.test/")
     target = read("GET", "/@types%2fnode", ["all.example.test"], Authority("all.example.test", 443))
-    assert Policy(preset("npm", machine)).judge(target).verdict == "allow"
+    assert Policy(get_preset_rules("npm", machine)).judge(target).verdict == "allow"
     assert target.encode_target() == b"/@types%2Fnode"
 
 
 def test_a_whole_host_can_be_taken_out_of_a_preset() -> None:
-    policy = Policy((*preset("github-read", PackageSources()), parse_rule("deny github.com")))
+    policy = Policy((*get_preset_rules("github-read", PackageSources()), parse_rule("deny github.com")))
     target = read("POST", "/o/r/git-upload-pack", ["github.com"], Authority("github.com", 443))
     assert policy.judge(target).verdict == "deny"
 
@@ -206,20 +206,20 @@ def test_a_whole_host_can_be_taken_out_of_a_preset() -> None:
 def test_a_line_is_a_rule_a_table_or_a_preset() -> None:
     assert parse_rules("GET example.test/data/*") == (parse_rule("GET example.test/data/*"),)
     assert parse_rules({"host": "example.test", "methods": ["GET"]}) == (parse_rule("GET example.test"),)
-    assert parse_rules(" pypi ", PackageSources()) == preset("pypi", PackageSources())
+    assert parse_rules(" pypi ", PackageSources()) == get_preset_rules("pypi", PackageSources())
     assert parse_rules("read pypi", PackageSources()) == (Rule("pypi"),)
-    assert parse_rules("github-read", PackageSources()) == preset("github-read", PackageSources())
+    assert parse_rules("github-read", PackageSources()) == get_preset_rules("github-read", PackageSources())
 
 
 def test_an_unknown_preset_names_the_known() -> None:
     with pytest.raises(BriefError, match="pypi, npm, debian, github-read"):
-        preset("conda", PackageSources())
+        get_preset_rules("conda", PackageSources())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_this_machine_can_be_asked(name: str) -> None:
-    rules = preset(name, read_machine(name))
+    rules = get_preset_rules(name, read_machine(name))
     assert rules
     assert all(rule.verdict == "allow" and not rule.tunnel for rule in rules)
 
@@ -254,13 +254,13 @@ PLAIN = "http://10.0.0.7:3141/simple"
     ],
 )
 def test_a_desk_is_told_where_this_machine_asks(name: str, machine: PackageSources, expected: dict[str, str]) -> None:
-    assert preset_environment([name], machine) == expected
+    assert build_preset_environment([name], machine) == expected
 
 
 def test_a_password_in_an_index_stays_outside_and_its_host_is_named() -> None:
     machine = PackageSources(pip=(PASSWORD, PLAIN), npm=("https://token@npm.example.test",), default_pip=False)
     assert list_password_hosts(["pypi"], machine) == ("one.example.test", "npm.example.test")
-    assert "pass" not in str(preset_environment(["pypi", "npm"], machine))
+    assert "pass" not in str(build_preset_environment(["pypi", "npm"], machine))
 
 
 @pytest.mark.parametrize(("host", "private"), [("10.0.0.7", True), ("127.0.0.1", False), ("none.invalid", False)])
@@ -271,5 +271,5 @@ def test_a_host_reached_on_a_private_network_may_be_there(host: str, private: bo
 @pytest.mark.slow
 def test_this_machine_says_how_its_own_sources_are_reached() -> None:
     for name in PRESETS:
-        without = [rule_text(rule).removesuffix(" private") for rule in preset(name, read_machine(name))]
+        without = [rule_text(rule).removesuffix(" private") for rule in get_preset_rules(name, read_machine(name))]
         assert [rule_text(rule).removesuffix(" private") for rule in parse_rules(name)] == without

@@ -125,10 +125,10 @@ def test_a_form_encoded_answer_and_the_address_of_a_redirect_are_read_too() -> N
     )
     assert re.fullmatch(rb"access_token=" + PLACEHOLDER.pattern + rb"&scope=x&my_access_token=1", out)
     assert [token.value for token in issued.tokens.values()] == [b"a/b"]
-    out = issued.location(b"https://erp.test/cb#state=1&id_token=abc&access_token=a%2Fb")
+    out = issued.rewrite_location(b"https://erp.test/cb#state=1&id_token=abc&access_token=a%2Fb")
     assert out.count(b"hotdesk-secret-issued-") == 2
     assert b"abc" not in out
-    assert issued.location(b"/next?page=2") == b"/next?page=2"
+    assert issued.rewrite_location(b"/next?page=2") == b"/next?page=2"
 
 
 @pytest.mark.parametrize("kind", [b"text/html", b"application/octet-stream", b"application/jsonx", b""])
@@ -192,7 +192,7 @@ def test_the_same_value_keeps_its_placeholder_and_the_oldest_are_forgotten() -> 
     for number in range(MAX_TOKENS):
         issued.keep(b"%d" % number)
     assert len(issued.tokens) == len(issued.placeholders) == MAX_TOKENS
-    assert issued.bearer(first) is None
+    assert issued.find_bearer(first) is None
     for number in range(3000):
         issued.remember(b"a", b"%d" % number)
     assert len(issued.observed) == 1024
@@ -223,5 +223,5 @@ def test_a_host_may_issue_a_new_token_with_every_answer() -> None:
     for i in range(MOST_ISSUED + 10):
         last = f"{REAL.decode()}{i}"
         assert REAL not in answered(issued, json.dumps({"access_token": last}).encode())
-    assert REAL not in scrubber.stream().header(last.encode())
+    assert REAL not in scrubber.stream().scrub_value(last.encode())
     assert len(scrubber.issued) == MOST_ISSUED

@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.door.secrets.encodings import PIECE, UnreadableError, decoder
+from hotdesk.door.secrets.encodings import PIECE, UnreadableError, make_decoder
 from hotdesk.door.secrets.scrub import (
     MOST_ISSUED,
     MOST_OF_ONE,
@@ -24,8 +24,8 @@ from hotdesk.door.secrets.scrub import (
     WAYS,
     ScrubbedSecret,
     Scrubber,
-    secrets_of,
-    spellings,
+    list_scrubbed_secrets,
+    list_spellings,
     unescape,
 )
 
@@ -158,17 +158,17 @@ def test_an_event_is_passed_on_at_once() -> None:
 
 def test_headers_are_scrubbed_and_count_as_hits() -> None:
     stream = Scrubber([ScrubbedSecret("g", "n", TOKEN), ScrubbedSecret("h", "n", ODD)]).stream()
-    assert stream.header(b"/next?back=" + quote(TOKEN[::-1]).encode()) == b"/next?back=" + REMOVED
-    assert stream.header(b"sid=" + TOKEN + b"; HttpOnly") == b"sid=" + REMOVED + b"; HttpOnly"
+    assert stream.scrub_value(b"/next?back=" + quote(TOKEN[::-1]).encode()) == b"/next?back=" + REMOVED
+    assert stream.scrub_value(b"sid=" + TOKEN + b"; HttpOnly") == b"sid=" + REMOVED + b"; HttpOnly"
     assert stream.hits == {"g"}
 
 
 def test_the_fields_of_a_head_are_scrubbed_one_by_one() -> None:
     stream = Scrubber([ScrubbedSecret("g", "n", TOKEN)]).stream()
     halves = [(b"A", TOKEN[:20]), (b"B", TOKEN[20:])]
-    assert stream.headers(halves) == halves
+    assert stream.scrub_headers(halves) == halves
     assert not stream.hits
-    assert stream.headers([(b"A", b"x"), (b"Sid", b"a=" + TOKEN)]) == [(b"A", b"x"), (b"Sid", b"a=" + REMOVED)]
+    assert stream.scrub_headers([(b"A", b"x"), (b"Sid", b"a=" + TOKEN)]) == [(b"A", b"x"), (b"Sid", b"a=" + REMOVED)]
     assert stream.hits == {"g"}
 
 
@@ -178,10 +178,10 @@ def test_short_secrets_are_not_looked_for_and_say_so() -> None:
 
 
 def test_of_user_and_password_both_are_looked_for() -> None:
-    stream = Scrubber(secrets_of("g", "n", "basic", b"ann:" + TOKEN)).stream()
+    stream = Scrubber(list_scrubbed_secrets("g", "n", "basic", b"ann:" + TOKEN)).stream()
     assert TOKEN not in stream.feed(b"pw=" + TOKEN + b" " + base64.b64encode(b"ann:" + TOKEN) + b" ")
     assert stream.finish() == b""
-    assert [s.value for s in secrets_of("g", "n", "token", b"a:b")] == [b"a:b"]
+    assert [s.value for s in list_scrubbed_secrets("g", "n", "token", b"a:b")] == [b"a:b"]
 
 
 def test_a_secret_added_later_is_found_in_streams_under_way() -> None:
@@ -229,7 +229,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def unpack(encoding: str, packed: bytes, step: int = 1 << 16, limit: int = LIMIT) -> bytes:
-    reader = decoder(encoding.encode(), limit)
+    reader = make_decoder(encoding.encode(), limit)
     assert reader is not None
     out = []
     for start in range(0, len(packed), step):
@@ -262,7 +262,7 @@ def test_a_body_that_is_cut_short_or_broken_is_unreadable(encoding: str) -> None
 
 @pytest.mark.parametrize("encoding", ["compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
 def test_what_nobody_can_read_has_no_decoder(encoding: str) -> None:
-    assert decoder(encoding.encode(), LIMIT) is None
+    assert make_decoder(encoding.encode(), LIMIT) is None
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "gzip, br"])
@@ -273,7 +273,7 @@ def test_a_bomb_is_stopped_by_its_ratio_long_before_the_limit(encoding: str) -> 
 
 
 def test_a_bomb_gives_no_more_than_the_ratio_before_it_is_stopped() -> None:
-    reader, given = decoder(b"br", LIMIT), []
+    reader, given = make_decoder(b"br", LIMIT), []
     assert reader is not None
     with pytest.raises(UnreadableError):  # noqa: PT012 - what came before it counts
         for piece in reader.feed(brotli.compress(bytes(32 << 20))):
@@ -307,7 +307,7 @@ def numbered(i: int) -> bytes:
 
 
 def looks_for(scrubber: Scrubber, value: bytes) -> list[bool]:
-    return [REMOVED in scrubber.stream().header(b"<" + one + b">") for one in sorted(spellings(value))]
+    return [REMOVED in scrubber.stream().scrub_value(b"<" + one + b">") for one in sorted(list_spellings(value))]
 
 
 def test_of_a_secret_that_changes_at_every_use_the_last_values_are_looked_for() -> None:
@@ -328,7 +328,7 @@ def test_what_is_forgotten_takes_nothing_with_it_and_leaves_nothing_behind() -> 
     assert scrubber.beginnings == fresh.beginnings
     assert {k: set(v) for k, v in scrubber.heads.items()} == {k: set(v) for k, v in fresh.heads.items()}
     stream = scrubber.stream()
-    assert stream.header(numbered(3)) == REMOVED
+    assert stream.scrub_value(numbered(3)) == REMOVED
     assert stream.hits == {"other"}
 
 
@@ -354,5 +354,5 @@ def test_hosts_issue_so_many_values_together_and_the_oldest_is_forgotten() -> No
     scrubber.add(ScrubbedSecret("g", "n", TOKEN))
     assert not any(looks_for(scrubber, numbered(0)))
     assert all(all(looks_for(scrubber, numbered(i))) for i in (1, 2, MOST_ISSUED))
-    assert scrubber.stream().header(TOKEN) == REMOVED
-    assert len(scrubber.spelt) <= (MOST_ISSUED + 1) * len(spellings(TOKEN))
+    assert scrubber.stream().scrub_value(TOKEN) == REMOVED
+    assert len(scrubber.spelt) <= (MOST_ISSUED + 1) * len(list_spellings(TOKEN))

@@ -18,10 +18,10 @@ from hotdesk.door.secrets.signature import (
     SigV4Signer,
     digest_of,
     explain_misdirection,
-    key_of,
+    explain_unsignable,
+    parse_credential,
     read_declared_digest,
     sign,
-    unsignable,
 )
 
 SECRET = b"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -103,8 +103,8 @@ def test_at_s3_a_path_is_signed_as_s3_reads_it_however_it_is_spelt(path: str) ->
 def test_presigned_and_streamed_requests_are_refused_with_a_reason(
     headers: list[tuple[bytes, bytes]], query: bytes, reason: str
 ) -> None:
-    assert unsignable(headers, query) == reason
-    assert unsignable([HOST], b"list-type=2") is None
+    assert explain_unsignable(headers, query) == reason
+    assert explain_unsignable([HOST], b"list-type=2") is None
 
 
 def said(service: str = "s3", region: str = "us-east-1", key: bytes = P) -> bytes:
@@ -113,9 +113,9 @@ def said(service: str = "s3", region: str = "us-east-1", key: bytes = P) -> byte
 
 
 def test_a_signature_says_its_key_service_and_region() -> None:
-    assert key_of(said()) == (P, "s3", "us-east-1")
-    assert key_of(b"Bearer x") is None
-    assert key_of(b"AWS4-ECDSA-P256-SHA256 Credential=x/20150830/s3/aws4_request") is None
+    assert parse_credential(said()) == (P, "s3", "us-east-1")
+    assert parse_credential(b"Bearer x") is None
+    assert parse_credential(b"AWS4-ECDSA-P256-SHA256 Credential=x/20150830/s3/aws4_request") is None
 
 
 @pytest.mark.parametrize(
@@ -315,5 +315,5 @@ def test_a_placeholder_in_a_body_to_be_signed_does_not_leave() -> None:
     ],
 )
 def test_an_authorization_that_no_client_writes_is_not_read_as_a_signature(written: bytes) -> None:
-    assert key_of(written) is None
-    assert key_of(said()) is not None
+    assert parse_credential(written) is None
+    assert parse_credential(said()) is not None

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.outgoing import P
 
-from hotdesk.door.secrets.encodings import MEMBERS, UnreadableError, decoder
+from hotdesk.door.secrets.encodings import MEMBERS, UnreadableError, make_decoder
 from hotdesk.door.secrets.placeholder import PLACEHOLDER
-from hotdesk.door.secrets.upload_watch import AT_ONCE, FREE, RATIO, UploadWatcher, watcher
+from hotdesk.door.secrets.upload_watch import AT_ONCE, FREE, RATIO, UploadWatcher, make_watcher
 
 
 def watched(data: bytes, cuts: Sequence[int]) -> tuple[bytes, bytes | None]:
@@ -76,43 +76,43 @@ def test_after_a_placeholder_nothing_more_leaves() -> None:
 @pytest.mark.parametrize("step", [1, 50, 5000])
 def test_a_placeholder_inside_a_compressed_body_does_not_leave(step: int) -> None:
     packed = gzip.compress(b'{"a": "' + b"filling " * 50 + P + b'"}')
-    eye, out = watcher(b"gzip", granted=False), b""
+    eye, out = make_watcher(b"gzip", granted=False), b""
     for start in range(0, len(packed), step):
         out += eye.feed(packed[start : start + step])
     assert eye.found == P
     assert len(out) < len(packed) - 8
-    clean = watcher(b"gzip", granted=True)
+    clean = make_watcher(b"gzip", granted=True)
     assert clean.feed(gzip.compress(b"fine")) + clean.finish() == gzip.compress(b"fine")
 
 
 def test_a_body_nobody_can_read_goes_to_no_granted_host() -> None:
     with pytest.raises(UnreadableError):
-        watcher(b"compress", granted=True)
-    assert watcher(b"compress", granted=False).feed(b"x") == b"x"
+        make_watcher(b"compress", granted=True)
+    assert make_watcher(b"compress", granted=False).feed(b"x") == b"x"
     with pytest.raises(UnreadableError):
-        watcher(b"gzip", granted=False).feed(b"no gzip")
+        make_watcher(b"gzip", granted=False).feed(b"no gzip")
 
 
 @pytest.mark.parametrize("packing", [b"gzip, gzip", b"gzip,br", b"identity, gzip, deflate", b"no, such"])
 @pytest.mark.parametrize("granted", [True, False])
 def test_a_body_packed_twice_is_not_unpacked_at_all(packing: bytes, granted: bool) -> None:
     with pytest.raises(UnreadableError, match="more than one"):
-        watcher(packing, granted)
+        make_watcher(packing, granted)
 
 
 @pytest.mark.parametrize("packing", [b"gzip", b"identity, GZIP", b"gzip,"])
 def test_a_body_packed_once_is_unpacked_however_that_is_said(packing: bytes) -> None:
-    eye = watcher(packing, granted=True)
+    eye = make_watcher(packing, granted=True)
     eye.feed(gzip.compress(P))
     assert eye.found == P
 
 
 def test_a_request_unpacks_to_a_hundred_times_its_size_at_most() -> None:
-    watcher(b"gzip", granted=False).feed(gzip.compress(bytes(FREE)))
+    make_watcher(b"gzip", granted=False).feed(gzip.compress(bytes(FREE)))
     packed = gzip.compress(bytes(AT_ONCE // 2))
     assert len(packed) * RATIO < AT_ONCE // 2
     with pytest.raises(UnreadableError, match="100 times"):
-        watcher(b"gzip", granted=False).feed(packed)
+        make_watcher(b"gzip", granted=False).feed(packed)
 
 
 class Endless:
@@ -141,16 +141,16 @@ def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
     ("packing", "empty"), [(b"gzip", gzip.compress(b"", mtime=0)), (b"zstd", zstandard.compress(b""))]
 )
 def test_a_body_of_very_many_members_is_not_gone_through(packing: bytes, empty: bytes) -> None:
-    eye = watcher(packing, granted=False)
+    eye = make_watcher(packing, granted=False)
     assert eye.feed(empty * MEMBERS) + eye.feed(empty * MEMBERS) == empty * 2 * MEMBERS
     with pytest.raises(UnreadableError, match="too many"):
-        watcher(packing, granted=False).feed(empty * (MEMBERS + 1))
+        make_watcher(packing, granted=False).feed(empty * (MEMBERS + 1))
 
 
 @pytest.mark.slow
 def test_a_chain_of_encodings_is_measured_by_what_comes_in_at_its_beginning() -> None:
     once = gzip.compress(bytes(64 << 20))
-    chain = decoder(b"gzip, gzip", 1 << 40)
+    chain = make_decoder(b"gzip, gzip", 1 << 40)
     assert chain is not None
     given: list[int] = []
     with pytest.raises(UnreadableError, match="times its size"):

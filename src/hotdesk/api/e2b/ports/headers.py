@@ -56,7 +56,7 @@ def inward(scope: Scope, host: str | None) -> Inward:
     if method in ("CONNECT", "TRACE"):
         raise HttpMessageError(405, f"the method {method} is not supported")
     accept = handshake(headers, method, body)
-    fields = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
+    fields = [(b"host", (headers.get_single(b"host") or b"localhost") if host is None else host.encode())]
     fields += [pair for name, value in end_to_end(headers) if (pair := filter_header(name, value)) and name != b"host"]
     if accept:
         fields += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
@@ -89,12 +89,12 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
     """Return what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
     if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""
-    key = headers.once(b"sec-websocket-key") or b""
+    key = headers.get_single(b"sec-websocket-key") or b""
     try:
         right = len(base64.b64decode(key, validate=True)) == 16
     except binascii.Error:
         right = False
-    if not right or method != "GET" or body or headers.once(b"sec-websocket-version") != b"13":
+    if not right or method != "GET" or body or headers.get_single(b"sec-websocket-version") != b"13":
         raise HttpMessageError(400, "this is not a WebSocket handshake")
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
@@ -119,7 +119,7 @@ def format_upgrade(response: Response, accept: bytes) -> bytes:
     right = (
         headers.get_list(b"upgrade") == [b"websocket"]
         and b"upgrade" in headers.get_list(b"connection")
-        and headers.once(b"sec-websocket-accept") == accept
+        and headers.get_single(b"sec-websocket-accept") == accept
     )
     if not right:
         raise HttpMessageError(502, "the program on this port does not support WebSocket")

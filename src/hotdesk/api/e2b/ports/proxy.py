@@ -18,7 +18,15 @@ from starlette.types import Receive, Send
 
 from hotdesk.api.e2b.ports.headers import Inward, format_upgrade, outward
 from hotdesk.dataclass import dataclass
-from hotdesk.door.http.framing import LAST, BodyReader, HttpMessageError, Response, chunk, find_end, parse_response
+from hotdesk.door.http.framing import (
+    LAST,
+    BodyReader,
+    HttpMessageError,
+    Response,
+    encode_chunk,
+    find_end,
+    parse_response,
+)
 from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
@@ -85,7 +93,7 @@ class Passing:
 
     def frame_body(self, data: bytes) -> bytes:
         """Write bytes of the body as its head says they come."""
-        return chunk(data) if self.request.body == "chunked" else data
+        return encode_chunk(data) if self.request.body == "chunked" else data
 
     # -- out --------------------------------------------------------------------------------------------------
 
@@ -103,7 +111,7 @@ class Passing:
             if found:
                 await self.send({"type": "http.response.body", "body": found, "more_body": True})
             if not reader.done and not (data := await _receive_in_turn(self.sock)):
-                reader.eof()
+                reader.feed_eof()
         await self.send({"type": "http.response.body", "body": b""})
 
     async def response(self) -> Response:

@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import rule_text
 from hotdesk.door.policy.address import METADATA, SPECIAL
-from hotdesk.door.policy.presets import PRESETS, preset, read_machine
+from hotdesk.door.policy.presets import PRESETS, get_preset_rules, read_machine
 from hotdesk.errors import BriefError
 
 
@@ -30,7 +30,7 @@ def sources() -> set[Rule]:
     found: set[Rule] = set()
     for name in PRESETS:
         with suppress(BriefError):
-            found.update(replace(rule, private=True) for rule in preset(name, read_machine(name)))
+            found.update(replace(rule, private=True) for rule in get_preset_rules(name, read_machine(name)))
     return found
 
 

@@ -14,7 +14,7 @@ from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.brief.data import Rule
 from hotdesk.dataclass import dataclass
-from hotdesk.door.policy.scope import rules_of
+from hotdesk.door.policy.scope import read_rule_or_preset
 from hotdesk.errors import BriefError
 
 _HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
@@ -98,7 +98,7 @@ def read_rules(value: object) -> tuple[Rule, ...]:
     if not isinstance(value, str | dict):
         return ()  # it is refused where the brief is read
     try:
-        return rules_of(value)
+        return read_rule_or_preset(value)
     except BriefError as e:
         raise ProblemError(400, "template.value", f"with these values a rule of the template is invalid: {e}") from None
 
