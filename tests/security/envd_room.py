@@ -59,7 +59,7 @@ class Given:
     def signed(self, path: str, act: signing.Act, username: str = "", expiration: str = "") -> dict[str, str]:
         """Sign an address as its owner; give its query."""
         told = signing.Signed(path, act, username, "", expiration)
-        query = {"path": path, "signature": told.by(self.token)}
+        query = {"path": path, "signature": told.compute_signature(self.token)}
         query |= {"username": username} if username else {}
         return query | ({"signature_expiration": expiration} if expiration else {})
 

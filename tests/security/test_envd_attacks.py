@@ -29,7 +29,7 @@ class Holder:
 
 def signed(told: signing.Signed) -> signing.Signed:
     """Sign something with the token."""
-    return replace(told, signature=told.by(TOKEN))
+    return replace(told, signature=told.compute_signature(TOKEN))
 
 
 @falls_without(
@@ -59,7 +59,7 @@ def test_a_signature_opens_only_what_was_signed(change: dict[str, str]) -> None:
 @falls_without("a token that is none", Removal("envd/signing.py", "return bool(token) and hmac", "return hmac"))
 def test_an_empty_token_signs_nothing() -> None:
     with pytest.raises(E2bError, match="invalid signature"):
-        signing.find(replace(GOOD, signature=GOOD.by("")), [Holder("")])
+        signing.find(replace(GOOD, signature=GOOD.compute_signature("")), [Holder("")])
 
 
 @falls_without(

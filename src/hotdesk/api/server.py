@@ -26,7 +26,7 @@ from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.control import ControlPlane
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.defaults import defaults_of
+from hotdesk.api.e2b.defaults import compute_defaults
 from hotdesk.api.e2b.envd.signed_files import SignedFiles
 from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.live import LiveRecords
@@ -131,7 +131,7 @@ async def compose_app(
         privileges.give_up(settings, ports=node_ports(serving))
         if calls is not None:
             tasks.start_soon(local.serve, calls, registry)
-        sandboxes = Sandboxes(serving, tasks, await run_in_thread(defaults_of, serving))
+        sandboxes = Sandboxes(serving, tasks, await run_in_thread(compute_defaults, serving))
         snapshots = TenantSnapshots(starter, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()

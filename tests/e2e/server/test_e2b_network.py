@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.e2b.network import redact, scope_for
+from hotdesk.api.e2b.network import redact, resolve_scope
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.settings import Egress, Serving
 from hotdesk.brief import digest, scope_json
@@ -55,13 +55,13 @@ async def status(desk: Desk, url: str) -> str:
 
 
 async def test_only_what_is_allowed_is_reached(host: Host) -> None:
-    async with host.open_desk(Spec(), scope_for(Serving(), ONLY_API)) as desk:
+    async with host.open_desk(Spec(), resolve_scope(Serving(), ONLY_API)) as desk:
         assert await status(desk, "https://api.erp.test/") == "200"
         assert await status(desk, "https://other.erp.test/") == "000"
 
 
 async def test_a_header_goes_along_that_nobody_inside_can_read(host: Host, outside: Upstream, settings: Config) -> None:
-    async with host.open_desk(Spec(), scope_for(Serving(), WITH_HEADER)) as desk:
+    async with host.open_desk(Spec(), resolve_scope(Serving(), WITH_HEADER)) as desk:
         said = await desk.run(["curl", "-s", "https://api.erp.test/", "-H", "Authorization: Bearer my-own"])
         assert outside.seen[-1].header("authorization") == f"Bearer {SECRET}"
         assert SECRET not in said.text
@@ -73,34 +73,34 @@ async def test_a_header_goes_along_that_nobody_inside_can_read(host: Host, outsi
 
 
 async def test_a_live_desk_reaches_something_else_once_its_network_is_changed(host: Host, outside: Upstream) -> None:
-    async with host.open_desk(Spec(), scope_for(Serving(), None, False)) as desk:
+    async with host.open_desk(Spec(), resolve_scope(Serving(), None, False)) as desk:
         assert await status(desk, "https://api.erp.test/") == "000"
-        await host.change_scope(desk.id, scope_for(Serving(), WITH_HEADER))
+        await host.change_scope(desk.id, resolve_scope(Serving(), WITH_HEADER))
         assert await status(desk, "https://api.erp.test/") == "200"
         assert outside.seen[-1].header("authorization") == f"Bearer {SECRET}"
-        await host.change_scope(desk.id, scope_for(Serving(), ONLY_API))
+        await host.change_scope(desk.id, resolve_scope(Serving(), ONLY_API))
         assert await status(desk, "https://api.erp.test/") == "200"
         assert outside.seen[-1].header("authorization") is None
-        await host.change_scope(desk.id, scope_for(Serving(), None, False))
+        await host.change_scope(desk.id, resolve_scope(Serving(), None, False))
         assert await status(desk, "https://api.erp.test/") == "000"
 
 
 async def test_a_change_cuts_what_was_open(host: Host) -> None:
     asked = "CONNECT api.erp.test:443 HTTP/1.1\\r\\nHost: api.erp.test:443\\r\\n\\r\\n"
     keep = f"exec 3<>/dev/tcp/127.0.0.1/3128; printf '{asked}' >&3; head -c 39 <&3; echo ready >&2; cat <&3; echo over"
-    async with host.open_desk(Spec(), scope_for(Serving(), ONLY_API)) as desk:
+    async with host.open_desk(Spec(), resolve_scope(Serving(), ONLY_API)) as desk:
         process = await desk.start(["bash", "-c", keep])
         async for stream, _ in process.output():
             if stream == "stderr":
                 break
-        await host.change_scope(desk.id, scope_for(Serving(), None, False))
+        await host.change_scope(desk.id, resolve_scope(Serving(), None, False))
         assert (await process.wait()).exit_code == 0
 
 
 async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
     async with host.open_desk(Spec()) as desk:
         with pytest.raises(BriefError, match="without a door"):
-            await host.change_scope(desk.id, scope_for(Serving(), ONLY_API))
+            await host.change_scope(desk.id, resolve_scope(Serving(), ONLY_API))
 
 
 # -- what is asked for, and what it means -------------------------------------------------------------------------
@@ -108,7 +108,7 @@ async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
 
 def reaches(url: str, egress: Egress, network: Mapping[str, object] | None, internet: bool | None = None) -> bool:
     """Say whether a request would be admitted."""
-    scope = scope_for(Serving(egress=egress), network, internet)
+    scope = resolve_scope(Serving(egress=egress), network, internet)
     scheme, _, host = url.partition("://")
     name, _, port = host.partition(":")
     target = Target(scheme, name, int(port or (443 if scheme == "https" else 80)), "GET", "/")  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ def test_a_network_means_what_e2b_says(
 
 
 def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
-    scope = scope_for(Serving(egress="open"), {"denyOut": ["8.8.8.0/24"], "allowOut": ["8.8.8.8"]})
+    scope = resolve_scope(Serving(egress="open"), {"denyOut": ["8.8.8.0/24"], "allowOut": ["8.8.8.8"]})
     policy = Policy(scope.rules, anywhere=scope.anywhere)
     assert [policy.bars(address) for address in ("8.8.8.9", "8.8.8.8", "8.8.4.4")] == [True, False, False]
 
@@ -203,11 +203,11 @@ def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
     network: Mapping[str, object], code: int, why: str
 ) -> None:
     with pytest.raises(E2bError, match=why) as refused:
-        scope_for(Serving(), network)
+        resolve_scope(Serving(), network)
     assert refused.value.status == code
 
 
 def test_the_values_of_headers_are_told_to_nobody() -> None:
-    scope = scope_for(Serving(), WITH_HEADER)
+    scope = resolve_scope(Serving(), WITH_HEADER)
     assert SECRET not in repr(scope) + scope_json(scope) + str(redact(WITH_HEADER))
     assert digest(scope) == digest(replace(scope, values={}))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from hotdesk.api.e2b.network import PRESETS, package_rules, scope_for
-from hotdesk.api.e2b.templates import image_of, wall_of
+from hotdesk.api.e2b.network import PRESETS, list_package_rules, resolve_scope
+from hotdesk.api.e2b.templates import parse_image_name, parse_wall
 from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
@@ -34,10 +34,10 @@ class Defaults:
         return self.scope != CLOSED
 
 
-def defaults_of(serving: Serving) -> Defaults:
+def compute_defaults(serving: Serving) -> Defaults:
     """Work out what a server's sandboxes get."""
-    ready = {(image_of(name), wall_of(name)): count for name, count in serving.ready.items()}
-    for reason in package_rules()[1] if serving.egress == "packages" else ():
+    ready = {(parse_image_name(name), parse_wall(name)): count for name, count in serving.ready.items()}
+    for reason in list_package_rules()[1] if serving.egress == "packages" else ():
         LOG.write("start", f"sandboxes cannot reach the package index of {reason}")
     env = {} if serving.egress == "deny" else build_preset_environment(PRESETS)
-    return Defaults(scope_for(serving), env, ready)
+    return Defaults(resolve_scope(serving), env, ready)

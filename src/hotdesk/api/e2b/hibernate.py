@@ -26,9 +26,9 @@ from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
-from hotdesk.api.e2b.responses import E2bError, log, not_found
+from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
-from hotdesk.api.e2b.templates import wall_of
+from hotdesk.api.e2b.templates import parse_wall
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.quotas import QuotaError, QuotaShare
@@ -85,7 +85,7 @@ class SavedSandboxes:
 
     def find(self) -> None:
         """Have every sandbox found that earlier servers left; what is over by now is forgotten."""
-        for name in names(self.tenants.settings):
+        for name in list_tenant_names(self.tenants.settings):
             try:
                 settings = settings_of(self.tenants.settings, name)
                 tenant = Tenant(name, settings, self.tenants.host_of(settings, name))  # not up: none waits
@@ -97,7 +97,7 @@ class SavedSandboxes:
 
     def find_of(self, tenant: Tenant) -> None:
         """Have a tenant's sandboxes found; one that cannot be keeps no other from it."""
-        for record in read(folder(tenant)):
+        for record in read(get_folder(tenant)):
             try:
                 self.take_up(tenant, record)
             except HotdeskError as e:
@@ -107,11 +107,11 @@ class SavedSandboxes:
         """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
         if until <= time.time() or record.id in self.sandboxes.by_id:
-            private_files.remove(folder(tenant), _file_of(record.id))
+            private_files.remove(get_folder(tenant), _get_file_name(record.id))
             return
         same = {**record.model_dump(include={*COMMON, *_FIELDS}), "until": until, "saved_image": record.image}
-        wall = wall_of(record.template, record.metadata)
-        spec = self.sandboxes.spec(record.base or record.image, record.env, wall)
+        wall = parse_wall(record.template, record.metadata)
+        spec = self.sandboxes.make_spec(record.base or record.image, record.env, wall)
         spec = replace(spec, volumes=record.volumes)
         mode: Literal["full", "filesystem"] = "full" if record.desk else "filesystem"
         sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode=mode, **same)
@@ -148,7 +148,7 @@ class SavedSandboxes:
         with anyio.CancelScope(shield=True):
             if self.sandboxes.by_id.get(sandbox.id) is not sandbox:
                 await tenant.host.burn(desk.id)
-                raise not_found(sandbox.id)
+                raise make_not_found_error(sandbox.id)
             sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope = desk, tenant, spec, scope
             sandbox.saved_image = ""
             await self.forget(sandbox)
@@ -170,12 +170,12 @@ class SavedSandboxes:
         sandbox.until = sandbox.started + self.longest
         sandbox.saved_image = PREFIX + new_word()
         data = record_of(sandbox, sandbox.desk.id).model_dump_json().encode()
-        await anyio.to_thread.run_sync(write, folder(sandbox.tenant), _file_of(sandbox.id), data)
+        await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
         """Remove the record of a sandbox that goes on under the same server."""
         sandbox.saved_image = ""
-        await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), _file_of(sandbox.id))
+        await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
 
     async def discard(self, sandbox: Sandbox) -> None:
         """Leave nothing of a sandbox that ends without a desk."""
@@ -191,7 +191,7 @@ class SavedSandboxes:
             await self.note_resume(sandbox)
         if (found := self.records.pop(sandbox.id, None)) is not None:
             found[1].free()
-            await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), _file_of(sandbox.id))
+            await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
         if sandbox.spec.image.startswith(PREFIX):
             self.snapshots.deleted.set()
 
@@ -248,7 +248,7 @@ class SavedSandboxes:
                     await sandbox.desk.pause(memory=False)
                     await sandbox.desk.save(sandbox.saved_image)
                 data = record_of(sandbox, desk).model_dump_json().encode()
-                await anyio.to_thread.run_sync(write, folder(sandbox.tenant), _file_of(sandbox.id), data)
+                await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
             except (HotdeskError, OSError, ValueError) as e:
                 log(e)
                 return
@@ -279,17 +279,17 @@ def name_of(sandbox: Sandbox) -> str:
     return sandbox.tenant.name
 
 
-def names(settings: Config) -> list[str]:
+def list_tenant_names(settings: Config) -> list[str]:
     """Name the tenants there may be something of."""
     return [DEFAULT_TENANT, *sorted(each.name for each in (settings.lib / "tenants").glob("*"))]
 
 
-def folder(tenant: Tenant) -> Path:
+def get_folder(tenant: Tenant) -> Path:
     """Return where records of a tenant's sandboxes are."""
     return tenant.settings.lib / "serve" / FOLDER
 
 
-def _file_of(sandbox: str) -> str:
+def _get_file_name(sandbox: str) -> str:
     """Return the name of a sandbox's record."""
     return f"{sandbox}.json"
 
@@ -299,7 +299,7 @@ def read(place: Path) -> Iterator[SavedSandbox]:
     for name in sorted(os.listdir(place))[:_MAX_RECORDS] if place.is_dir() else []:
         try:
             record = SavedSandbox.model_validate_json(private_files.read(place, name) or b"")
-            if name == _file_of(record.id):
+            if name == _get_file_name(record.id):
                 yield record
                 continue
         except (HotdeskError, ValidationError):

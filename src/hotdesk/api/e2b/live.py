@@ -17,7 +17,7 @@ import anyio.to_thread
 from pydantic import Field, ValidationError
 
 from hotdesk.api.cluster_host import ClusterHost
-from hotdesk.api.e2b.hibernate import SavedSandboxes, names
+from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
@@ -75,16 +75,16 @@ class LiveRecords:
         data = record_of(sandbox).model_dump_json().encode()
         if self.written.get(sandbox.id, (None, b""))[1] != data:
             self.written[sandbox.id] = (sandbox.tenant, data)
-            await anyio.to_thread.run_sync(_write, folder(sandbox.tenant), sandbox.id, data)
+            await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
 
     async def remove(self, name: str) -> None:
         """Remove the record of a sandbox that is no more."""
         tenant, _ = self.written.pop(name)
-        await anyio.to_thread.run_sync(private_files.remove, folder(tenant), f"{name}.json")
+        await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{name}.json")
 
     async def restore(self) -> None:
         """Have every sandbox found whose desk is still on a node; forget the others."""
-        for name in names(self.tenants.settings):
+        for name in list_tenant_names(self.tenants.settings):
             try:
                 await self.restore_tenant(await self.tenants.tenant(name))
             except (HotdeskError, OSError) as e:
@@ -92,12 +92,12 @@ class LiveRecords:
 
     async def restore_tenant(self, tenant: Tenant) -> None:
         """Have a tenant's sandboxes found."""
-        records = await anyio.to_thread.run_sync(_read, folder(tenant))
+        records = await anyio.to_thread.run_sync(_read, get_folder(tenant))
         assert isinstance(tenant.host, ClusterHost)
         found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
         for record in records:
             if (desk := found.get(DeskId(record.desk))) is None:
-                await anyio.to_thread.run_sync(private_files.remove, folder(tenant), f"{record.id}.json")
+                await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{record.id}.json")
             else:
                 await self.take_up(tenant, record, desk)
 
@@ -105,7 +105,7 @@ class LiveRecords:
         """Have a sandbox found; one that may not be any more is burnt."""
         try:
             scope = await self.saved.find_scope(record, tenant.name)
-            sandbox = sandbox_of(record, tenant, desk, self.sandboxes, scope)
+            sandbox = make_sandbox(record, tenant, desk, self.sandboxes, scope)
             tenant.host.count(DeskId(desk.id), sandbox.spec)
         except (HotdeskError, E2bError) as e:
             log(e)
@@ -124,15 +124,15 @@ def record_of(sandbox: Sandbox) -> LiveSandbox:
     )  # fmt: skip
 
 
-def sandbox_of(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
+def make_sandbox(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
     """Make a sandbox of its record."""
     wall = record.wall if record.wall in WALLS else ""
-    spec = replace(sandboxes.spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)
+    spec = replace(sandboxes.make_spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)
     same = record.model_dump(include={*COMMON, *_FIELDS})
     return Sandbox(desk, tenant, spec=spec, scope=scope, revoked=set(record.revoked), **same)
 
 
-def folder(tenant: Tenant) -> Path:
+def get_folder(tenant: Tenant) -> Path:
     """Return where records of a tenant's sandboxes are."""
     return tenant.settings.lib / "serve" / FOLDER
 

@@ -61,14 +61,14 @@ async def sample(sandbox: Sandbox) -> None:
 
 async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
     """Return the samples of a time, the newest of now."""
-    start, end = second(query, "start", 0), second(query, "end", 1 << 40)
+    start, end = parse_seconds(query, "start", 0), parse_seconds(query, "end", 1 << 40)
     if start > end:
         raise E2bError(400, "start is after end")
     await refresh(sandbox)
     return [_strip_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 
 
-async def newest(sandbox: Sandbox) -> dict[str, object] | None:
+async def get_newest_sample(sandbox: Sandbox) -> dict[str, object] | None:
     """Return a sandbox's newest sample."""
     await refresh(sandbox)
     return _strip_internals(sandbox.samples[-1]) if sandbox.samples else None
@@ -85,7 +85,7 @@ def _strip_internals(found: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 
 
-def second(query: Mapping[str, str], name: str, default: int) -> int:
+def parse_seconds(query: Mapping[str, str], name: str, default: int) -> int:
     """Read a moment in seconds."""
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdecimal() or len(text) > 13:

@@ -55,7 +55,7 @@ class NetworkConfig(LenientModel):
     rules: Annotated[dict[Word, list[Attached]], Field(max_length=MAX_HEADERS)] | None = None
 
 
-def scope_for(
+def resolve_scope(
     serving: Serving,
     network: Mapping[str, object] | None = None,
     allow_internet_access: bool | None = None,
@@ -69,19 +69,19 @@ def scope_for(
     config = read(network or {})
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
-    if EVERYTHING.isdisjoint(denied) and any(_network_of(each) is None for each in allowed):
+    if EVERYTHING.isdisjoint(denied) and any(_parse_network(each) is None for each in allowed):
         raise E2bError(400, "allowOut with domains needs 0.0.0.0/0 in denyOut, which denies everything else")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
         raise E2bError(400, "this server does not allow the whole internet; name the hosts in allowOut")
     try:
-        rules = (NOWHERE, *allowing(allowed), *_denying(denied, allowed))
+        rules = (NOWHERE, *make_allow_rules(allowed), *_make_deny_rules(denied, allowed))
         attached = attach(config.rules or {}, tokens)
         proxy, password = build_proxy(config.egressProxy) if config.egressProxy is not None else (None, {})
     except BriefError as e:
         raise E2bError(400, f"these network settings are not possible: {e}") from None
     if not shut and serving.egress == "packages":
-        rules = (*rules, *package_rules()[0])
+        rules = (*rules, *list_package_rules()[0])
     opened = whole or (not shut and serving.egress == "open")
     return Scope(
         tuple(dict.fromkeys(rules)), tuple(attached.grants), may_ask=False, anywhere=opened, tokens=attached.tokens,
@@ -89,7 +89,7 @@ def scope_for(
     )  # fmt: skip
 
 
-def package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+def list_package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
     """Return the rules for packages, and why some are missing: a machine may have no npm, or no archive on the web."""
     rules: list[Rule] = []
     reasons: list[str] = []
@@ -108,7 +108,7 @@ async def find_scope(
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
     """Return what a sandbox reaches, as `scope_for` does, in a thread."""
-    return await run_in_thread(scope_for, serving, network, allow_internet_access, tokens)
+    return await run_in_thread(resolve_scope, serving, network, allow_internet_access, tokens)
 
 
 async def change(
@@ -162,7 +162,7 @@ def redact(network: Mapping[str, object]) -> dict[str, object]:
 # -- allowOut, denyOut ------------------------------------------------------------------------------------------------
 
 
-def _network_of(text: str) -> Network | None:
+def _parse_network(text: str) -> Network | None:
     """Read an address or a network; None for a name."""
     try:
         return ip_network(text, strict=False)
@@ -170,14 +170,14 @@ def _network_of(text: str) -> Network | None:
         return None
 
 
-def allowing(entries: Sequence[str]) -> list[Rule]:
+def make_allow_rules(entries: Sequence[str]) -> list[Rule]:
     """Return the rules of what is allowed."""
     return [check_rule(Rule(check_public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
 
 
 def check_public(entry: str) -> str:
     """Return a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
-    found = _network_of(entry)
+    found = _parse_network(entry)
     if found is None:
         return entry
     near = [special for special, _ in SPECIAL if special.version == found.version and special.overlaps(found)]
@@ -186,14 +186,14 @@ def check_public(entry: str) -> str:
     return str(found)
 
 
-def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
+def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
     """Return the rules of what is denied; what is allowed wins, also where it is the wider."""
-    wins = [found for each in allowed if each not in EVERYTHING and (found := _network_of(each)) is not None]
+    wins = [found for each in allowed if each not in EVERYTHING and (found := _parse_network(each)) is not None]
     rules: list[Rule] = []
     for each in entries:
         if each in EVERYTHING:
             continue
-        if (found := _network_of(each)) is None:
+        if (found := _parse_network(each)) is None:
             raise BriefError(f"denyOut takes IP addresses and networks; {each[:80]!r} is neither")
         if not any(covers(wide, found) for wide in wins):
             rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in split_network(found)]

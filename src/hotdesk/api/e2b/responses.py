@@ -22,7 +22,7 @@ class E2bError(Exception):
         self.status = status
         self.body = {"code": status, "message": message, **more}
 
-    def response(self) -> Response:
+    def make_response(self) -> Response:
         """Return it as a response."""
         headers = {"Should-Retry": "false"} if self.status in (429, 503) else None
         return answer(self.body, self.status, headers)
@@ -33,22 +33,22 @@ def answer(value: object, status: int = 200, headers: dict[str, str] | None = No
     return Response(json.dumps(value, separators=(",", ":")), status, headers, "application/json")
 
 
-def done() -> Response:
+def answer_empty() -> Response:
     """Say that it is done, and no more."""
     return Response(status_code=204)
 
 
-def not_running(sandbox: str) -> E2bError:
+def make_not_running_error(sandbox: str) -> E2bError:
     """Say that a sandbox does not run; the SDKs know it by these words."""
     return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
-def not_found(sandbox: str) -> E2bError:
+def make_not_found_error(sandbox: str) -> E2bError:
     """Say that there is no such sandbox."""
     return E2bError(404, f"sandbox '{make_printable(sandbox[:64])}' not found")
 
 
-def refusal_of(error: Exception) -> E2bError:
+def make_refusal(error: Exception) -> E2bError:
     """Say of an error what its caller can do; what only the operator can mend goes into the server's log."""
     match error:
         case E2bError():

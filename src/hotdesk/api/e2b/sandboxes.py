@@ -18,7 +18,7 @@ from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.ports.shares import Share, derive_key
-from hotdesk.api.e2b.responses import E2bError, log, not_found, not_running
+from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error, make_not_running_error
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
@@ -105,7 +105,7 @@ class Sandbox:
     @property
     def shown_traffic_token(self) -> str | None:
         """Return the token E2B's programs show at ports: also where no port but the code interpreter's needs one."""
-        if self.traffic_token or not self.token or templates.image_of(self.template) in templates.PLAIN:
+        if self.traffic_token or not self.token or templates.parse_image_name(self.template) in templates.PLAIN:
             return self.traffic_token
         return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
 
@@ -119,7 +119,7 @@ class Sandbox:
     def desk(self) -> Desk:
         """Return its desk."""
         if self.opened is None:
-            raise not_running(self.id)
+            raise make_not_running_error(self.id)
         return self.opened
 
 
@@ -173,18 +173,18 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = replace(self.spec(order.image, order.env, order.wall), by=by, volumes=order.volumes)
+        spec = replace(self.make_spec(order.image, order.env, order.wall), by=by, volumes=order.volumes)
         spec = replace(spec, cpus=order.cpus or spec.cpus, memory=order.memory or spec.memory)
         spec = tenant.host.route(spec)
         self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
         except ImageError:
-            raise templates.missing(order.template) from None
+            raise templates.make_missing_template_error(order.template) from None
         except QuotaError as e:
             raise E2bError(429, str(e)) from None
         await self.begin(tenant, [desk], order.image)
-        now = moment()
+        now = get_time()
         sandbox = Sandbox(
             desk, tenant, order.template, spec, order.scope,
             token=secrets.token_hex(32) if order.secure else "",
@@ -214,7 +214,7 @@ class Sandboxes:
                     await tenant.host.burn(desk.id)
             raise
 
-    def spec(self, image: str, env: Mapping[str, str], wall: str = "") -> Spec:
+    def make_spec(self, image: str, env: Mapping[str, str], wall: str = "") -> Spec:
         """Return the computer a sandbox is."""
         longest = self.serving.longest
         variables = {**self.defaults.env, **env}
@@ -226,7 +226,7 @@ class Sandboxes:
         count = self.defaults.ready.get((image, wall), 0)
         if not count:
             return
-        spec = tenant.host.route(self.spec(image, {}, wall))
+        spec = tenant.host.route(self.make_spec(image, {}, wall))
         if (tenant.host, image, spec.wall) not in self.defaults.stocked:
             self.defaults.stocked.add((tenant.host, image, spec.wall))
             tenant.host.keep_ready(spec, count, proven=self.defaults.reaches)
@@ -240,7 +240,7 @@ class Sandboxes:
         """Return a tenant's sandbox; another's is as unknown as one that never was."""
         found = self.by_id.get(sandbox)
         if found is None or found.tenant.name != tenant or has_ended(found):
-            raise not_found(sandbox)
+            raise make_not_found_error(sandbox)
         return found
 
     def of(self, tenant: str) -> Iterator[Sandbox]:
@@ -348,12 +348,12 @@ class Sandboxes:
             sandbox.room = EnvdState()  # nothing of an earlier life runs any more
             await templates.start(sandbox.desk, sandbox.spec.image)
 
-    async def awake(self, sandbox: Sandbox) -> None:
+    async def wake(self, sandbox: Sandbox) -> None:
         """Have a sandbox run that traffic is for; one that traffic does not wake is as good as gone."""
         if sandbox.state == "running":
             return
         if not sandbox.auto_resume:
-            raise not_running(sandbox.id)
+            raise make_not_running_error(sandbox.id)
         await self.resume(sandbox, sandbox.timeout)
 
     async def fork(self, sandbox: Sandbox, count: int, timeout: float) -> Sequence[Sandbox]:
@@ -374,7 +374,7 @@ class Sandboxes:
             except DeskError as e:
                 raise E2bError(409, str(e)) from e
         await self.begin(sandbox.tenant, desks, sandbox.spec.image)
-        now = moment()
+        now = get_time()
         forks = [
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
@@ -392,7 +392,7 @@ class Sandboxes:
     def require(self, sandbox: Sandbox) -> None:
         """Refuse what is meant for a sandbox that ended while somebody waited."""
         if self.by_id.get(sandbox.id) is not sandbox or has_ended(sandbox):
-            raise not_found(sandbox.id)
+            raise make_not_found_error(sandbox.id)
 
     def cut_all(self) -> None:
         """Cut every stream."""
@@ -400,7 +400,7 @@ class Sandboxes:
             cut(sandbox)
 
 
-def moment() -> float:
+def get_time() -> float:
     """Return the time as programs are told it, to the microsecond: they may ask for it again."""
     return round(time.time(), 6)
 

@@ -34,13 +34,13 @@ _MAX_ENV_BYTES = 1 << 20
 """Bytes the variables of a desk's programs may be."""
 
 
-def image_of(template: str) -> str:
+def parse_image_name(template: str) -> str:
     """Return the name of the image a template means, without its tag and the wall it asks for."""
     name = template.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return IMAGES.get(name, name)
 
 
-def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
+def parse_wall(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
     """Return the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
     wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
     if wall and wall not in NAMES[1:]:
@@ -48,9 +48,9 @@ def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
     return wall
 
 
-def missing(template: str) -> E2bError:
+def make_missing_template_error(template: str) -> E2bError:
     """Say that there is no such template."""
-    if image_of(template) == _GATEWAY:
+    if parse_image_name(template) == _GATEWAY:
         return E2bError(
             404, f"template '{_GATEWAY}' not found: its operator builds it with `hotdesk setup --image {_GATEWAY}`"
         )

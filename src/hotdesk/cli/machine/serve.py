@@ -121,11 +121,11 @@ def _require_templates(settings: Config, serving: Serving, *, named: bool) -> No
     """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
     if not named:
         return
-    from hotdesk.api.e2b.templates import image_of
+    from hotdesk.api.e2b.templates import parse_image_name
 
     there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
     for template in serving.ready:
-        if image_of(template) not in there:
+        if parse_image_name(template) not in there:
             raise BriefError(
                 f"unknown template {make_printable(template[:64])!r} in --ready; the templates are {', '.join(there)}"
             )

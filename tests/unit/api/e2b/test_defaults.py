@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hotdesk.api.e2b.defaults import defaults_of
+from hotdesk.api.e2b.defaults import compute_defaults
 from hotdesk.api.settings import Serving
 from hotdesk.door.policy import presets
 from hotdesk.door.policy.presets import PackageSources
@@ -25,7 +25,7 @@ def bare() -> Iterator[None]:
 
 @pytest.mark.usefixtures("bare")
 def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
-    scope = defaults_of(Serving()).scope
+    scope = compute_defaults(Serving()).scope
     assert [rule.host for rule in scope.rules] == ["nowhere.invalid", "index.example.test"]
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition("the package index of ")[2].split(":")[0] for line in lines] == ["npm", "debian"]
@@ -33,5 +33,5 @@ def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsy
 
 @pytest.mark.usefixtures("bare")
 def test_a_server_that_offers_no_packages_says_nothing_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    defaults_of(Serving(egress="deny"))
+    compute_defaults(Serving(egress="deny"))
     assert capsys.readouterr().err == ""

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.hibernate import SavedSandboxes, folder, read, record_of
+from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read, record_of
 from hotdesk.api.e2b.identity import build_tokens
-from hotdesk.api.e2b.network import scope_for
+from hotdesk.api.e2b.network import resolve_scope
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.settings import Serving
 from hotdesk.brief import parse_scope, scope_json
@@ -83,7 +83,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
         left = SavedSandboxes(sandboxes, cast(Any, noted), cast(Any, None), seconds=1.0)
         with anyio.fail_after(30):
             await left.leave()
-    assert [each.id for each in read(folder(tenant))] == IDS[:1]
+    assert [each.id for each in read(get_folder(tenant))] == IDS[:1]
     assert sorted(noted.images) == sorted(each.saved_image for each in sandboxes.by_id.values())
     said = capsys.readouterr().err
     assert "hibernating 3 sandboxes" in said
@@ -103,7 +103,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": rules, "egressProxy": proxy}
     iam = {"An ERP": "erp.example"}
     sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, saved_image="snapshot-" + "x" * 20, iam=iam)
-    sandbox.scope = scope_for(Serving(), told, tokens=build_tokens(Serving(), "default", iam))
+    sandbox.scope = resolve_scope(Serving(), told, tokens=build_tokens(Serving(), "default", iam))
     assert parse_scope(json.loads(scope_json(sandbox.scope))) == sandbox.scope
     async with anyio.create_task_group() as tasks:
         left = SavedSandboxes(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))

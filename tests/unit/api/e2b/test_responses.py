@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hotdesk.api.e2b.responses import refusal_of
+from hotdesk.api.e2b.responses import make_refusal
 from hotdesk.api.walls import TenantWalls
 from hotdesk.errors import BriefError, DeskGone, HostError, WallError
 from hotdesk.walls import TRAITS, WallCatalog, WallStatus
@@ -17,10 +17,10 @@ PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
 def test_a_wall_that_cannot_be_had_is_told_with_reason_and_remedy() -> None:
     with pytest.raises(WallError) as raised:
         TenantWalls(PLAIN, usual="gvisor").of("acme")
-    refusal = refusal_of(raised.value)
-    message = json.loads(bytes(refusal.response().body))["message"]
+    refusal = make_refusal(raised.value)
+    message = json.loads(bytes(refusal.make_response().body))["message"]
     assert refusal.status == 503
-    assert refusal.response().headers["should-retry"] == "false"
+    assert refusal.make_response().headers["should-retry"] == "false"
     assert "the wall gvisor is not available here: it is not set up" in message
     assert "`hotdesk setup --wall gvisor` sets it up" in message
 
@@ -28,7 +28,7 @@ def test_a_wall_that_cannot_be_had_is_told_with_reason_and_remedy() -> None:
 def test_several_tenants_on_one_kernel_are_told_what_to_do() -> None:
     with pytest.raises(WallError) as raised:
         TenantWalls(PLAIN, count=lambda: 2).of("acme")
-    assert 'write wall = "container" below [serve]' in str(refusal_of(raised.value))
+    assert 'write wall = "container" below [serve]' in str(make_refusal(raised.value))
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_several_tenants_on_one_kernel_are_told_what_to_do() -> None:
     [(HostError("/var/lib/secret is full"), 503), (BriefError("no such size"), 400), (DeskGone("it is gone"), 404)],
 )
 def test_what_only_the_operator_can_mend_is_not_told(error: Exception, status: int) -> None:
-    refusal = refusal_of(error)
+    refusal = make_refusal(error)
     assert refusal.status == status
     assert "/var/lib" not in str(refusal)
 
 
 def test_what_steers_a_terminal_is_escaped() -> None:
-    assert "\x1b" not in str(refusal_of(WallError("the wall \x1b[31m is not there")))
+    assert "\x1b" not in str(make_refusal(WallError("the wall \x1b[31m is not there")))

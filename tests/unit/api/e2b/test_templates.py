@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.api.e2b.responses import E2bError
-from hotdesk.api.e2b.templates import image_of, wall_of
+from hotdesk.api.e2b.templates import parse_image_name, parse_wall
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from hotdesk.api.e2b.templates import image_of, wall_of
     ],
 )
 def test_a_template_means_an_image(template: str, image: str) -> None:
-    assert image_of(template) == image
+    assert parse_image_name(template) == image
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_a_template_means_an_image(template: str, image: str) -> None:
     ],
 )
 def test_a_template_or_metadata_asks_for_a_wall(template: str, metadata: dict[str, str], wall: str) -> None:
-    assert wall_of(template, metadata) == wall
+    assert parse_wall(template, metadata) == wall
 
 
 @pytest.mark.parametrize("template", ["base@local", "base@paper", "base@gvisor@container", "base@\x1b[2J"])
 def test_a_template_asks_for_no_wall_that_is_none(template: str) -> None:
     with pytest.raises(E2bError, match="unknown wall"):
-        wall_of(template)
+        parse_wall(template)

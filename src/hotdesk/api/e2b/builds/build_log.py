@@ -64,7 +64,7 @@ class BuildLog:
         found = [each for each in self.entries if LEVELS.index(each.level) >= lowest] if lowest else self.entries
         return [each.view for each in found[offset : offset + PAGE]]
 
-    def tail(self, step: str) -> list[dict[str, object]]:
+    def get_tail(self, step: str) -> list[dict[str, object]]:
         """Return the last entries of a step."""
         return [each.view for each in self.entries if each.step == step][-_TAIL:]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.e2b.builds.build_log import BuildLog, LineSplitter, clean_line
-from hotdesk.api.e2b.builds.plan import NumberedStep, home_of, join_path
+from hotdesk.api.e2b.builds.plan import NumberedStep, get_home, join_path
 from hotdesk.api.e2b.builds.records import BuildContext
 from hotdesk.config import GIB
 from hotdesk.dataclass import dataclass
@@ -78,7 +78,7 @@ class BuildDesk:
         number = str(numbered.number)
         match step.type:
             case "RUN":
-                user = step.argument(1) or context.user
+                user = step.get_argument(1) or context.user
                 await self.run(number, step.args[0], user, context)
             case "COPY" if archive is not None:
                 await self.copy(number, numbered, archive)
@@ -93,7 +93,7 @@ class BuildDesk:
         await self.require_user(number, user, command)
         if user in ("user", "root"):
             argv = ["/bin/bash", "-l", "-c", command]
-            folder: str | None = context.workdir or home_of(user)
+            folder: str | None = context.workdir or get_home(user)
         else:
             argv = [self.python, "-I", "-S", "-c", _BECOME, user, context.workdir, command]
             folder = "/"
@@ -131,24 +131,24 @@ class BuildDesk:
         argv = ["useradd", "--system", "--user-group", "--create-home", "--shell", "/bin/bash", "--", user]
         done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
         if not done.ok:
-            raise StepError(number, f"user '{user}' could not be added: {last_line(done)}")
+            raise StepError(number, f"user '{user}' could not be added: {extract_last_line(done)}")
 
     async def act(self, number: str, program: str, *words: str) -> None:
         """Run a small program of ours as root."""
         argv = [self.python, "-I", "-S", "-c", program, *words]
         done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
         if not done.ok:
-            raise StepError(number, f"'{words[0][:200]}': {last_line(done)}")
+            raise StepError(number, f"'{words[0][:200]}': {extract_last_line(done)}")
 
     async def copy(self, number: str, numbered: NumberedStep, archive: Path) -> None:
         """Have an archive unpacked inside, and its files put in place."""
         step, context = numbered.step, numbered.context
-        owner = step.argument(2) or context.user
+        owner = step.get_argument(2) or context.user
         order = {
             "source": step.args[0],
-            "target": target_path(context, step.args[1]),
+            "target": resolve_target(context, step.args[1]),
             "owner": owner,
-            "mode": check_mode(number, step.argument(3)),
+            "mode": check_mode(number, step.get_argument(3)),
             "entries": MAX_COPY_ENTRIES,
             "size": MAX_COPY_BYTES,
         }
@@ -159,7 +159,7 @@ class BuildDesk:
             async for chunk in read_chunks(archive):
                 await process.send(chunk)
             await process.close_stdin()
-            lines = [line async for line in self.lines(process)]
+            lines = [line async for line in self.iterate_lines(process)]
             done = await process.wait()
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -179,14 +179,14 @@ class BuildDesk:
         script = f"mkdir -p {READY.rpartition('/')[0]} && rm -f {READY} && cat > {READY} && chmod 755 {READY}"
         done = await self.desk.run(["/bin/sh", "-c", script], stdin=source, user="root", timeout=_ACT_TIMEOUT_S)
         if not done.ok:
-            raise StepError("finalize", f"the start command could not be installed: {last_line(done)}")
+            raise StepError("finalize", f"the start command could not be installed: {extract_last_line(done)}")
 
     async def try_start(self) -> None:
         """Start what the template starts, as a sandbox will, and wait until it is ready."""
         process = await self.desk.start([READY, "build"], stdin=False, timeout=READY_TIMEOUT_S + 30.0)
         done = await self.follow(process, "finalize")
         if done.exit_code:
-            lines = self.log.tail("finalize")
+            lines = self.log.get_tail("finalize")
             reason = str(lines[-1]["message"]).rpartition("]: ")[2] if lines else describe(done)
             raise StepError("finalize", f"the start command did not become ready: {reason}")
 
@@ -207,7 +207,7 @@ class BuildDesk:
                 await process.kill()
             raise
 
-    async def lines(self, process: Process) -> AsyncIterator[str]:
+    async def iterate_lines(self, process: Process) -> AsyncIterator[str]:
         """Yield the lines a program prints."""
         splitter = LineSplitter()
         async for _, data in process.output():
@@ -217,9 +217,9 @@ class BuildDesk:
             yield line
 
 
-def target_path(context: BuildContext, target: str) -> str:
+def resolve_target(context: BuildContext, target: str) -> str:
     """Return where files go; a slash at the end says that it is a folder."""
-    path = join_path(context.workdir or home_of(context.user), target)
+    path = join_path(context.workdir or get_home(context.user), target)
     return path + "/" if target.endswith("/") and path != "/" else path
 
 
@@ -248,7 +248,7 @@ def describe(done: Done) -> str:
     return f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
 
 
-def last_line(done: Done) -> str:
+def extract_last_line(done: Done) -> str:
     """Return the last line a program printed, or how it ended."""
     lines = [line for line in (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace").splitlines() if line]
     return lines[-1][:300] if lines else describe(done)

@@ -55,7 +55,7 @@ def merge_tags(tag: str | None, more: Sequence[str]) -> list[str]:
     return tags or [DEFAULT_TAG]
 
 
-def local_images(reference: str, configured: Mapping[str, str]) -> list[str]:
+def list_local_images(reference: str, configured: Mapping[str, str]) -> list[str]:
     """Return the names under which a base image may be on this machine, the likeliest first.
 
     `python:3.12` is the image `python-3.12`; without a tag, or with `latest`, it is `python`.
@@ -81,7 +81,7 @@ def local_images(reference: str, configured: Mapping[str, str]) -> list[str]:
 def import_advice(reference: str) -> str:
     """Return what the operator can do about a base image that is missing."""
     shown = make_printable(reference[:100])
-    names = local_images(reference, {})
+    names = list_local_images(reference, {})
     if not names:
         return f"base image '{shown}' is not on this server; its operator can map it in [serve] base_images"
     return (

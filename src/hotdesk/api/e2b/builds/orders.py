@@ -53,7 +53,7 @@ class BuildStep(Body):
             raise ValueError("COPY needs filesHash")
         return self
 
-    def argument(self, number: int) -> str:
+    def get_argument(self, number: int) -> str:
         """Return an argument; an empty text where there is none."""
         return self.args[number] if number < len(self.args) else ""
 

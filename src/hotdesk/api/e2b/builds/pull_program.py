@@ -76,7 +76,7 @@ class Registry:
         except (OSError, ValueError, KeyError) as e:
             raise PullError(f"no token from {place[:200]}: {e}")
 
-    def manifest(self, reference: str) -> tuple[str, bytes, dict[str, Any]]:
+    def fetch_manifest(self, reference: str) -> tuple[str, bytes, dict[str, Any]]:
         """Return a manifest: its digest, its bytes, and what it says."""
         with self.get("manifests/" + reference, ACCEPT) as answer:
             data = answer.read(MAX_JSON + 1)
@@ -111,7 +111,7 @@ def put(name: str, size: int, chunks: Any) -> None:
     out.write(bytes(-size % 512))
 
 
-def blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
+def read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
     """Yield the bytes of a blob; what is not what its digest says ends the program before the tar is whole."""
     digest, size = str(descriptor["digest"]), int(descriptor["size"])
     if not DIGEST.fullmatch(digest):
@@ -132,9 +132,9 @@ def blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
 def pull(order: dict[str, Any]) -> None:
     """Fetch what is asked for."""
     registry = Registry(order["address"], order["repository"])
-    digest, data, manifest = registry.manifest(order["reference"])
+    digest, data, manifest = registry.fetch_manifest(order["reference"])
     if "manifests" in manifest:
-        digest, data, manifest = registry.manifest(choose(manifest, order["machine"]))
+        digest, data, manifest = registry.fetch_manifest(choose(manifest, order["machine"]))
     sys.stdout.buffer.write(json.dumps({"digest": digest}).encode() + b"\n")
     sys.stdout.buffer.flush()
     if sys.stdin.buffer.readline() != b"fetch\n":
@@ -149,7 +149,7 @@ def pull(order: dict[str, Any]) -> None:
     put("index.json", len(index), [index])
     put("blobs/sha256/" + digest[7:], len(data), [data])
     for each in blobs.values():
-        put("blobs/sha256/" + str(each["digest"])[7:], int(each["size"]), blob(registry, each))
+        put("blobs/sha256/" + str(each["digest"])[7:], int(each["size"]), read_blob(registry, each))
     sys.stdout.buffer.write(bytes(1024))
     sys.stdout.buffer.flush()
 

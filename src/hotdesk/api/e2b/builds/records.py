@@ -18,7 +18,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from hotdesk.api.e2b.builds.names import DEFAULT_TAG, split_reference
-from hotdesk.api.e2b.control.snapshots import PREFIX, folder, new_word
+from hotdesk.api.e2b.control.snapshots import PREFIX, get_folder, new_word
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
@@ -118,7 +118,7 @@ class TenantTemplates:
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self.writing = anyio.Lock()
-        found = _read(folder(tenant))
+        found = _read(get_folder(tenant))
         self.templates = {each.id: _settle(each) for each in found.templates}
         self.layers = {each.key: each for each in found.layers if each.done}
         self.unfinished = {each.image: 0.0 for each in found.layers if not each.done}
@@ -135,7 +135,7 @@ class TenantTemplates:
         name, tag = split_reference(self.tenant.name, reference)
         found = self.templates.get(name) or self.find_named(name)
         if found is None:
-            raise missing_template(reference)
+            raise make_missing_template_error(reference)
         return found, tag
 
     def find_build(self, reference: str) -> BuildRecord | None:
@@ -222,7 +222,7 @@ class TenantTemplates:
                 records = {"templates": [asdict(each) for each in self.templates.values()],
                            "layers": [asdict(each) for each in layers]}  # fmt: skip
                 data = json.dumps(records).encode()
-                await anyio.to_thread.run_sync(_write, folder(self.tenant), data)
+                await anyio.to_thread.run_sync(_write, get_folder(self.tenant), data)
 
 
 def new_build(tags: list[str], cpus: int | None, memory: int | None) -> BuildRecord:
@@ -230,7 +230,7 @@ def new_build(tags: list[str], cpus: int | None, memory: int | None) -> BuildRec
     return BuildRecord(str(uuid.uuid4()), time.time(), cpus=cpus or 0, memory=memory or 0, tags=tuple(tags))
 
 
-def missing_template(reference: str) -> E2bError:
+def make_missing_template_error(reference: str) -> E2bError:
     """Return that there is no such template."""
     return E2bError(404, f"template '{make_printable(reference[:64])}' not found")
 

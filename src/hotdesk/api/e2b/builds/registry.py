@@ -22,7 +22,7 @@ import anyio
 
 from hotdesk.api.e2b.builds.inside import StepError
 from hotdesk.api.e2b.builds.plan import hash_key
-from hotdesk.api.e2b.builds.uploads import folder_of
+from hotdesk.api.e2b.builds.uploads import prepare_folder
 from hotdesk.api.e2b.network import NOWHERE
 from hotdesk.brief.data import READ, Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant
@@ -95,7 +95,7 @@ def split_registry(text: str) -> tuple[Literal["http", "https"], str, int]:
     return scheme, parts.hostname, parts.port or (80 if scheme == "http" else 443)
 
 
-def scope_of(found: RegistryImage, credentials: dict[str, object] | None) -> Scope:
+def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> Scope:
     """Return what the desk that fetches reaches: its registry, to read; a password goes along outside."""
     rule = check_rule(Rule(found.host, scheme=found.scheme, port=found.port, methods=READ))
     if credentials is None:
@@ -118,7 +118,7 @@ def scope_of(found: RegistryImage, credentials: dict[str, object] | None) -> Sco
 async def pull(run: TemplateBuildRun, found: RegistryImage) -> Image:
     """Return the image of a registry, pinned by its digest; it is fetched unless it was before."""
     try:
-        scope = scope_of(found, run.order.from_image_registry)
+        scope = build_scope(found, run.order.from_image_registry)
     except BriefError as e:
         raise StepError("base", f"{found.host} cannot be reached: {e}") from None
     base = run.look_up(_PULL_IMAGE)
@@ -147,11 +147,11 @@ async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Proces
     if (picture := run.use_cached(key)) is not None:
         return picture
     await process.send(b"fetch\n")
-    place = folder_of(run.store.tenant) / f".pull-{secrets.token_hex(8)}"
+    place = prepare_folder(run.store.tenant) / f".pull-{secrets.token_hex(8)}"
     try:
         await output.save(place, run.store.tenant.settings.disk_floor)
         if (await process.wait()).exit_code:
-            raise output.failure()
+            raise output.make_step_error()
         return await run.import_archive(key, place)
     finally:
         with anyio.CancelScope(shield=True):
@@ -167,7 +167,7 @@ class PullOutput:
         self.words = b""
         """What it complains of."""
 
-    async def next(self) -> bytes | None:
+    async def read_next(self) -> bytes | None:
         """Return the next bytes of its output; None at the end."""
         async for stream, data in self.pieces:
             if stream == "stdout":
@@ -175,7 +175,7 @@ class PullOutput:
             self.words = (self.words + data)[-_MAX_WORDS:]
         return None
 
-    def failure(self) -> StepError:
+    def make_step_error(self) -> StepError:
         """Return why it failed, in its words."""
         words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
         return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
@@ -184,9 +184,9 @@ class PullOutput:
         """Return the digest it found."""
         line = b""
         while b"\n" not in line:
-            piece = await self.next()
+            piece = await self.read_next()
             if piece is None or len(line) > _MAX_WORDS:
-                raise self.failure()
+                raise self.make_step_error()
             line += piece
         line, newline, self.rest = line.partition(b"\n")
         shape = _FOUND.fullmatch(line + newline)
@@ -209,7 +209,7 @@ class PullOutput:
                     if shutil.disk_usage(place.parent).free < floor + _LOOK:
                         raise StepError("base", "the disk of this server is nearly full")
                 await file.write(piece)
-                piece = await self.next()
+                piece = await self.read_next()
 
 
 def describe_import(error: HotdeskError) -> StepError:

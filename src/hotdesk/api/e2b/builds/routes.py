@@ -18,13 +18,13 @@ from hotdesk.api.e2b.builds.records import (
     BuildRecord,
     TemplateRecord,
     TenantTemplates,
-    missing_template,
+    make_missing_template_error,
     new_build,
 )
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.requests import read
-from hotdesk.api.e2b.responses import E2bError, answer, done
-from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
+from hotdesk.api.e2b.templates import parse_image_name
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import MIB
 from hotdesk.desk.image.image import record_path
@@ -57,9 +57,9 @@ async def respond(
         case "GET", ["templates", name, "files", digest]:
             return offer_upload(builds, store, request, name, digest)
         case "GET", ["templates", name, "builds", build, "status"]:
-            return status(builds, store, request, name, build)
+            return show_status(builds, store, request, name, build)
         case "GET", ["templates", name, "builds", build, "logs"]:
-            return logs(builds, store, request, name, build)
+            return show_logs(builds, store, request, name, build)
         case "GET", ["templates", "aliases", name]:
             return find_alias(store, name)
         case "POST", ["templates", "tags"]:
@@ -83,7 +83,7 @@ async def request_build(store: TenantTemplates, request: Request) -> Response:
     body = await read(request, orders.BuildRequest)
     name, tag = split_reference(store.tenant.name, body.reference)
     tags = merge_tags(tag, body.tags or [])
-    if store.find_named(name) is None and record_path(store.tenant.settings.images, image_of(name)).exists():
+    if store.find_named(name) is None and record_path(store.tenant.settings.images, parse_image_name(name)).exists():
         raise E2bError(409, f"'{name}' is an image of this server. Choose another name for the template.")
     build = new_build(tags, body.cpu_count, None if body.memory_mb is None else body.memory_mb * MIB)
     template = store.begin(name, build)
@@ -124,11 +124,11 @@ def require_build(store: TenantTemplates, name: str, build: str) -> tuple[Templa
     return found, record
 
 
-def status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
+def show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
     """Return how far a build is, and what it printed."""
     found, record = require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    entries = run.log.page(offset_of(request), level_of(request)) if run is not None else []
+    entries = run.log.page(parse_offset(request), parse_level(request)) if run is not None else []
     view: dict[str, object] = {
         "templateID": found.id,
         "buildID": record.id,
@@ -141,19 +141,19 @@ def status(builds: TemplateBuilds, store: TenantTemplates, request: Request, nam
         if record.step:
             reason["step"] = record.step
         if run is not None:
-            reason["logEntries"] = run.log.tail(record.step)
+            reason["logEntries"] = run.log.get_tail(record.step)
         view["reason"] = reason
     return answer(view)
 
 
-def logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
+def show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
     """Return what a build printed."""
     _, record = require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    return answer({"logs": run.log.page(offset_of(request), level_of(request)) if run is not None else []})
+    return answer({"logs": run.log.page(parse_offset(request), parse_level(request)) if run is not None else []})
 
 
-def offset_of(request: Request) -> int:
+def parse_offset(request: Request) -> int:
     """Read from where on a log is asked for."""
     text = request.query_params.get("logsOffset", "0")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
@@ -161,7 +161,7 @@ def offset_of(request: Request) -> int:
     return int(text)
 
 
-def level_of(request: Request) -> Level:
+def parse_level(request: Request) -> Level:
     """Read the least level that is asked for."""
     text = request.query_params.get("level", LEVELS[0])
     for each in LEVELS:
@@ -185,7 +185,7 @@ async def assign_tags(store: TenantTemplates, request: Request) -> Response:
     found, tag = store.find(body.target)
     meant = found.tags.get(tag or DEFAULT_TAG)
     if meant is None:
-        raise missing_template(body.target)
+        raise make_missing_template_error(body.target)
     tags = merge_tags(None, body.tags)
     store.assign(found, meant.build, tags)
     await store.write()
@@ -198,7 +198,7 @@ async def remove_tags(store: TenantTemplates, request: Request) -> Response:
     found, _ = store.find(body.name)
     store.unassign(found, [check_tag(each) for each in body.tags])
     await store.write()
-    return done()
+    return answer_empty()
 
 
 def list_tags(store: TenantTemplates, name: str) -> Response:
@@ -219,7 +219,7 @@ async def delete(builds: TemplateBuilds, store: TenantTemplates, name: str) -> R
     store.delete(found)
     await store.write()
     builds.sweeping.set()
-    return done()
+    return answer_empty()
 
 
 def describe(store: TenantTemplates, template: TemplateRecord) -> dict[str, object]:

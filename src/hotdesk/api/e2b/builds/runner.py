@@ -90,7 +90,7 @@ class TemplateBuildRun:
         if self.order.from_template:
             return self.find_template(self.order.from_template)
         reference = self.order.from_image or ""
-        for name in names.local_images(reference, self.sandboxes.serving.base_images):
+        for name in names.list_local_images(reference, self.sandboxes.serving.base_images):
             if (found := self.look_up(name)) is not None:
                 return found, BuildContext()
         remote = registry.find_registry(reference, self.sandboxes.serving.registries)
@@ -104,7 +104,7 @@ class TemplateBuildRun:
         if build is not None and (found := self.look_up(build.image)) is not None:
             return found, build.context
         try:
-            found = self.look_up(self.snapshots.image(self.store.tenant, reference))
+            found = self.look_up(self.snapshots.find_image(self.store.tenant, reference))
         except E2bError:
             found = None
         if found is None:
@@ -228,7 +228,7 @@ class TemplateBuildRun:
     async def open(self, picture: Image, step: str, scope: Scope | None = None) -> AsyncIterator[BuildDesk]:
         """Open a desk of an image for the length of a block; its tenant's quota counts it."""
         host = self.store.tenant.host
-        spec = host.route(self.spec(picture.name))
+        spec = host.route(self.make_spec(picture.name))
         try:
             desk = await host.open(spec, scope or await self.find_scope())
         except QuotaError as e:
@@ -249,9 +249,9 @@ class TemplateBuildRun:
             return self.sandboxes.defaults.scope
         return await find_scope(replace(serving, egress=serving.egress_of_builds))
 
-    def spec(self, name: str) -> Spec:
+    def make_spec(self, name: str) -> Spec:
         """Return the computer steps run on: as large as the template's sandboxes."""
-        usual = self.sandboxes.spec(name, {})
+        usual = self.sandboxes.make_spec(name, {})
         return replace(
             usual,
             cpus=float(self.record.cpus) or usual.cpus,

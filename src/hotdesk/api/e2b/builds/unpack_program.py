@@ -145,7 +145,7 @@ class Unpacking:
             os.fchmod(file.fileno(), mode)
 
 
-def owner_of(text: str) -> tuple[int, int]:
+def parse_owner(text: str) -> tuple[int, int]:
     """Return the numbers of `USER[:GROUP]`."""
     name, _, group = text.partition(":")
     try:
@@ -163,7 +163,7 @@ def owner_of(text: str) -> tuple[int, int]:
         return user, pwd.getpwuid(user).pw_gid
 
 
-def source_of(top: str, pattern: str) -> str:
+def find_source(top: str, pattern: str) -> str:
     """Return what of the archive is copied: the path itself, or the folder before the first part with a wildcard."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     stack: list[str] = []
@@ -230,9 +230,9 @@ def replace(old: str, new: str) -> None:
 
 def place_files(top: str, order: dict[str, Any]) -> None:
     """Put what was unpacked where it belongs."""
-    owner = owner_of(order["owner"])
+    owner = parse_owner(order["owner"])
     mode = int(order["mode"], 8) & 0o777 if order["mode"] else None
-    source = source_of(top, order["source"])
+    source = find_source(top, order["source"])
     target = order["target"]
     dress(source, owner, mode)
     if os.path.isdir(source) and not os.path.islink(source):

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 from starlette.requests import Request
 
-from hotdesk.api.e2b.control.snapshots import folder
+from hotdesk.api.e2b.control.snapshots import get_folder
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import GIB, MIB
@@ -71,8 +71,8 @@ class TemplateFiles:
         """Store an archive; one that breaks off leaves nothing."""
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > MAX_ARCHIVE_BYTES:
-            raise _too_large()
-        place = folder_of(link.tenant)
+            raise _make_too_large_error()
+        place = prepare_folder(link.tenant)
         await anyio.to_thread.run_sync(make_room, place, int(length[:20]) if length.isdecimal() else 0)
         fresh = place / f".{secrets.token_hex(8)}"
         try:
@@ -97,7 +97,7 @@ class TemplateFiles:
                     break
                 size += len(piece)
                 if size > MAX_ARCHIVE_BYTES:
-                    raise _too_large()
+                    raise _make_too_large_error()
                 if size - checked >= _LOOK:
                     checked = size
                     if shutil.disk_usage(path.parent).free < floor:
@@ -107,13 +107,13 @@ class TemplateFiles:
             raise E2bError(400, "The archive is empty.")
 
 
-def _too_large() -> E2bError:
+def _make_too_large_error() -> E2bError:
     return E2bError(413, f"An archive has at most {MAX_ARCHIVE_BYTES >> 20} MiB. Send less, or use .dockerignore.")
 
 
-def folder_of(tenant: Tenant) -> Path:
+def prepare_folder(tenant: Tenant) -> Path:
     """Return the folder of a tenant's archives."""
-    place = folder(tenant)
+    place = get_folder(tenant)
     private_files.make_folder(place)
     private_files.make_folder(place / FOLDER)
     return place / FOLDER
@@ -121,7 +121,7 @@ def folder_of(tenant: Tenant) -> Path:
 
 def find_archive(tenant: Tenant, digest: str) -> Path | None:
     """Return a tenant's archive, and note that it was used; None where there is none."""
-    path = folder_of(tenant) / digest
+    path = prepare_folder(tenant) / digest
     try:
         os.utime(path, follow_symlinks=False)
     except OSError:

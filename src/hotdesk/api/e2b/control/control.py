@@ -16,10 +16,10 @@ from hotdesk.api.e2b import identity, metrics, network
 from hotdesk.api.e2b.builds import routes as template_routes
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control import images, paging, requests, sharing, views
-from hotdesk.api.e2b.control.create import apply_build, order_of, seconds
+from hotdesk.api.e2b.control.create import apply_build, choose_timeout, order_of
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_refusal
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.volumes.content import VolumeContent
 from hotdesk.api.e2b.volumes.registry import VolumeRegistry, show
@@ -34,7 +34,7 @@ DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
 
 
-def _key_reused() -> E2bError:
+def _make_key_reused_error() -> E2bError:
     return E2bError(422, "this Idempotency-Key was used for another request; use a new one")
 
 
@@ -50,43 +50,43 @@ class ControlPlane:
     content: VolumeContent
     secrets: E2bSecrets
     builds: TemplateBuilds
-    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
+    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_make_key_reused_error))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
             response = await self.respond(Request(scope, receive))
         except Exception as e:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
-            response = refusal_of(e).response()
+            response = make_refusal(e).make_response()
         await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
         """Carry out one request."""
-        path = path_of(request.scope)
+        path = split_path(request.scope)
         if path[0] == "volumecontent":
             return await self.content.respond(request, path)
         if request.method == "PUT" and len(path) == 4 and (path[0], path[2]) == ("templates", "files"):
             return await template_routes.receive_upload(self.builds, request, path[3])
         if request.method == "GET" and path[0] == "identity":
             return await identity.respond(self.tenants.settings, self.keys, self.sandboxes.serving, path[1:])
-        caller = self.caller(request)
+        caller = self.authenticate_caller(request)
         match request.method, path:
             case "GET", ["sandboxes", name]:
                 if name == "metrics":
-                    return await self.many_metrics(caller, request)
-                return answer(views.detail(self.sandboxes.get(caller.tenant, name), self.domain))
+                    return await self.get_many_metrics(caller, request)
+                return answer(views.describe_sandbox(self.sandboxes.get(caller.tenant, name), self.domain))
             case "POST", ["sandboxes"] | ["v2", "sandboxes"]:
                 return await self.create(caller, request, old=path[0] != "v2")
             case "GET", ["v2", "sandboxes"]:
                 return self.ls(caller, request)
             case "GET", ["sandboxes"]:
-                return self.old_ls(caller, request)
+                return self.list_running(caller, request)
             case "DELETE", ["sandboxes", name]:
                 await self.sandboxes.kill(self.sandboxes.get(caller.tenant, name))
-                return done()
+                return answer_empty()
             case "DELETE", ["sandboxes", name, "shares", share]:
                 sharing.revoke(self.sandboxes.get(caller.tenant, name), share)
-                return done()
+                return answer_empty()
             case method, ["sandboxes", name, verb] | ["v2", "sandboxes", name, verb] if act := ACTS.get((method, verb)):
                 return await act(self, request, self.sandboxes.get(caller.tenant, name))
             case "GET", ["snapshots"]:
@@ -108,7 +108,7 @@ class ControlPlane:
         """Return what sandboxes' ports are reached below."""
         return self.sandboxes.serving.reached
 
-    def caller(self, request: Request) -> Caller:
+    def authenticate_caller(self, request: Request) -> Caller:
         """Return who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
@@ -122,10 +122,12 @@ class ControlPlane:
         await self.secrets.check_placeholders(caller, tenant, body.network)
 
         async def work() -> Response:
-            timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+            timeout = choose_timeout(
+                body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest
+            )
             template = body.template.partition("@")[0]
             build = self.builds.find(tenant, template)
-            image = build.image if build is not None else self.snapshots.image(tenant, template)
+            image = build.image if build is not None else self.snapshots.find_image(tenant, template)
             volumes = self.volumes.resolve(tenant.name, ((each.name, each.path) for each in body.volume_mounts or ()))
             secure = not old or body.secure
             order = await order_of(
@@ -147,9 +149,9 @@ class ControlPlane:
     def ls(self, caller: Caller, request: Request) -> Response:
         """List sandboxes, in pages."""
         query = request.query_params
-        states = paging.states_of(query.getlist("state"))
-        after = paging.moment_of(query["startedAfter"]) if query.get("startedAfter") else 0.0
-        metadata = paging.metadata_of(query.get("metadata", ""))
+        states = paging.parse_states(query.getlist("state"))
+        after = paging.parse_moment(query["startedAfter"]) if query.get("startedAfter") else 0.0
+        metadata = paging.parse_metadata(query.get("metadata", ""))
         template = query.get("template")
         found = (
             each
@@ -162,9 +164,9 @@ class ControlPlane:
         page, headers = paging.cut(found, place_of, paging.page_of(query))
         return answer([views.summarize(each) for each in page], headers=headers)
 
-    def old_ls(self, caller: Caller, request: Request) -> Response:
+    def list_running(self, caller: Caller, request: Request) -> Response:
         """List what runs, newest first."""
-        metadata = paging.metadata_of(request.query_params.get("metadata", ""))
+        metadata = paging.parse_metadata(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
         found = [each for each in running if metadata.items() <= each.metadata.items()]
         return answer([views.summarize(each) for each in sorted(found, key=place_of, reverse=True)])
@@ -197,22 +199,22 @@ class ControlPlane:
                 self.volumes.get(caller.tenant, volume)
                 tenant = await self.tenants.tenant(caller.tenant)
                 await self.volumes.destroy(tenant, volume, caller.described)
-                return done()
+                return answer_empty()
         raise E2bError(404, "this path does not exist")
 
-    async def many_metrics(self, caller: Caller, request: Request) -> Response:
+    async def get_many_metrics(self, caller: Caller, request: Request) -> Response:
         """Return what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
             raise E2bError(400, f"sandbox_ids has at most {paging.MAX_PAGE_ITEMS} ids")
         by_id = {each.id: each for each in self.sandboxes.of(caller.tenant)}
-        found = {name: await metrics.newest(by_id[name]) for name in names if name in by_id}
+        found = {name: await metrics.get_newest_sample(by_id[name]) for name in names if name in by_id}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
 
     async def connect(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a program use a sandbox; a paused one goes on."""
         body = await requests.read(request, requests.Connecting)
-        timeout = seconds(body.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+        timeout = choose_timeout(body.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
         resumed = await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False)
         if not resumed:
             self.sandboxes.lengthen(sandbox, timeout)
@@ -221,7 +223,7 @@ class ControlPlane:
     async def resume(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a paused sandbox go on."""
         body = await requests.read(request, requests.Connecting)
-        timeout = seconds(body.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
+        timeout = choose_timeout(body.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
         if not await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False):
             raise E2bError(409, f"sandbox '{sandbox.id}' is already running")
         if body.auto_pause is not None:
@@ -232,7 +234,7 @@ class ControlPlane:
         """Stop a sandbox where it is."""
         body = await requests.read(request, requests.Pausing)
         await self.sandboxes.pause(sandbox, memory=body.memory is not False, healthy=bool(body.require_healthy_guest))
-        return done()
+        return answer_empty()
 
     async def set_timeout(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a sandbox last so long from now."""
@@ -240,17 +242,17 @@ class ControlPlane:
         if sandbox.state == "paused":
             raise E2bError(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await self.sandboxes.set_end(sandbox, body.timeout)
-        return done()
+        return answer_empty()
 
     async def refresh(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a sandbox last at least so long from now."""
         self.sandboxes.lengthen(sandbox, (await requests.read(request, requests.Refresh)).duration)
-        return done()
+        return answer_empty()
 
     async def fork(self, request: Request, sandbox: Sandbox) -> Response:
         """Make sandboxes of one."""
         body = await requests.read(request, requests.Forking)
-        timeout = seconds(body.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
+        timeout = choose_timeout(body.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
         forks = await self.sandboxes.fork(sandbox, body.count or 1, timeout)
         return answer([{"sandbox": views.describe_connection(each, self.domain)} for each in forks], 201)
 
@@ -259,11 +261,11 @@ class ControlPlane:
         body = await requests.read(request, requests.Snapshotting)
         return answer((await self.snapshots.take(sandbox, body.name)).view, 201)
 
-    async def metrics(self, request: Request, sandbox: Sandbox) -> Response:
+    async def get_metrics(self, request: Request, sandbox: Sandbox) -> Response:
         """Return what a sandbox uses."""
         return answer(await metrics.list_samples(sandbox, request.query_params))
 
-    async def logs(self, request: Request, sandbox: Sandbox) -> Response:
+    async def get_logs(self, request: Request, sandbox: Sandbox) -> Response:
         """Return a sandbox's log: E2B's own machinery's, of which there is none here."""
         return answer({"logs": [], "logEntries": []})
 
@@ -276,15 +278,15 @@ class ControlPlane:
         """List the links to a sandbox's ports that are valid."""
         return answer([sharing.describe(each) for each in sharing.list_valid(sandbox)])
 
-    async def network(self, request: Request, sandbox: Sandbox) -> Response:
+    async def change_network(self, request: Request, sandbox: Sandbox) -> Response:
         """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
-        await self.secrets.check_placeholders(self.caller(request), sandbox.tenant, body.network_settings)
+        await self.secrets.check_placeholders(self.authenticate_caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
         sandbox.internet = body.allow_internet_access
-        return done()
+        return answer_empty()
 
 
 ACTS: dict[tuple[str, str], Act] = {
@@ -295,15 +297,15 @@ ACTS: dict[tuple[str, str], Act] = {
     ("POST", "refreshes"): ControlPlane.refresh,
     ("POST", "fork"): ControlPlane.fork,
     ("POST", "snapshots"): ControlPlane.snapshot,
-    ("GET", "metrics"): ControlPlane.metrics,
-    ("GET", "logs"): ControlPlane.logs,
-    ("PUT", "network"): ControlPlane.network,
+    ("GET", "metrics"): ControlPlane.get_metrics,
+    ("GET", "logs"): ControlPlane.get_logs,
+    ("PUT", "network"): ControlPlane.change_network,
     ("POST", "shares"): ControlPlane.share,
     ("GET", "shares"): ControlPlane.list_shares,
 }
 
 
-def path_of(scope: Scope) -> list[str]:
+def split_path(scope: Scope) -> list[str]:
     """Return the segments of a request's path as they were sent: an encoded slash is part of a name."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]

@@ -12,7 +12,7 @@ from hotdesk.api.e2b.control.requests import New
 from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
-from hotdesk.api.e2b.templates import wall_of
+from hotdesk.api.e2b.templates import parse_wall
 from hotdesk.api.e2b.volumes.registry import VolumeRecord
 from hotdesk.brief.data import Scope
 
@@ -44,7 +44,7 @@ async def order_of(
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
         network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
-        iam=body.audiences, wall=wall_of(body.template, body.metadata),
+        iam=body.audiences, wall=parse_wall(body.template, body.metadata),
         volumes={path: each.id for path, each in volumes.items()},
         mounts={path: each.name for path, each in volumes.items()},
     )  # fmt: skip
@@ -65,7 +65,7 @@ async def find_scope(sandboxes: Sandboxes, body: New, tenant: str) -> Scope:
     return await network.find_scope(serving, body.network, body.allow_internet_access, tokens)
 
 
-def seconds(requested: int | None, default: int, longest: float) -> float:
+def choose_timeout(requested: int | None, default: int, longest: float) -> float:
     """Read how long a sandbox shall last."""
     timeout = default if requested is None else requested
     if timeout <= 0:

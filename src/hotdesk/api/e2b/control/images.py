@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import E2bError, answer, done
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
@@ -16,7 +16,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
     match method, path:
         case "DELETE", ["templates", name] if name != "tags":
             await snapshots.delete(tenant, name)
-            return done()
+            return answer_empty()
         case "GET", ["templates", "aliases", name]:
             return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
     raise E2bError(404, "this path does not exist")
@@ -25,7 +25,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
     """Return a template's name, once it is sure that there is one."""
     try:
-        image.find(tenant.settings.images, snapshots.image(tenant, name))
+        image.find(tenant.settings.images, snapshots.find_image(tenant, name))
     except ImageError:
         raise E2bError(404, "template not found") from None
     return name

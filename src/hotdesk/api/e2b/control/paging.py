@@ -50,10 +50,10 @@ def cut(
         ordered = [item for item in ordered if (where(item) > after if page.ascending else where(item) < after)]
     found = ordered[: page.limit]
     more = len(ordered) > len(found)
-    return found, {"x-next-token": _token_of(where(found[-1]))} if more else {}
+    return found, {"x-next-token": _encode_token(where(found[-1]))} if more else {}
 
 
-def _token_of(place: Place) -> str:
+def _encode_token(place: Place) -> str:
     """Write where a page ended."""
     return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
@@ -68,12 +68,12 @@ def place_of(token: str) -> Place:
         raise E2bError(400, "nextToken was not issued by this server; start again without it") from None
 
 
-def metadata_of(text: str) -> dict[str, str]:
+def parse_metadata(text: str) -> dict[str, str]:
     """Read a metadata filter: a query string in a query string, with names and values encoded once more."""
     return {unquote(key): unquote(value) for key, value in parse_qsl(text, keep_blank_values=True, max_num_fields=100)}
 
 
-def states_of(values: Iterable[str]) -> frozenset[str]:
+def parse_states(values: Iterable[str]) -> frozenset[str]:
     """Read which states are asked for; none named is all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
@@ -81,7 +81,7 @@ def states_of(values: Iterable[str]) -> frozenset[str]:
     return frozenset(named) or STATES
 
 
-def moment_of(text: str) -> float:
+def parse_moment(text: str) -> float:
     """Read a moment as RFC 3339 writes it; without a zone it is UTC."""
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))

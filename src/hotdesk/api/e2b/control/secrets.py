@@ -22,7 +22,7 @@ from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control import paging, requests
 from hotdesk.api.e2b.control.views import as_time
-from hotdesk.api.e2b.responses import E2bError, answer, done
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
 from hotdesk.api.e2b.transforms import VAULT_PREFIX
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
@@ -92,15 +92,15 @@ class E2bSecrets:
 
     async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
         """List secrets, in pages."""
-        found = await self.entries(tenant)
+        found = await self.list_entries(tenant)
         page, headers = paging.cut(found.items(), lambda each: (each[1].created, each[0]), paging.page_of(query))
-        metadata = await anyio.to_thread.run_sync(_read, _folder(tenant))
+        metadata = await anyio.to_thread.run_sync(_read, _get_folder(tenant))
         return answer([_view(name, entry, metadata) for name, entry in page], headers=headers)
 
     async def create(self, caller: Caller, tenant: Tenant, body: NewSecretValue) -> Response:
         """Make a secret."""
         name = _parse(body.name)
-        found = await self.entries(tenant)
+        found = await self.list_entries(tenant)
         if name in found:
             raise E2bError(409, f"a secret '{name}' exists already; update it instead")
         if len(found) >= _MAX_SECRETS:
@@ -123,7 +123,7 @@ class E2bSecrets:
         await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))
         await self.starter.forget_secret(tenant.name, stored)
         await self.write(tenant, name, None)
-        return done()
+        return answer_empty()
 
     async def check_placeholders(self, caller: Caller, tenant: Tenant, settings: Mapping[str, object] | None) -> None:
         """Refuse network rules that name secrets which are not there, or that this key may not use."""
@@ -132,7 +132,7 @@ class E2bSecrets:
             return
         if not caller.may("vault"):
             raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
-        if missing := sorted(named - (await self.entries(tenant)).keys()):
+        if missing := sorted(named - (await self.list_entries(tenant)).keys()):
             raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 
     async def note(self, tenant: Tenant, event: VaultChanged) -> None:
@@ -140,7 +140,7 @@ class E2bSecrets:
         await tenant.host.ready()
         await anyio.to_thread.run_sync(tenant.host.note, event)
 
-    async def entries(self, tenant: Tenant) -> dict[str, VaultEntry]:
+    async def list_entries(self, tenant: Tenant) -> dict[str, VaultEntry]:
         """Return the tenant's secrets by their names here."""
         folder = tenant.settings.lib / "keys"
         found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
@@ -149,7 +149,7 @@ class E2bSecrets:
 
     async def find(self, tenant: Tenant, name: str) -> VaultEntry:
         """Return what may be known of a secret."""
-        found = (await self.entries(tenant)).get(name)
+        found = (await self.list_entries(tenant)).get(name)
         if found is None:
             raise E2bError(404, f"secret '{make_printable(name[:64])}' not found")
         return found
@@ -157,16 +157,16 @@ class E2bSecrets:
     async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:
         """Describe what a program is told of a secret."""
         entry = await self.find(tenant, name)
-        return _view(name, entry, await anyio.to_thread.run_sync(_read, _folder(tenant)))
+        return _view(name, entry, await anyio.to_thread.run_sync(_read, _get_folder(tenant)))
 
     async def write(self, tenant: Tenant, name: str, metadata: dict[str, str] | None) -> None:
         """Write a secret's metadata down; None: it has none any more."""
         async with self.writing:
-            table = await anyio.to_thread.run_sync(_read, _folder(tenant))
+            table = await anyio.to_thread.run_sync(_read, _get_folder(tenant))
             table = {each: pairs for each, pairs in table.items() if each != name}
             if metadata:
                 table[name] = metadata
-            await anyio.to_thread.run_sync(_write, _folder(tenant), json.dumps(table).encode())
+            await anyio.to_thread.run_sync(_write, _get_folder(tenant), json.dumps(table).encode())
 
 
 def _parse(reference: str) -> str:
@@ -190,7 +190,7 @@ def _view(name: str, entry: VaultEntry, metadata: Mapping[str, Mapping[str, str]
     }
 
 
-def _folder(tenant: Tenant) -> Path:
+def _get_folder(tenant: Tenant) -> Path:
     return tenant.settings.lib / "serve"
 
 

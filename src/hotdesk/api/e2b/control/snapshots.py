@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.e2b.templates import parse_image_name
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
@@ -91,7 +91,7 @@ class TenantSnapshots:
     def list_all(self, tenant: Tenant) -> list[Snapshot]:
         """Return what is known of a tenant's snapshots."""
         if tenant.name not in self.by_tenant:
-            self.by_tenant[tenant.name] = read(folder(tenant))
+            self.by_tenant[tenant.name] = read(get_folder(tenant))
             self.tenants[tenant.name] = tenant
         return self.by_tenant[tenant.name]
 
@@ -164,7 +164,7 @@ class TenantSnapshots:
             return found
         return snapshots.get(f"{tenant.name}/{word}:{_TAG}")
 
-    def image(self, tenant: Tenant, template: str) -> str:
+    def find_image(self, tenant: Tenant, template: str) -> str:
         """Return the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
             raise E2bError(400, f"'{make_printable(template[:64])}' has an empty name or tag")
@@ -172,7 +172,7 @@ class TenantSnapshots:
             return found.image
         shape = SHAPE.fullmatch(template)
         if shape and shape["team"] in (None, tenant.name) and shape["tag"] in (None, _TAG, "latest"):
-            image = image_of(shape["name"])
+            image = parse_image_name(shape["name"])
             if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
                 return image
         raise E2bError(404, f"template '{make_printable(template[:64])}' not found")
@@ -181,7 +181,7 @@ class TenantSnapshots:
         """Write a tenant's snapshots down."""
         async with self.writing:
             data = json.dumps([asdict(each) for each in self.list_all(tenant)]).encode()
-            await anyio.to_thread.run_sync(write, folder(tenant), data)
+            await anyio.to_thread.run_sync(write, get_folder(tenant), data)
 
 
 def parse_name(tenant: str, name: str) -> str:
@@ -199,7 +199,7 @@ def new_word() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(20))
 
 
-def folder(tenant: Tenant) -> Path:
+def get_folder(tenant: Tenant) -> Path:
     """Return where a tenant's snapshots are written down."""
     return tenant.settings.lib / "serve"
 

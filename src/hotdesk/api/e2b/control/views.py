@@ -45,7 +45,7 @@ def summarize(sandbox: Sandbox) -> dict[str, object]:
     return view | ({"pauseMode": sandbox.pause_mode} if sandbox.state == "paused" else {})
 
 
-def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
+def describe_sandbox(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say everything of a sandbox."""
     view = summarize(sandbox) | {
         "domain": domain,

@@ -39,7 +39,7 @@ class RpcError(Exception):
         """Return it as Connect writes it."""
         return {"code": self.code, "message": str(self)}
 
-    def response(self) -> Response:
+    def make_response(self) -> Response:
         """Return it as the answer to a call."""
         return answer(self.body, STATUS[self.code])
 
@@ -63,9 +63,9 @@ class Envelopes(Response):
 
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(until_gone, receive, tasks.cancel_scope)
-                last = await run_stream(self.tell, lambda message: put(envelope(message)))
-                await put(envelope(last, END), more=False)
+                tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope)
+                last = await run_stream(self.tell, lambda message: put(encode_envelope(message)))
+                await put(encode_envelope(last, END), more=False)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
@@ -80,14 +80,14 @@ async def run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Messag
     return {}
 
 
-async def until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+async def cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
     """End a scope when whoever asked has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
-def envelope(value: object, flags: int = MESSAGE) -> bytes:
+def encode_envelope(value: object, flags: int = MESSAGE) -> bytes:
     """Put a message in its envelope."""
     data = json.dumps(value, separators=(",", ":")).encode()
     return bytes((flags,)) + len(data).to_bytes(4, "big") + data
@@ -103,7 +103,7 @@ async def unary(request: Request) -> Message:
     return _as_message(bytes(body))
 
 
-async def messages(request: Request) -> AsyncIterator[Message]:
+async def iterate_messages(request: Request) -> AsyncIterator[Message]:
     """Yield what a caller streams, to its end."""
     buffer = bytearray()
     async for data in read_body(request):
@@ -132,10 +132,10 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
     return flags, payload
 
 
-async def only(request: Request) -> Message:
+async def read_single_message(request: Request) -> Message:
     """Return the one message of a call that answers with a stream; the rest is read, so that the next call is whole."""
     found: Message | None = None
-    async for message in messages(request):
+    async for message in iterate_messages(request):
         found = message if found is None else found
     if found is None:
         raise RpcError("invalid_argument", "this call has no message")
@@ -164,13 +164,13 @@ def _as_message(data: bytes) -> Message:
     return value
 
 
-def deadline_of(request: Request) -> float | None:
+def parse_deadline(request: Request) -> float | None:
     """Return the seconds a caller grants a call; None when it does not say."""
     text = request.headers.get("connect-timeout-ms", "")
     return int(text) / 1000 if text.isdecimal() and text.isascii() and 0 < len(text) <= 10 and int(text) else None
 
 
-def keepalive_of(request: Request) -> float:
+def parse_keepalive(request: Request) -> float:
     """Return after how many silent seconds a stream shows that it lives."""
     text = request.headers.get("keepalive-ping-interval", "")
     return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) <= 5 and int(text) else 90.0

@@ -13,7 +13,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from hotdesk.api.e2b.envd.connect import until_gone
+from hotdesk.api.e2b.envd.connect import cancel_on_disconnect
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError, Worker, as_json
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.dataclass import dataclass
@@ -47,7 +47,7 @@ class ByteRange:
         return self.first == 0 and self.last in (None, self.size)
 
 
-def part_of(header: str, size: int) -> ByteRange:
+def parse_range(header: str, size: int) -> ByteRange:
     """Return what a range means; what is not understood means everything."""
     found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
@@ -94,7 +94,7 @@ class FileResponse(Response):
         try:
             with self.call.cut():
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(until_gone, receive, tasks.cancel_scope)
+                    tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope)
                     async with self.call.room.inside.worker(self.call.sandbox.desk) as worker:
                         await self.send_file(worker, put)
                     tasks.cancel_scope.cancel()
@@ -102,7 +102,7 @@ class FileResponse(Response):
             if begun or isinstance(error := unwrap_group(group), DeskGone):
                 self.call.reset()  # half a file is none
             else:
-                await as_refusal(error, self.path).response()(scope, receive, send)
+                await as_refusal(error, self.path).make_response()(scope, receive, send)
 
     async def send_file(self, worker: Worker, send: Send) -> None:
         """Ask for the file, say what comes, and send it."""
@@ -110,7 +110,7 @@ class FileResponse(Response):
         await worker.ask({"act": "read", "path": self.path})
         size, modified = as_head(await worker.hear())
         try:
-            part = part_of(headers.get("range", ""), size)
+            part = parse_range(headers.get("range", ""), size)
             packed = is_packed(headers.get("accept-encoding", "")) and part.whole
         except E2bError:
             worker.spoilt = True

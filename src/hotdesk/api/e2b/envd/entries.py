@@ -18,10 +18,10 @@ EARLIEST, LATEST = -62135596800, 253402300799
 def as_entry(value: object) -> Message:
     """Return a description as E2B's callers read it."""
     if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in TEXTS):
-        raise strange()
+        raise make_malformed_error()
     size, mode, modified = (value.get(name) for name in ("size", "mode", "modified"))
     if type(size) is not int or type(mode) is not int or type(modified) is not int:
-        raise strange()
+        raise make_malformed_error()
     if value.get("kind") == "directory":
         size = max(size, _FOLDER_SIZE)
     entry: Message = {name: value[name] for name in TEXTS}
@@ -38,7 +38,7 @@ def as_entry(value: object) -> Message:
 def _as_metadata(value: object) -> dict[str, str]:
     """Return what callers noted about a file."""
     if not isinstance(value, dict):
-        raise strange()
+        raise make_malformed_error()
     return {str(key): str(text) for key, text in value.items()}
 
 
@@ -49,6 +49,6 @@ def as_time(nanoseconds: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment.year >= 1000 else "1970-01-01T00:00:00Z"
 
 
-def strange() -> LinkError:
+def make_malformed_error() -> LinkError:
     """Say that a description makes no sense."""
     return LinkError("malformed description of a path")

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from hotdesk.api.e2b.envd import files, filesystem, process, signing
 from hotdesk.api.e2b.envd.connect import Envelopes, RpcError, Say
 from hotdesk.api.e2b.envd.state import EnvdState
-from hotdesk.api.e2b.responses import E2bError, answer, not_running
+from hotdesk.api.e2b.responses import E2bError, answer, make_not_running_error
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
@@ -59,11 +59,11 @@ class EnvdCall:
                 try:
                     await tell(say)
                 except (HotdeskError, BaseExceptionGroup) as e:
-                    raise self.failure(unwrap_group(e) if isinstance(e, BaseExceptionGroup) else e) from None
+                    raise self.convert_error(unwrap_group(e) if isinstance(e, BaseExceptionGroup) else e) from None
 
         return Envelopes(produce)
 
-    def failure(self, error: BaseException) -> BaseException:
+    def convert_error(self, error: BaseException) -> BaseException:
         """Return an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
         if isinstance(error, DeskGone):
             self.reset()
@@ -90,7 +90,7 @@ async def respond(call: EnvdCall) -> Response:
             raise
         return stream_error(e)
     except DeskGone:
-        raise not_running(call.sandbox.id) from None
+        raise make_not_running_error(call.sandbox.id) from None
     except HotdeskError as e:
         raise _as_rpc(e) from None
 
@@ -116,7 +116,7 @@ async def route_call(call: EnvdCall) -> Response:
         case "GET", "/envs":
             return answer(dict(call.sandbox.env))
         case "GET", "/metrics":
-            return answer(await metrics(call))
+            return answer(await measure_usage(call))
         case _, _ if path in _INTERNAL:
             raise E2bError(404, "this path does not exist")
     service, _, method = path.strip("/").partition("/")
@@ -125,7 +125,7 @@ async def route_call(call: EnvdCall) -> Response:
     return await act(call)
 
 
-async def metrics(call: EnvdCall) -> dict[str, object]:
+async def measure_usage(call: EnvdCall) -> dict[str, object]:
     """Describe what a sandbox uses."""
     sandbox, now = call.sandbox, time.monotonic()
     usage = await sandbox.desk.usage()

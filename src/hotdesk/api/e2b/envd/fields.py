@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 MAX_PATH_BYTES = 4096
 
 
-def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
+def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
     """Return a field; None when it is not there."""
     value = message.get(name)
     if value is None:
@@ -22,32 +22,34 @@ def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
     return value
 
 
-def table(message: Message, name: str) -> Message:
+def get_table(message: Message, name: str) -> Message:
     """Return a field that is a message itself; an empty one when it is not there."""
-    found = field(message, name, dict)
+    found = get_field(message, name, dict)
     return {} if found is None else found
 
 
-def text(message: Message, name: str) -> str:
+def get_text(message: Message, name: str) -> str:
     """Return a text; an empty one when it is not there."""
-    found = field(message, name, str) or ""
+    found = get_field(message, name, str) or ""
     if "\0" in found:
         raise RpcError("invalid_argument", f"{name} contains a zero byte")
     return found
 
 
-def texts(message: Message, name: str) -> list[str]:
+def get_texts(message: Message, name: str) -> list[str]:
     """Return a list of texts."""
-    found: list[object] = field(message, name, list) or []
-    return [text({name: one}, name) if one is not None else reject_field(name) for one in found]
+    found: list[object] = get_field(message, name, list) or []
+    return [get_text({name: one}, name) if one is not None else reject_field(name) for one in found]
 
 
 def read_text_map(message: Message, name: str) -> dict[str, str]:
     """Return texts by name."""
-    found = table(message, name)
+    found = get_table(message, name)
     if any("\0" in key for key in found):
         reject_field(name)
-    return {key: text({name: value}, name) if value is not None else reject_field(name) for key, value in found.items()}
+    return {
+        key: get_text({name: value}, name) if value is not None else reject_field(name) for key, value in found.items()
+    }
 
 
 def reject_field(name: str) -> NoReturn:
@@ -55,17 +57,17 @@ def reject_field(name: str) -> NoReturn:
     raise RpcError("invalid_argument", f"{name} has the wrong type")
 
 
-def number(message: Message, name: str) -> int:
+def get_number(message: Message, name: str) -> int:
     """Return a number; 0 when it is not there. Large ones come as texts."""
     value = message.get(name)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         return int(value)
-    return field(message, name, int) or 0
+    return get_field(message, name, int) or 0
 
 
-def octets(message: Message, name: str) -> bytes | None:
+def get_bytes(message: Message, name: str) -> bytes | None:
     """Return bytes; None when they are not there."""
-    found = field(message, name, str)
+    found = get_field(message, name, str)
     if found is None:
         return None
     try:
@@ -74,9 +76,9 @@ def octets(message: Message, name: str) -> bytes | None:
         raise RpcError("invalid_argument", f"{name} is not base64") from None
 
 
-def path_of(message: Message, name: str, home: str) -> str:
+def get_path(message: Message, name: str, home: str) -> str:
     """Return a path from the root; one that is relative, or begins with `~`, lies in the user's home."""
-    return resolve(text(message, name), home)
+    return resolve(get_text(message, name), home)
 
 
 def resolve(path: str, home: str) -> str:

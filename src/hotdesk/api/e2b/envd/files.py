@@ -55,8 +55,8 @@ async def respond(call: EnvdCall) -> Response:
 
 async def write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
     """Write what a caller sends; yield what is said of each file."""
-    notes = upload.metadata(call.request.headers)
-    data = upload.body(call.request)
+    notes = upload.parse_metadata(call.request.headers)
+    data = upload.read_body(call.request)
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() == "application/octet-stream":
         if not query.get("path"):
@@ -64,7 +64,7 @@ async def write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) ->
         yield await write(call, user, query["path"], notes, data)
         return
     paths: set[str] = set()
-    async for name, filename, content in upload.UploadForm(kind, data).parts():
+    async for name, filename, content in upload.UploadForm(kind, data).iterate_parts():
         if name != "file":
             continue
         path = resolve(query.get("path") or filename, user.home)

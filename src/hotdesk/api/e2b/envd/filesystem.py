@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 import anyio
 from starlette.responses import Response
 
-from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, only, unary
+from hotdesk.api.e2b.envd.connect import (
+    Message,
+    RpcError,
+    Say,
+    parse_deadline,
+    parse_keepalive,
+    read_single_message,
+    unary,
+)
 from hotdesk.api.e2b.envd.entries import as_entry
-from hotdesk.api.e2b.envd.fields import field, number, path_of, text
+from hotdesk.api.e2b.envd.fields import get_field, get_number, get_path, get_text
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
-from hotdesk.api.e2b.envd.users import User, caller
+from hotdesk.api.e2b.envd.users import User, find_caller
 from hotdesk.api.e2b.envd.watchers import MAX_WATCHERS, FolderWatcher
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Change
@@ -42,10 +50,10 @@ async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
     try:
         return await call.room.inside.do(call.sandbox.desk, act, path, **more)
     except GuestFilesError as e:
-        raise failure(e, path) from None
+        raise make_rpc_error(e, path) from None
 
 
-def failure(error: GuestFilesError, path: str) -> RpcError:
+def make_rpc_error(error: GuestFilesError, path: str) -> RpcError:
     """Return a failure as callers know it."""
     if error.code == "ENOENT":
         return RpcError("not_found", f"path '{path}' does not exist")
@@ -54,25 +62,25 @@ def failure(error: GuestFilesError, path: str) -> RpcError:
 
 async def read_request(call: EnvdCall) -> tuple[User, Message]:
     """Return who asks, and for what."""
-    return await caller(call), await unary(call.request)
+    return await find_caller(call), await unary(call.request)
 
 
 async def stat(call: EnvdCall) -> Response:
     """Describe a path."""
     user, message = await read_request(call)
-    return answer({"entry": as_entry(await do(call, "stat", path_of(message, "path", user.home)))})
+    return answer({"entry": as_entry(await do(call, "stat", get_path(message, "path", user.home)))})
 
 
 async def make_dir(call: EnvdCall) -> Response:
     """Make a folder and those above it."""
     user, message = await read_request(call)
-    path = path_of(message, "path", user.home)
+    path = get_path(message, "path", user.home)
     try:
         created = await call.room.inside.do(call.sandbox.desk, "make", path, owner=user.number)
     except GuestFilesError as e:
         if e.code in ("EEXIST", "ENOTDIR"):
             raise RpcError("invalid_argument", f"path '{path}' already exists but it is not a directory") from None
-        raise failure(e, path) from None
+        raise make_rpc_error(e, path) from None
     if not created:
         raise RpcError("already_exists", f"directory '{path}' already exists")
     return answer({"entry": as_entry(await do(call, "stat", path))})
@@ -81,15 +89,15 @@ async def make_dir(call: EnvdCall) -> Response:
 async def move(call: EnvdCall) -> Response:
     """Rename a path."""
     user, message = await read_request(call)
-    source, destination = (path_of(message, name, user.home) for name in ("source", "destination"))
+    source, destination = (get_path(message, name, user.home) for name in ("source", "destination"))
     return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
 
 
 async def _list_dir(call: EnvdCall) -> Response:
     """List a folder."""
     user, message = await read_request(call)
-    path = path_of(message, "path", user.home)
-    depth = min(number(message, "depth") or 1, MAX_DEPTH)
+    path = get_path(message, "path", user.home)
+    depth = min(get_number(message, "depth") or 1, MAX_DEPTH)
     if depth < 1:
         raise RpcError("invalid_argument", "depth should be at least 1")
     try:
@@ -97,21 +105,21 @@ async def _list_dir(call: EnvdCall) -> Response:
     except GuestFilesError as e:
         if e.code == "ENOTDIR":
             raise RpcError("invalid_argument", f"path '{path}' is not a directory") from None
-        raise failure(e, path) from None
+        raise make_rpc_error(e, path) from None
     return answer({"entries": [as_entry(one) for one in found]})
 
 
 async def remove(call: EnvdCall) -> Response:
     """Remove a path with all below it."""
     user, message = await read_request(call)
-    await do(call, "remove", path_of(message, "path", user.home))
+    await do(call, "remove", get_path(message, "path", user.home))
     return answer({})
 
 
 async def start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Begin to watch a folder."""
-    path = path_of(message, "path", (await caller(call)).home)
-    recursive, entries = (bool(field(message, name, bool)) for name in ("recursive", "includeEntry"))
+    path = get_path(message, "path", (await find_caller(call)).home)
+    recursive, entries = (bool(get_field(message, name, bool)) for name in ("recursive", "includeEntry"))
     try:
         return FolderWatcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)
     except FileError as e:
@@ -122,7 +130,7 @@ async def start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
 
 async def watch_dir(call: EnvdCall) -> Response:
     """Tell what happens in a folder, as it happens."""
-    message, seconds = await only(call.request), deadline_of(call.request)
+    message, seconds = await read_single_message(call.request), parse_deadline(call.request)
 
     async def tell(say: Say) -> None:
         watcher = await start_watcher(call, message)
@@ -140,7 +148,7 @@ async def watch_dir(call: EnvdCall) -> Response:
 
 async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
     """Tell what happens, for ever; in long silence, that somebody watches."""
-    interval = keepalive_of(call.request)
+    interval = parse_keepalive(call.request)
     send, receive = anyio.create_memory_object_stream[list[Change]](1)
 
     async def hear() -> None:
@@ -190,14 +198,14 @@ async def _remove_watcher(call: EnvdCall) -> Response:
     """Stop watching."""
     message = await unary(call.request)
     watcher = find_watcher(call, message)
-    del call.room.watchers[text(message, "watcherId")]
+    del call.room.watchers[get_text(message, "watcherId")]
     await watcher.watch.close()
     return answer({})
 
 
 def find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Return the watcher a caller means."""
-    name = text(message, "watcherId")
+    name = get_text(message, "watcherId")
     watcher = call.room.watchers.get(name)
     if watcher is None:
         raise RpcError("not_found", f"watcher with id {name[:100]} not found")

@@ -89,7 +89,7 @@ class Worker:
         del self.buffer[:size]
         return data
 
-    async def result(self, silence: float = _STEP_TIMEOUT_S) -> object:
+    async def read_result(self, silence: float = _STEP_TIMEOUT_S) -> object:
         """Return what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
@@ -108,7 +108,7 @@ class Inside:
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
         """Yield a program that has nothing to do; what breaks it off ends it."""
         async with self.busy:
-            worker = await self.ready() or await start_worker(desk)
+            worker = await self.take_idle_worker() or await start_worker(desk)
             sound = False
             try:
                 yield worker
@@ -122,13 +122,13 @@ class Inside:
                 else:
                     await end(worker)
 
-    async def ready(self) -> Worker | None:
+    async def take_idle_worker(self) -> Worker | None:
         """Return a program that still listens."""
         while self.idle:
             worker = self.idle.pop()
             try:
                 await worker.ask({"act": "ping"})
-                await worker.result(_PING_TIMEOUT_S)
+                await worker.read_result(_PING_TIMEOUT_S)
                 return worker
             except HotdeskError:
                 await end(worker)
@@ -138,7 +138,7 @@ class Inside:
         """Do something that is answered in one word."""
         async with self.worker(desk) as worker:
             await worker.ask({"act": act, "path": path, **more})
-            return await worker.result()
+            return await worker.read_result()
 
     async def list(self, desk: Desk, path: str, depth: int) -> list[object]:
         """List a folder."""
@@ -177,7 +177,7 @@ class Inside:
 async def await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
     """Hear how writing ended, however long it takes; that ends the giving, too."""
     try:
-        await worker.result(math.inf)
+        await worker.read_result(math.inf)
     except GuestFilesError as e:
         failed.append(e)
     scope.cancel()

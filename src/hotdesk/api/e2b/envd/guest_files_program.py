@@ -48,7 +48,7 @@ def name_of(find: Any, number: int) -> str:
         return str(number)
 
 
-def permissions(mode: int) -> str:
+def format_permissions(mode: int) -> str:
     """Write a mode as Go does."""
     first = "".join(letter for test, letter in LETTERS if test(mode))
     first += "Dc" if stat.S_ISCHR(mode) else ""
@@ -56,7 +56,7 @@ def permissions(mode: int) -> str:
     return (first or "-") + "".join(c if mode & (0o400 >> at) else "-" for at, c in enumerate("rwxrwxrwx"))
 
 
-def metadata(path: str) -> dict[str, str]:
+def read_metadata(path: str) -> dict[str, str]:
     """Return what callers noted about a file."""
     try:
         names = [name for name in os.listxattr(path) if name.startswith(PREFIX)]
@@ -65,7 +65,7 @@ def metadata(path: str) -> dict[str, str]:
         return {}
 
 
-def entry(path: str, shown: str) -> dict[str, object]:
+def describe_entry(path: str, shown: str) -> dict[str, object]:
     """Describe a path; a link has the kind and mode of what it leads to."""
     info = os.lstat(path)
     mode, target = info.st_mode, None
@@ -82,12 +82,12 @@ def entry(path: str, shown: str) -> dict[str, object]:
         "kind": kind,
         "size": info.st_size,
         "mode": mode & 0o777,
-        "permissions": permissions(info.st_mode),
+        "permissions": format_permissions(info.st_mode),
         "owner": name_of(pwd.getpwuid, info.st_uid),
         "group": name_of(grp.getgrgid, info.st_gid),
         "modified": info.st_mtime_ns,
         "target": target,
-        "metadata": metadata(path),
+        "metadata": read_metadata(path),
     }
 
 
@@ -109,7 +109,7 @@ def make_folders(path: str, owner: int) -> None:
 
 def describe(ask: dict[str, Any]) -> object:
     """Describe one path."""
-    return entry(ask["path"], ask["path"])
+    return describe_entry(ask["path"], ask["path"])
 
 
 def make(ask: dict[str, Any]) -> object:
@@ -135,7 +135,7 @@ def move(ask: dict[str, Any]) -> object:
         import shutil
 
         shutil.move(old, new)
-    return entry(new, new)
+    return describe_entry(new, new)
 
 
 def remove(ask: dict[str, Any]) -> object:
@@ -157,7 +157,7 @@ def list_folder(ask: dict[str, Any]) -> object:
     batch: list[object] = []
     for below in walk(top, "", ask["depth"]):
         try:
-            batch.append(entry(f"{top}/{below}", f"{shown.rstrip('/')}/{below}"))
+            batch.append(describe_entry(f"{top}/{below}", f"{shown.rstrip('/')}/{below}"))
         except OSError:
             continue  # it went
         if len(batch) == BATCH:

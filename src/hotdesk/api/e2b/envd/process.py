@@ -11,10 +11,28 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.responses import Response
 
-from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
-from hotdesk.api.e2b.envd.fields import field, number, octets, read_text_map, resolve, table, text, texts
+from hotdesk.api.e2b.envd.connect import (
+    Message,
+    RpcError,
+    Say,
+    iterate_messages,
+    parse_deadline,
+    parse_keepalive,
+    read_single_message,
+    unary,
+)
+from hotdesk.api.e2b.envd.fields import (
+    get_bytes,
+    get_field,
+    get_number,
+    get_table,
+    get_text,
+    get_texts,
+    read_text_map,
+    resolve,
+)
 from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, describe_end
-from hotdesk.api.e2b.envd.users import User, as_user, caller
+from hotdesk.api.e2b.envd.users import User, as_user, find_caller
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Process, Size
 
@@ -31,7 +49,7 @@ _NO_FOLDER = "working folder "
 
 async def start(call: EnvdCall) -> Response:
     """Start a program and follow it."""
-    user, message = await caller(call), await only(call.request)
+    user, message = await find_caller(call), await read_single_message(call.request)
 
     async def tell(say: Say) -> None:
         program = await start_program(call, user, message)
@@ -55,18 +73,18 @@ async def start_program(call: EnvdCall, user: User, message: Message) -> Sandbox
         env={**call.sandbox.env, **request.envs},
         cwd=cwd,
         user=runs_as,
-        timeout=deadline_of(call.request),
+        timeout=parse_deadline(call.request),
         stdin=request.stdin,
         pty=as_size(message) if request.terminal else None,
     )
     if not process.pid:
-        raise RpcError("invalid_argument", await why_not(process, request.cmd, cwd))
+        raise RpcError("invalid_argument", await explain_start_failure(process, request.cmd, cwd))
     program = SandboxProgram(process, request)
     call.room.programs.add(program)
     return program
 
 
-async def why_not(process: Process, cmd: str, cwd: str) -> str:
+async def explain_start_failure(process: Process, cmd: str, cwd: str) -> str:
     """Explain why a program did not start."""
     reason = (await process.wait()).reason
     return f"cwd '{cwd}' does not exist" if reason.startswith(_NO_FOLDER) else f"error starting process {cmd}: {reason}"
@@ -74,7 +92,7 @@ async def why_not(process: Process, cmd: str, cwd: str) -> str:
 
 async def connect(call: EnvdCall) -> Response:
     """Follow a program from now on."""
-    message, seconds = await only(call.request), deadline_of(call.request)
+    message, seconds = await read_single_message(call.request), parse_deadline(call.request)
 
     async def tell(say: Say) -> None:
         program = find_program(call, message, ended=True)
@@ -91,7 +109,7 @@ async def _tell_pieces(
     call: EnvdCall, program: SandboxProgram, pieces: MemoryObjectReceiveStream[Piece], say: Say
 ) -> None:
     """Tell what a program says until it ends; in long silence, that it lives."""
-    interval = keepalive_of(call.request)
+    interval = parse_keepalive(call.request)
     await say({"event": {"start": {"pid": program.pid}}})
     while True:
         piece = None
@@ -117,13 +135,13 @@ async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
 async def stream_input(call: EnvdCall) -> Response:
     """Feed a program what the caller streams."""
     program: SandboxProgram | None = None
-    async for message in messages(call.request):
-        if (begin := field(message, "start", dict)) is not None:
+    async for message in iterate_messages(call.request):
+        if (begin := get_field(message, "start", dict)) is not None:
             program = find_program(call, begin)
-        elif (data := field(message, "data", dict)) is not None:
+        elif (data := get_field(message, "data", dict)) is not None:
             if program is None:
                 raise RpcError("invalid_argument", "the first message must select a process")
-            await feed(program, table(data, "input"))
+            await feed(program, get_table(data, "input"))
 
     async def tell(say: Say) -> None:
         await say({})
@@ -134,13 +152,13 @@ async def stream_input(call: EnvdCall) -> Response:
 async def _send_input(call: EnvdCall) -> Response:
     """Feed a program."""
     message = await unary(call.request)
-    await feed(find_program(call, message), table(message, "input"))
+    await feed(find_program(call, message), get_table(message, "input"))
     return answer({})
 
 
 async def feed(program: SandboxProgram, data: Message) -> None:
     """Write to a program's input what is meant for it."""
-    stdin, pty = octets(data, "stdin"), octets(data, "pty")
+    stdin, pty = get_bytes(data, "stdin"), get_bytes(data, "pty")
     if program.request.terminal and stdin is not None:
         raise RpcError("internal", "error writing to stdin: this program has a terminal; its input goes to the pty")
     if not program.request.terminal and pty is not None:
@@ -170,11 +188,11 @@ async def send_signal(call: EnvdCall) -> Response:
         raise RpcError("unimplemented", "only SIGKILL and SIGTERM are supported")
     await program.process.signal(meant)
     if meant == signal.SIGKILL:
-        await until_gone(program)
+        await wait_until_gone(program)
     return answer({})
 
 
-async def until_gone(program: SandboxProgram) -> None:
+async def wait_until_gone(program: SandboxProgram) -> None:
     """Wait until a killed program has ended, as far as anybody hears of it."""
     with anyio.move_on_after(KILL_TIMEOUT_S):
         while not program.over:
@@ -198,7 +216,7 @@ async def update(call: EnvdCall) -> Response:
 async def _list_programs(call: EnvdCall) -> Response:
     """List what runs."""
     await unary(call.request)
-    return answer({"processes": [describe_program(one) for one in call.room.programs.running()]})
+    return answer({"processes": [describe_program(one) for one in call.room.programs.list_running()]})
 
 
 def describe_program(program: SandboxProgram) -> Message:
@@ -213,8 +231,8 @@ def describe_program(program: SandboxProgram) -> Message:
 
 def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
     """Return the program a caller means; one that ended only where that is wanted."""
-    selector = table(message, "process")
-    pid, tag = number(selector, "pid"), text(selector, "tag")
+    selector = get_table(message, "process")
+    pid, tag = get_number(selector, "pid"), get_text(selector, "tag")
     found = call.room.programs.find(pid, tag)
     if found is None or (found.over and not ended):
         meant = f"tag {tag[:100]}" if tag else f"pid {pid}"
@@ -224,16 +242,16 @@ def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> Sa
 
 def parse_request(message: Message) -> ProgramRequest:
     """Read what a caller wants to run."""
-    config = table(message, "process")
-    if not (cmd := text(config, "cmd")):
+    config = get_table(message, "process")
+    if not (cmd := get_text(config, "cmd")):
         raise RpcError("invalid_argument", "no process is selected; pass pid or tag")
-    stdin = field(message, "stdin", bool)
+    stdin = get_field(message, "stdin", bool)
     return ProgramRequest(
         cmd,
-        tuple(texts(config, "args")),
+        tuple(get_texts(config, "args")),
         read_text_map(config, "envs"),
-        text(config, "cwd") if config.get("cwd") is not None else None,
-        text(message, "tag") or None,
+        get_text(config, "cwd") if config.get("cwd") is not None else None,
+        get_text(message, "tag") or None,
         stdin is not False or message.get("pty") is not None,
         message.get("pty") is not None,
     )
@@ -241,8 +259,8 @@ def parse_request(message: Message) -> ProgramRequest:
 
 def as_size(message: Message) -> Size:
     """Read the size of a terminal."""
-    size = table(table(message, "pty"), "size")
-    return Size(number(size, "rows") or 24, number(size, "cols") or 80)
+    size = get_table(get_table(message, "pty"), "size")
+    return Size(get_number(size, "rows") or 24, get_number(size, "cols") or 80)
 
 
 METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {

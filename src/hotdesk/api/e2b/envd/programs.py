@@ -124,7 +124,7 @@ class SandboxPrograms:
             return self.by_pid.get(pid)
         return next((one for one in reversed(self.by_pid.values()) if one.request.tag == tag), None)
 
-    def running(self) -> list[SandboxProgram]:
+    def list_running(self) -> list[SandboxProgram]:
         """List what runs."""
         return [one for one in self.by_pid.values() if not one.over]
 

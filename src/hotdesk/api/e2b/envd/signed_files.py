@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd, files, signing
-from hotdesk.api.e2b.responses import E2bError, not_running
+from hotdesk.api.e2b.responses import E2bError, make_not_running_error
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError
@@ -32,7 +32,7 @@ class SignedFiles:
             call = envd.EnvdCall(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
             response = await files.respond(call)
         except HotdeskError:
-            response = not_running("").response()
+            response = make_not_running_error("").make_response()
         except E2bError as e:
-            response = e.response()
+            response = e.make_response()
         await response(scope, receive, send)

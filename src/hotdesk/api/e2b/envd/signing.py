@@ -44,7 +44,7 @@ class Signed:
     signature: str
     expiration: str
 
-    def by(self, token: str) -> str:
+    def compute_signature(self, token: str) -> str:
         """Return the signature it would have by this token."""
         text = f"{self.path}:{self.act}:{self.username}:{token}"
         text += f":{self.expiration}" if self.expiration else ""
@@ -53,7 +53,7 @@ class Signed:
 
     def is_by(self, token: str) -> bool:
         """Return whether a token signed it, in the same time whatever it shows."""
-        return bool(token) and hmac.compare_digest(self.by(token).encode(), self.signature.encode())
+        return bool(token) and hmac.compare_digest(self.compute_signature(token).encode(), self.signature.encode())
 
 
 def check_token(shown: str, token: str) -> None:

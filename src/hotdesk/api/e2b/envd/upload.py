@@ -35,17 +35,17 @@ _MAX_METADATA_BYTES = 4096
 Event: TypeAlias = tuple[str, bytes]
 
 
-async def body(request: Request) -> AsyncIterator[bytes]:
+async def read_body(request: Request) -> AsyncIterator[bytes]:
     """Yield what a caller sends, unpacked."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
         raise E2bError(400, "the only supported encodings are identity and gzip")
-    received = _arriving(request)
+    received = _receive_bytes(request)
     async for data in gunzip(received) if coding == "gzip" else received:
         yield data
 
 
-async def _arriving(request: Request) -> AsyncIterator[bytes]:
+async def _receive_bytes(request: Request) -> AsyncIterator[bytes]:
     """Yield bytes as they come; a caller that went or fell silent is no end of a file."""
     stream = request.stream()
     while True:
@@ -102,23 +102,23 @@ class UploadForm:
         self.data = data
         self.events: list[Event] = []
         names = ("part_begin", "header_end", "headers_finished", "part_end", "end")
-        calls: MultipartCallbacks = {f"on_{name}": self.noting(name) for name in names}  # type: ignore[assignment]
+        calls: MultipartCallbacks = {f"on_{name}": self.make_event_recorder(name) for name in names}  # type: ignore[assignment]
         for name in ("header_field", "header_value", "part_data"):
-            calls[f"on_{name}"] = self.taking(name)  # type: ignore[literal-required]
+            calls[f"on_{name}"] = self.make_data_recorder(name)  # type: ignore[literal-required]
         try:
             self.parser = MultipartParser(options[b"boundary"], calls)
         except FormParserError as e:
             raise E2bError(400, f"malformed form: {e}") from None
 
-    def noting(self, name: str):  # type: ignore[no-untyped-def]
+    def make_event_recorder(self, name: str):  # type: ignore[no-untyped-def]
         """Give what notes that something happened."""
         return lambda: self.events.append((name, b""))
 
-    def taking(self, name: str):  # type: ignore[no-untyped-def]
+    def make_data_recorder(self, name: str):  # type: ignore[no-untyped-def]
         """Give what notes that bytes came."""
         return lambda data, start, end: self.events.append((name, data[start:end]))
 
-    async def happening(self) -> AsyncGenerator[Event]:
+    async def iterate_events(self) -> AsyncGenerator[Event]:
         """Yield what the form says, to its end."""
         async for data in self.data:
             try:
@@ -132,19 +132,19 @@ class UploadForm:
                     return
         raise E2bError(400, "the form is truncated")
 
-    async def parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
+    async def iterate_parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
         """Yield each part's field, its filename as it is written, and its bytes; read one before the next."""
-        happening = self.happening()
+        happening = self.iterate_events()
         async for name, _ in happening:
             if name == "part_begin":
-                field, filename = disposition(await head(happening))
-                data = content(happening)
+                field, filename = parse_disposition(await read_head(happening))
+                data = read_content(happening)
                 yield field, filename, data
                 async for _ in data:
                     pass
 
 
-async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
+async def read_head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     """Return a part's headers."""
     found: dict[str, str] = {}
     name = value = b""
@@ -166,7 +166,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     raise E2bError(400, "the form is truncated")
 
 
-async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
+async def read_content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
     """Yield a part's bytes."""
     async for event, data in happening:
         if event == "part_end":
@@ -177,14 +177,14 @@ async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
 _PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
 
 
-def disposition(headers: Mapping[str, str]) -> tuple[str, str]:
+def parse_disposition(headers: Mapping[str, str]) -> tuple[str, str]:
     """Return a part's field and filename; the filename whole, with the folders in it."""
     header = headers.get("content-disposition", "")
     found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in _PARAMETER.findall(header)}
     return found.get("name", ""), found.get("filename", "")
 
 
-def metadata(headers: Headers) -> dict[str, str]:
+def parse_metadata(headers: Headers) -> dict[str, str]:
     """Return what a caller wants noted about its files."""
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():

@@ -58,7 +58,7 @@ def name_of(request: Request) -> str:
         raise RpcError("unauthenticated", "invalid username: ''") from None
 
 
-async def caller(call: EnvdCall) -> User:
+async def find_caller(call: EnvdCall) -> User:
     """Say as whom a call shall act: whom it names, else the sandbox's default user."""
     return await look_up(call, name_of(call.request))
 

@@ -36,9 +36,9 @@ class FolderWatcher:
 
     async def tell(self, changes: list[Change], describe: Describe) -> list[Message]:
         """Return what happened, as E2B does; what could not be told in full is left out."""
-        return [await self.event(one, describe) for one in changes if one.kind in TYPES]
+        return [await self.make_event(one, describe) for one in changes if one.kind in TYPES]
 
-    async def event(self, change: Change, describe: Describe) -> Message:
+    async def make_event(self, change: Change, describe: Describe) -> Message:
         """Say one thing that happened."""
         event: Message = {"name": change.path, "type": TYPES[change.kind]}
         if self.entries and change.kind in _DESCRIBED:

@@ -47,7 +47,7 @@ class Inward:
     """What a WebSocket server must answer; empty: it is a plain request."""
 
 
-def inward(scope: Scope, host: str | None) -> Inward:
+def build_inward_request(scope: Scope, host: str | None) -> Inward:
     """Write a request for the server inside; `host` stands for the name it was sent to."""
     headers = Headers(scope["headers"])
     version: Version = "1.0" if scope["http_version"] == "1.0" else "1.1"
@@ -55,7 +55,7 @@ def inward(scope: Scope, host: str | None) -> Inward:
     method = str(scope["method"])
     if method in ("CONNECT", "TRACE"):
         raise HttpMessageError(405, f"the method {method} is not supported")
-    accept = handshake(headers, method, body)
+    accept = check_handshake(headers, method, body)
     fields = [(b"host", (headers.get_single(b"host") or b"localhost") if host is None else host.encode())]
     fields += [pair for name, value in end_to_end(headers) if (pair := filter_header(name, value)) and name != b"host"]
     if accept:
@@ -85,7 +85,7 @@ def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     return (name, cookies) if cookies else None
 
 
-def handshake(headers: Headers, method: str, body: Body) -> bytes:
+def check_handshake(headers: Headers, method: str, body: Body) -> bytes:
     """Return what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
     if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""
@@ -99,7 +99,7 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
 
-def outward(response: Response) -> list[tuple[bytes, bytes]]:
+def build_outward_headers(response: Response) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer as they leave; its length is what was read, not what else it says."""
     fields = [pair for pair in end_to_end(response.headers, _NOT_FORWARDED) if not is_ours(*pair)]
     length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
@@ -123,6 +123,6 @@ def format_upgrade(response: Response, accept: bytes) -> bytes:
     )
     if not right:
         raise HttpMessageError(502, "the program on this port does not support WebSocket")
-    fields = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
+    fields = [*build_outward_headers(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
     lines = b"".join(b"%b: %b\r\n" % pair for pair in fields if pair[0].lower() != b"content-length")
     return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

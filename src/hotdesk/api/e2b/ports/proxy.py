@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 from starlette.types import Receive, Send
 
-from hotdesk.api.e2b.ports.headers import Inward, format_upgrade, outward
+from hotdesk.api.e2b.ports.headers import Inward, build_outward_headers, format_upgrade
 from hotdesk.dataclass import dataclass
 from hotdesk.door.http.framing import (
     LAST,
@@ -99,12 +99,14 @@ class Passing:
 
     async def answer(self) -> None:
         """Pass the answer out."""
-        response = await self.response()
+        response = await self.read_response()
         if response.status == 101:
             await self.switch(format_upgrade(response, self.request.accept))
             return
         self.begun = True
-        await self.send({"type": "http.response.start", "status": response.status, "headers": outward(response)})
+        await self.send(
+            {"type": "http.response.start", "status": response.status, "headers": build_outward_headers(response)}
+        )
         reader, data = BodyReader(response.body), self.rest
         while not reader.done:
             found, _ = reader.feed(data)
@@ -114,17 +116,17 @@ class Passing:
                 reader.feed_eof()
         await self.send({"type": "http.response.body", "body": b""})
 
-    async def response(self) -> Response:
+    async def read_response(self) -> Response:
         """Read the head of the answer, behind those that only announce it."""
         for _ in range(_INTERIM):
-            response = parse_response(await self.head(), self.request.method)
+            response = parse_response(await self.read_head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
                 if response.status > _HIGHEST:
                     raise HttpMessageError(502, "the response of the program on this port has no status")
                 return response
         raise HttpMessageError(502, "the program on this port sent too many interim responses")
 
-    async def head(self) -> bytes:
+    async def read_head(self) -> bytes:
         """Read one head."""
         buffer, searched = bytearray(self.rest), 0
         while (end := find_end(buffer, searched)) < 0:

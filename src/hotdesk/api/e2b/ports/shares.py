@@ -42,7 +42,7 @@ def new_share(port: int, expires: float) -> Share:
 
 def sign(key: bytes, sandbox: str, share: Share) -> str:
     """Return the token of a share."""
-    return f"{share.id}.{share.port}.{share.expires}.{_mac(key, sandbox, share)}"
+    return f"{share.id}.{share.port}.{share.expires}.{_compute_mac(key, sandbox, share)}"
 
 
 def verify(key: bytes, sandbox: str, port: int, token: str, now: float | None = None) -> Share | None:
@@ -51,7 +51,7 @@ def verify(key: bytes, sandbox: str, port: int, token: str, now: float | None = 
     if found is None:
         return None
     share = Share(found["id"], int(found["port"]), int(found["expires"]))
-    if not hmac.compare_digest(_mac(key, sandbox, share), found["mac"]) or share.port != port:
+    if not hmac.compare_digest(_compute_mac(key, sandbox, share), found["mac"]) or share.port != port:
         return None
     return share if share.expires > (time.time() if now is None else now) else None
 
@@ -61,7 +61,7 @@ def derive_key(token: str) -> bytes:
     return hmac.new(token.encode(), b"hotdesk share links", "sha256").digest()
 
 
-def _mac(key: bytes, sandbox: str, share: Share) -> str:
+def _compute_mac(key: bytes, sandbox: str, share: Share) -> str:
     text = f"v1:{sandbox}:{share.id}:{share.port}:{share.expires}"
     return hmac.new(key, text.encode(), "sha256").hexdigest()
 
@@ -71,11 +71,11 @@ def list_tokens(scope: Scope) -> list[str]:
     headers = Headers(scope=scope)
     names = (COOKIE, SECURE_COOKIE)
     pairs = (pair.strip().partition("=") for value in headers.getlist("cookie") for pair in value.split(";"))
-    found = [headers.get(PARAMETER, ""), *(value for name, _, value in pairs if name in names), token_in_query(scope)]
+    found = [headers.get(PARAMETER, ""), *(value for name, _, value in pairs if name in names), find_query_token(scope)]
     return [each for each in found if each][:8]
 
 
-def token_in_query(scope: Scope) -> str:
+def find_query_token(scope: Scope) -> str:
     """Return the token in a request's address; empty: there is none."""
     query = scope["query_string"].decode("latin-1")
     return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == PARAMETER), "")

@@ -21,12 +21,12 @@ from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.signing import check_token as check_access
 from hotdesk.api.e2b.ports import shares
 from hotdesk.api.e2b.ports.access_log import AccessEntry
-from hotdesk.api.e2b.ports.headers import Inward, inward
+from hotdesk.api.e2b.ports.headers import Inward, build_inward_request
 from hotdesk.api.e2b.ports.proxy import Passing
 from hotdesk.api.e2b.ports.shares import Share
-from hotdesk.api.e2b.responses import E2bError, answer, log, not_running
+from hotdesk.api.e2b.responses import E2bError, answer, log, make_not_running_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.e2b.templates import PLAIN, image_of
+from hotdesk.api.e2b.templates import PLAIN, parse_image_name
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.http.dispatch import Aim, list_own_names, name_of
 from hotdesk.api.quotas import Bucket, QuotaError, Quotas
@@ -80,7 +80,7 @@ class Traffic:
                 call = envd.EnvdCall(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
                 response = await envd.respond(call)
             except (E2bError, RpcError) as e:
-                response = e.response()
+                response = e.make_response()
             except QuotaError as e:
                 response = answer({"code": 429, "message": str(e)}, 429, e.headers)
             await response(scope, receive, send)
@@ -89,18 +89,18 @@ class Traffic:
         """Return the sandbox a request is for, awake; only who would be let in wakes one."""
         sandbox = self.sandboxes.by_id.get(aim.sandbox)
         if sandbox is None:
-            raise not_running(aim.sandbox)
+            raise make_not_running_error(aim.sandbox)
         if sandbox.state != "running":
             if sandbox.auto_resume and aim.port == envd.PORT:
                 check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
             elif sandbox.auto_resume:
                 check_token(scope, sandbox, aim.port, self.sandboxes.serving)
             try:
-                await self.sandboxes.awake(sandbox)
+                await self.sandboxes.wake(sandbox)
             except HotdeskError as e:
                 if not isinstance(e, DeskGone):
                     log(e)
-                raise not_running(sandbox.id) from None
+                raise make_not_running_error(sandbox.id) from None
         return sandbox
 
     @contextmanager
@@ -131,7 +131,7 @@ class Traffic:
         note_access(scope, sandbox, share)
         if share is not None:
             self.pace(share)
-            if (token := shares.token_in_query(scope)) and scope["method"] in ("GET", "HEAD"):
+            if (token := shares.find_query_token(scope)) and scope["method"] in ("GET", "HEAD"):
                 await redirect(scope, share, token)(scope, receive, send)
                 return
         if (port, scope["path"].strip("/")) in RUNS:
@@ -139,7 +139,7 @@ class Traffic:
         if port == INTERPRETER_PORT:
             _check_interpreter(Headers(scope=scope), sandbox)
         try:
-            request = inward(scope, mask_host(sandbox, port))
+            request = build_inward_request(scope, mask_host(sandbox, port))
         except HttpMessageError as e:
             raise E2bError(
                 e.status if e.status < 500 else 400, f"this request cannot be forwarded: {e.reason}"
@@ -147,7 +147,7 @@ class Traffic:
         self.quotas.ask(sandbox.tenant.name, "calls")
         if why := await relay_request(sandbox, port, request, scope, receive, send):
             raise E2bError(
-                502, f"The sandbox is running but port {port} did not respond: {why}", **where(sandbox, port)
+                502, f"The sandbox is running but port {port} did not respond: {why}", **describe_port(sandbox, port)
             )
 
     def pace(self, share: Share) -> None:
@@ -177,23 +177,23 @@ async def relay_request(
 async def dial_port(sandbox: Sandbox, port: int) -> socket.socket:
     """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
     if port in CLOSED or port > 65535:
-        raise _not_open(sandbox, port)
+        raise _make_not_open_error(sandbox, port)
     try:
         return await sandbox.desk.dial(port)
     except DeskGone:
-        raise not_running(sandbox.id) from None
+        raise make_not_running_error(sandbox.id) from None
     except DeskError:
-        raise _not_open(sandbox, port) from None
+        raise _make_not_open_error(sandbox, port) from None
     except HotdeskError as e:
-        raise E2bError(502, str(e), **where(sandbox, port)) from None
+        raise E2bError(502, str(e), **describe_port(sandbox, port)) from None
 
 
-def _not_open(sandbox: Sandbox, port: int) -> E2bError:
+def _make_not_open_error(sandbox: Sandbox, port: int) -> E2bError:
     """Say that nobody listens; the SDKs know it by these words."""
-    return E2bError(502, "The sandbox is running but port is not open", **where(sandbox, port))
+    return E2bError(502, "The sandbox is running but port is not open", **describe_port(sandbox, port))
 
 
-def where(sandbox: Sandbox, port: int) -> dict[str, object]:
+def describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
     """Describe which port of which sandbox."""
     return {"sandboxId": sandbox.id, "port": port}
 
@@ -263,7 +263,7 @@ def note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
 
 def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
     """Refuse who shows neither the access token nor, as E2B's programs do for contexts, the traffic token."""
-    if image_of(sandbox.template) in PLAIN:
+    if parse_image_name(sandbox.template) in PLAIN:
         return
     token, shown = sandbox.shown_traffic_token, headers.get(TOKEN, "")
     if token is None or not hmac.compare_digest(shown.encode(), token.encode()):

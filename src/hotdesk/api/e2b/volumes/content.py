@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.control import requests
-from hotdesk.api.e2b.envd.connect import until_gone
-from hotdesk.api.e2b.responses import E2bError, refusal_of
+from hotdesk.api.e2b.envd.connect import cancel_on_disconnect
+from hotdesk.api.e2b.responses import E2bError, make_refusal
 from hotdesk.api.e2b.volumes.processes import VolumeCall
 from hotdesk.api.e2b.volumes.registry import VolumeRecord, VolumeRegistry
 from hotdesk.api.quotas import QuotaError, Quotas
@@ -123,7 +123,7 @@ class ContentResponse(Response):
                 if self.order["act"] == "write":
                     await _upload(call, Request(scope, receive))
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(until_gone, receive, tasks.cancel_scope)
+                    tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope)
                     await self.pass_on(call, send)
                     tasks.cancel_scope.cancel()
         except* Exception as group:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
@@ -132,7 +132,7 @@ class ContentResponse(Response):
             else:
                 error = unwrap_group(group)
                 assert isinstance(error, Exception)
-                await refusal_of(error).response()(scope, receive, send)
+                await make_refusal(error).make_response()(scope, receive, send)
 
     async def pass_on(self, call: VolumeCall, send: Send) -> None:
         """Pass the answer on as it comes."""

@@ -104,7 +104,7 @@ class VolumeProcesses:
     async def connect(self, tenant: Tenant, volume: str) -> tuple[VolumeLine, socket.socket]:
         """Hand a connection to a volume's process; one that is gone is replaced, once."""
         for is_last in (False, True):
-            line = await self.line(tenant, volume)
+            line = await self.get_line(tenant, volume)
             if line.calls >= _MAX_CALLS:
                 raise E2bError(
                     429, f"{_MAX_CALLS} requests to this volume are running, which is the limit; wait until some end"
@@ -124,7 +124,7 @@ class VolumeProcesses:
                     raise E2bError(503, "the volume cannot be read at the moment; try again") from None
         raise AssertionError
 
-    async def line(self, tenant: Tenant, volume: str) -> VolumeLine:
+    async def get_line(self, tenant: Tenant, volume: str) -> VolumeLine:
         """Return the line to a volume's process, which is started on first need."""
         async with self.starting.setdefault(volume, anyio.Lock()):
             if (line := self.lines.get(volume)) is None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from hotdesk.api.e2b.hibernate import names
+from hotdesk.api.e2b.hibernate import list_tenant_names
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.e2b.volumes.processes import VolumeProcesses
@@ -84,9 +84,9 @@ class VolumeRegistry:
 
     def load(self) -> None:
         """Read the volumes of every tenant; one whose file is damaged keeps no other from it."""
-        for tenant in names(self.tenants.settings):
+        for tenant in list_tenant_names(self.tenants.settings):
             try:
-                for record in _read(_folder(settings_of(self.tenants.settings, tenant).lib)):
+                for record in _read(_get_folder(settings_of(self.tenants.settings, tenant).lib)):
                     self.records[record.id] = (tenant, record)
                     self.shares[record.id] = self.tenants.quotas.count(tenant, disk=record.size)
             except (HotdeskError, OSError) as e:
@@ -146,13 +146,13 @@ class VolumeRegistry:
         finally:
             self.mounting.subtract(ids)
 
-    def users(self, volume: str) -> Sequence[str]:
+    def list_users(self, volume: str) -> Sequence[str]:
         """Return the ids of the sandboxes that have a volume mounted, running or paused."""
         return [each.id for each in self.sandboxes.by_id.values() if volume in each.spec.volumes.values()]
 
     def require_unused(self, record: VolumeRecord) -> None:
         """Refuse what cannot be done to a volume while a sandbox has it."""
-        if users := self.users(record.id):
+        if users := self.list_users(record.id):
             raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that first")
         if self.mounting[record.id] or self.copying[record.id]:
             raise E2bError(409, f"volume '{record.name}' is in use; try again later")
@@ -262,7 +262,7 @@ class VolumeRegistry:
         async with self.writing:
             mine = [asdict(record) for name, record in self.records.values() if name == tenant.name]
             data = json.dumps(mine).encode()
-            await anyio.to_thread.run_sync(_write, _folder(tenant.settings.lib), data)
+            await anyio.to_thread.run_sync(_write, _get_folder(tenant.settings.lib), data)
 
 
 def show(record: VolumeRecord) -> Mapping[str, object]:
@@ -270,7 +270,7 @@ def show(record: VolumeRecord) -> Mapping[str, object]:
     return {**record.view, "token": record.token}
 
 
-def _folder(lib: Path) -> Path:
+def _get_folder(lib: Path) -> Path:
     return lib / "serve"
 
 

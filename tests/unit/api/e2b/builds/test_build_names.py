@@ -58,7 +58,7 @@ def test_a_build_without_a_tag_has_the_default_one() -> None:
     ],
 )
 def test_a_base_image_is_found_by_its_name_here(reference: str, found: list[str]) -> None:
-    assert names.local_images(reference, {"mapped:1": "office", "mapped": "other"}) == found
+    assert names.list_local_images(reference, {"mapped:1": "office", "mapped": "other"}) == found
 
 
 def test_advice_names_the_command_that_imports() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.api.e2b.builds.inside import StepError
-from hotdesk.api.e2b.builds.registry import PullOutput, RegistryImage, find_registry, scope_of, split_registry
+from hotdesk.api.e2b.builds.registry import PullOutput, RegistryImage, build_scope, find_registry, split_registry
 from hotdesk.api.settings import read
 
 LISTED = ("registry.example.com", "http://127.0.0.1:5000", "https://hub.example.com:8443")
@@ -49,7 +49,7 @@ def test_docker_hub_is_meant_where_it_is_listed() -> None:
 
 def test_the_desk_that_fetches_reads_one_host_and_holds_no_password() -> None:
     found = RegistryImage("https", "registry.example.com", 443, "a", "1")
-    scope = scope_of(found, {"type": "registry", "username": "me", "password": "secret-of-mine"})
+    scope = build_scope(found, {"type": "registry", "username": "me", "password": "secret-of-mine"})
     assert [rule.host for rule in scope.rules if rule.verdict == "allow"] == ["registry.example.com"]
     assert all(rule.methods == ("GET", "HEAD") for rule in scope.rules if rule.verdict == "allow")
     assert not scope.anywhere
@@ -65,7 +65,7 @@ def test_the_desk_that_fetches_reads_one_host_and_holds_no_password() -> None:
 )  # fmt: skip
 def test_credentials_that_cannot_be_used_are_refused(scheme: str, credentials: dict[str, object]) -> None:
     with pytest.raises(StepError):
-        scope_of(RegistryImage(scheme, "registry.example.com", 443, "a", "1"), credentials)  # type: ignore[arg-type]
+        build_scope(RegistryImage(scheme, "registry.example.com", 443, "a", "1"), credentials)  # type: ignore[arg-type]
 
 
 def test_registries_are_read_from_settings() -> None:

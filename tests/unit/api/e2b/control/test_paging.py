@@ -50,7 +50,7 @@ def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
 @pytest.mark.parametrize("metadata", [{}, {"a": "b"}, {"a b": "c&d=e"}, {"ü": "100 %"}, {"plus": "1+1", "": "x"}])
 def test_metadata_is_read_as_the_sdk_writes_it(metadata: dict[str, str]) -> None:
     quoted = {urllib.parse.quote(key): urllib.parse.quote(value) for key, value in metadata.items()}
-    assert paging.metadata_of(urllib.parse.urlencode(quoted)) == metadata
+    assert paging.parse_metadata(urllib.parse.urlencode(quoted)) == metadata
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_metadata_is_read_as_the_sdk_writes_it(metadata: dict[str, str]) -> None
     ],
 )
 def test_states_are_joined_by_commas_or_repeated(told: list[str], found: set[str]) -> None:
-    assert paging.states_of(told) == found
+    assert paging.parse_states(told) == found
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_states_are_joined_by_commas_or_repeated(told: list[str], found: set[str
     ["1970-01-01T00:00:10Z", "1970-01-01T01:00:10+01:00", "1970-01-01T01:00:10 01:00", "1970-01-01T00:00:10"],
 )
 def test_a_moment_is_read_with_its_zone(text: str) -> None:
-    assert paging.moment_of(text) == 10.0
+    assert paging.parse_moment(text) == 10.0

@@ -29,13 +29,13 @@ CUTS = st.lists(st.integers(0, 400), max_size=8)
 
 async def heard(request: Request) -> list[connect.Message]:
     """Give what a caller streams."""
-    return [one async for one in connect.messages(request)]
+    return [one async for one in connect.iterate_messages(request)]
 
 
 @pytest.mark.slow
 @given(st.lists(MESSAGE, max_size=5), CUTS)
 def test_messages_are_the_same_however_their_bytes_are_cut(messages: list[connect.Message], cuts: list[int]) -> None:
-    data = b"".join(connect.envelope(one) for one in messages) + connect.envelope({}, connect.END)
+    data = b"".join(connect.encode_envelope(one) for one in messages) + connect.encode_envelope({}, connect.END)
     assert run(heard(asked(data, cuts))) == messages
 
 
@@ -56,16 +56,16 @@ def test_bytes_that_are_no_envelopes_are_refused_as_the_callers_error(data: byte
         (b"\0\0\0\0\x05{}", "invalid_argument"),
         (b"\x01\0\0\0\x02{}", "invalid_argument"),
         (b"\0\x7f\xff\xff\xff{}", "resource_exhausted"),
-        (connect.envelope([1]), "invalid_argument"),
+        (connect.encode_envelope([1]), "invalid_argument"),
         (b"\0\0\0\0\x02{]", "invalid_argument"),
         (b"\0\0\0\0\x02\xff\xfe", "invalid_argument"),
-        (connect.envelope({}, connect.END), "invalid_argument"),
+        (connect.encode_envelope({}, connect.END), "invalid_argument"),
         (b"", "invalid_argument"),
     ],
 )
 def test_a_stream_without_its_message_says_what_is_wrong(data: bytes, code: str) -> None:
     with pytest.raises(RpcError) as caught:
-        run(connect.only(asked(data)))
+        run(connect.read_single_message(asked(data)))
     assert caught.value.code == code
 
 
@@ -114,13 +114,13 @@ def test_a_program_of_any_shape_is_read_or_refused(told: object, pty: object, ta
     [("1500", 1.5), ("0", None), ("", None), ("-1", None), ("1e3", None), ("²", None), ("9" * 11, None)],
 )
 def test_the_time_a_caller_grants(told: str, seconds: float | None) -> None:
-    assert connect.deadline_of(asked(headers={"connect-timeout-ms": told})) == seconds
-    assert connect.deadline_of(asked()) is None
+    assert connect.parse_deadline(asked(headers={"connect-timeout-ms": told})) == seconds
+    assert connect.parse_deadline(asked()) is None
 
 
 @pytest.mark.parametrize(("told", "seconds"), [("50", 50.0), ("0", 90.0), ("x", 90.0), ("1" * 6, 90.0), ("", 90.0)])
 def test_the_silence_a_caller_bears(told: str, seconds: float) -> None:
-    assert connect.keepalive_of(asked(headers={"keepalive-ping-interval": told})) == seconds
+    assert connect.parse_keepalive(asked(headers={"keepalive-ping-interval": told})) == seconds
 
 
 def test_a_stream_ends_with_what_went_wrong() -> None:
@@ -137,7 +137,7 @@ def test_a_stream_ends_with_what_went_wrong() -> None:
     run(connect.Envelopes(tell)(request.scope, silent, send))
     parts: Iterable[bytes] = (event["body"] for event in sent[1:])
     error = {"error": {"code": "not_found", "message": "it is not there"}}
-    assert b"".join(parts) == connect.envelope({"a": 1}) + connect.envelope(error, connect.END)
+    assert b"".join(parts) == connect.encode_envelope({"a": 1}) + connect.encode_envelope(error, connect.END)
     assert [event.get("more_body") for event in sent[1:]] == [True, False]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.api.e2b.envd.download import as_head, as_refusal, is_packed, part_of
+from hotdesk.api.e2b.envd.download import as_head, as_refusal, is_packed, parse_range
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.errors import LinkError
@@ -32,14 +32,14 @@ from hotdesk.errors import LinkError
     ],
 )
 def test_a_range_is_a_part_and_what_is_none_is_everything(told: str, size: int, part: tuple[int, int | None]) -> None:
-    found = part_of(told, size)
+    found = parse_range(told, size)
     assert (found.first, found.last) == part
 
 
 @pytest.mark.parametrize("told", ["bytes=10-", "bytes=4-2", "bytes=-0", "bytes=999-1000"])
 def test_a_range_without_a_byte_is_refused(told: str) -> None:
     with pytest.raises(E2bError) as caught:
-        part_of(told, 10)
+        parse_range(told, 10)
     assert caught.value.status == 416
 
 
@@ -47,7 +47,7 @@ def test_a_range_without_a_byte_is_refused(told: str) -> None:
 @given(st.text(max_size=30) | st.from_regex(r"bytes=[0-9]{0,18}-[0-9]{0,18}", fullmatch=True), st.integers(0, 1 << 59))
 def test_a_part_lies_in_its_file(told: str, size: int) -> None:
     try:
-        part = part_of(told, size)
+        part = parse_range(told, size)
     except E2bError:
         return
     assert 0 <= part.first < (part.last or 1) <= max(size, 1)

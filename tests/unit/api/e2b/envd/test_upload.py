@@ -28,7 +28,7 @@ def read(data: bytes, cuts: Iterable[int] = (), kind: str = KIND) -> list[tuple[
     """Read a form to its end."""
 
     async def found() -> list[tuple[str, str, bytes]]:
-        parts = upload.UploadForm(kind, upload.body(asked(data, cuts))).parts()
+        parts = upload.UploadForm(kind, upload.read_body(asked(data, cuts))).iterate_parts()
         return [(name, filename, b"".join([piece async for piece in data])) async for name, filename, data in parts]
 
     return run(found())
@@ -38,7 +38,7 @@ def unpacked(data: bytes, cuts: Iterable[int] = ()) -> list[bytes]:
     """Read a body that is packed."""
 
     async def found() -> list[bytes]:
-        return [piece async for piece in upload.body(asked(data, cuts, {"content-encoding": "gzip"}))]
+        return [piece async for piece in upload.read_body(asked(data, cuts, {"content-encoding": "gzip"}))]
 
     return run(found())
 
@@ -106,7 +106,7 @@ def test_a_form_that_makes_no_sense_is_refused(data: bytes) -> None:
     ],
 )
 def test_a_part_is_named_whole(told: str, field: str, filename: str) -> None:
-    assert upload.disposition({"content-disposition": told}) in [(field, filename), ('"', filename)]
+    assert upload.parse_disposition({"content-disposition": told}) in [(field, filename), ('"', filename)]
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_what_gzip_did_not_make_is_refused(data: bytes) -> None:
 
 def test_a_file_whose_sender_went_is_not_whole() -> None:
     async def found() -> list[bytes]:
-        return [piece async for piece in upload.body(asked(b"half", whole=False))]
+        return [piece async for piece in upload.read_body(asked(b"half", whole=False))]
 
     with pytest.raises(E2bError, match="disconnected"):
         run(found())
@@ -159,6 +159,6 @@ def test_a_file_whose_sender_went_is_not_whole() -> None:
 def test_notes_are_short_and_printable(headers: dict[str, str], found: dict[str, str] | None) -> None:
     if found is None:
         with pytest.raises(E2bError, match="metadata"):
-            upload.metadata(Headers(headers))
+            upload.parse_metadata(Headers(headers))
     else:
-        assert upload.metadata(Headers(headers)) == found
+        assert upload.parse_metadata(Headers(headers)) == found
