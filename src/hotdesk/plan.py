@@ -198,9 +198,9 @@ def as_text(plan: Plan) -> str:
     lines = [
         "# A step may use what it lists. Without `hosts`, `grants` or `tools` it may use all that the brief allows."
     ]
-    lines += [f"thoughts = {_toml_value(plan.thoughts)}"] if plan.thoughts else []
+    lines += [f"thoughts = {_format_toml_value(plan.thoughts)}"] if plan.thoughts else []
     for step in plan.steps:
-        lines += ["", "[[steps]]", *(f"{name} = {_toml_value(value)}" for name, value in _step_fields(step))]
+        lines += ["", "[[steps]]", *(f"{name} = {_format_toml_value(value)}" for name, value in _step_fields(step))]
     return "\n".join(lines) + "\n"
 
 
@@ -211,13 +211,13 @@ def _step_fields(step: Step) -> list[tuple[str, object]]:
     return [(name, value) for name, value in values if name in ("name", "intent") or value != getattr(usual, name)]
 
 
-def _toml_value(value: object) -> str:
+def _format_toml_value(value: object) -> str:
     """Write a value as TOML on one line; what TOML has no word for (nothing, a large number) is written as JSON."""
     if isinstance(value, Action):
         name, tool, arguments = (quote_toml(each) for each in (value.name, value.tool, _to_line(value)))
         return f"{{name = {name}, tool = {tool}, arguments = {arguments}}}"
     if isinstance(value, tuple):
-        inner = ", ".join(_toml_value(each) for each in value)
+        inner = ", ".join(_format_toml_value(each) for each in value)
         return f"[{inner}]"
     return str(value).lower() if isinstance(value, bool) else quote_toml(str(value))
 
@@ -229,10 +229,10 @@ def _to_line(action: Action) -> str:
 
 def quote_toml(text: str) -> str:
     """Write a text as TOML does; all that could steer a terminal is escaped."""
-    return f'"{"".join(_toml_character(each) for each in text)}"'
+    return f'"{"".join(_escape_toml_character(each) for each in text)}"'
 
 
-def _toml_character(character: str) -> str:
+def _escape_toml_character(character: str) -> str:
     """Write one character of a text."""
     if character in '"\\':
         return f"\\{character}"

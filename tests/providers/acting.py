@@ -53,7 +53,7 @@ class Acting:
         """Give the next reply."""
         if "plan" in asked.tools:
             self.shown.append("plan")
-            plan = ScriptedModel.read(self.script).plans(TASK)
+            plan = ScriptedModel.read(self.script).provide_plan(TASK)
             steps = tuple(replace(step, hosts=self.hosts.get(step.name, ())) for step in plan.steps)
             return Reply(thought="A plan is wanted.", calls=(Call("", "plan", {"plan": to_json(Plan(steps))}),))
         if "findings" in asked.tools:

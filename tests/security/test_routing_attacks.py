@@ -12,7 +12,7 @@ from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.wall_survey import WallSurvey
 from hotdesk.api.walls import TenantWalls
-from hotdesk.brain.amendments import Amendment, policy
+from hotdesk.brain.amendments import Amendment, decide_amendment
 from hotdesk.brain.permits import choose_wall
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief
@@ -134,7 +134,7 @@ def test_no_plan_takes_a_step_with_secrets_out_of_its_stronger_wall(wall: str) -
 def test_no_worker_takes_a_later_step_out_of_its_stronger_wall(later: Step) -> None:
     plan = Plan((QUIET, replace(QUIET, name="later", wall="gvisor")))
     amendment = Amendment("quiet", steps=(later,))
-    assert policy(amendment, plan, replace(JOB, tools=("shell",)), "auto") == "ask"
+    assert decide_amendment(amendment, plan, replace(JOB, tools=("shell",)), "auto") == "ask"
 
 
 # -- tenants and clients ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.amendments import Amendment, amend, policy, read_amendment
+from hotdesk.brain.amendments import Amendment, amend, decide_amendment, read_amendment
 from hotdesk.brain.models import names
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
@@ -230,7 +230,7 @@ async def test_a_job_goes_on_only_with_the_very_plan_that_a_person_saw(machine: 
     ids=["a write", "a secret", "root", "a private network", "another host", "another step"],
 )
 def test_no_policy_lets_an_amendment_pass_that_puts_something_at_stake(asked: Amendment, approve: str) -> None:
-    assert policy(asked, PLAN, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
+    assert decide_amendment(asked, PLAN, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
 
 
 CHECKED = Step("read", "Read.", ("shell",), (), (), check="grep -q ^total, sums.csv", makes=("sums.csv",))
@@ -266,8 +266,8 @@ def test_a_turned_worker_changes_no_check_and_no_step_on_its_own_where_later_ste
     asked: Amendment, approve: str
 ) -> None:
     plan = Plan((CHECKED, PAYS))
-    assert policy(asked, plan, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
-    assert policy(asked, Plan((CHECKED, PLAIN)), JOB, "plan", ()) == "ask"
+    assert decide_amendment(asked, plan, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
+    assert decide_amendment(asked, Plan((CHECKED, PLAIN)), JOB, "plan", ()) == "ask"
     card = make_amendment_card(asked, plan, amend(plan, asked, SCOPE), JOB)
     assert card.lines
 
@@ -333,8 +333,8 @@ async def test_a_counterfeit_module_passes_no_check(place: str) -> None:
 )
 def test_nobody_approves_beyond_the_operators_ceiling() -> None:
     ceiling = [parse_rule("read erp.test")]
-    assert policy(Amendment("first", ("GET evil.test/x",)), PLAN, JOB, "every", ceiling) == "refused"
-    assert policy(Amendment("first", grants=("root-key",)), PLAN, JOB, "every", ceiling) == "refused"
+    assert decide_amendment(Amendment("first", ("GET evil.test/x",)), PLAN, JOB, "every", ceiling) == "refused"
+    assert decide_amendment(Amendment("first", grants=("root-key",)), PLAN, JOB, "every", ceiling) == "refused"
 
 
 @falls_without(

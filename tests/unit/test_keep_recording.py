@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.keep_recording import shorten
 
-from hotdesk.brain.models.record import replies
+from hotdesk.brain.models.record import read_replies
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -16,7 +16,7 @@ def test_the_replies_stay_and_instructions_and_tools_stand_once(tmp_path: Path) 
     source = min(RECORDINGS.glob("*.jsonl"))
     short = tmp_path / source.name
     short.write_text(shorten(source.read_text()))
-    assert replies(short) == replies(source)
+    assert read_replies(short) == read_replies(source)
     requests = [line["request"] for line in map(json.loads, short.read_text().splitlines()) if "request" in line]
     assert [bool(request["system"]) for request in requests].count(True) == len({r["step"] for r in requests})
     assert shorten(short.read_text()) == short.read_text()

@@ -177,7 +177,7 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
             raise ValueError(f"has {make_printable(each[:80])!r}; write {FORMS}")
-        names.parts(each)
+        names.split_name(each)
     return tuple(dict.fromkeys(listed))
 
 

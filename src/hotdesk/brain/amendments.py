@@ -13,8 +13,8 @@ from dataclasses import fields, replace
 from typing import Literal, TypeAlias
 
 from hotdesk.brain.narrowing import narrow_steps
-from hotdesk.brain.permits import is_risky, matches, select_grants, select_rules, writes
-from hotdesk.brain.plan_reply import strict_step, strip_home, tidy_step
+from hotdesk.brain.permits import can_write, is_risky, matches, select_grants, select_rules
+from hotdesk.brain.plan_reply import restrict_step, strip_home, tidy_step
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
@@ -57,7 +57,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
     hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
     amendment = Amendment(
         step,
-        tuple(rule_text(allowing(each)) for each in hosts),
+        tuple(rule_text(parse_allow_rule(each)) for each in hosts),
         grants,
         tools,
         text_of(arguments, "check").strip() if "check" in arguments else None,
@@ -83,10 +83,10 @@ def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
         if isinstance(name, str) and name in now:
             yield now[name]
         else:
-            yield strict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))
+            yield restrict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))
 
 
-def allowing(text: str) -> Rule:
+def parse_allow_rule(text: str) -> Rule:
     """Read a rule that admits something; for which step is not the worker's to say."""
     rule = parse_rule(text)
     if rule.verdict == "deny":
@@ -158,7 +158,7 @@ def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
     """List the rules an amendment asks for, each with its step."""
     hosts = [(amendment.step, each) for each in amendment.hosts]
     hosts += [(step.name, each) for step in amendment.steps or () for each in step.hosts or ()]
-    return [(step, allowing(text)) for step, text in hosts]
+    return [(step, parse_allow_rule(text)) for step, text in hosts]
 
 
 def asks_for_secrets(amendment: Amendment) -> bool:
@@ -166,7 +166,7 @@ def asks_for_secrets(amendment: Amendment) -> bool:
     return bool(amendment.grants) or any(step.grants for step in amendment.steps or ())
 
 
-def difference(old: Plan, new: Plan) -> tuple[str, ...]:
+def describe_difference(old: Plan, new: Plan) -> tuple[str, ...]:
     """Say in which facts two plans differ; none of it is a worker's free text."""
     before, after = ({step.name: step for step in plan.steps} for plan in (old, new))
     lines = [f"- step {make_printable(name[:64])}" for name in before if name not in after]
@@ -174,7 +174,7 @@ def difference(old: Plan, new: Plan) -> tuple[str, ...]:
         shown = make_printable(name[:64])
         if name not in before:
             lines.append(f"+ step {shown} ({step.kind})")
-        lines += [f"{sign} {shown}: {fact}" for sign, fact in changes(before.get(name, EMPTY), step)]
+        lines += [f"{sign} {shown}: {fact}" for sign, fact in describe_changes(before.get(name, EMPTY), step)]
     common = [name for name in before if name in after]
     if common != [name for name in after if name in before]:
         lines.append("the order of the steps changed")
@@ -187,7 +187,7 @@ _SHOWN_CHARS = 200
 _SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "reads", "makes": "makes"}
 
 
-def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
+def describe_changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
     """Say in which facts two steps differ."""
     for each in fields(Step):
         before, after = getattr(old, each.name), getattr(new, each.name)
@@ -224,7 +224,7 @@ def _format_rule(text: str) -> str:
         return make_printable(text)
 
 
-def policy(
+def decide_amendment(
     amendment: Amendment,
     plan: Plan,
     job: Brief,
@@ -254,7 +254,7 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     """
     index = _index_of(plan, amendment.step)
     old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]
-    reading = not any(writes(allowing(each)) for each in amendment.hosts)
+    reading = not any(can_write(parse_allow_rule(each)) for each in amendment.hosts)
     gains = {*is_risky(new[0], job.scope)} - {*is_risky(old[0], job.scope)}
     if amendment.grants or gains or not reading or (amendment.hosts and select_grants(old[0], job.scope)):
         return False

@@ -9,15 +9,15 @@ from pathlib import PurePosixPath
 
 from hotdesk.brain.narrowing import explain
 from hotdesk.brain.permits import (
+    can_taint,
+    can_write,
     compile_scope,
-    first_of_desk,
+    find_first_step,
     has_memory,
     matches,
     may_have_memory,
     select_grants,
     select_rules,
-    soils,
-    writes,
 )
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import MEMORY, Brief, locate_input
@@ -112,7 +112,7 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
     elif within(rule, select_rules(step.name, scope.rules)) is None:
         names = {each.name for each in plan.steps}
         yield f"{shown} {_OUTSIDE}. {explain(rule, step, scope, names)}"
-    elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
+    elif can_write(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
         yield (
             f"{shown} allows any write. Name the methods and the path of each write, as in 'POST {rule.host}/orders'."
         )
@@ -133,12 +133,12 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
             steps = sorted({each.step for each in scope.grants if each.secret == name})
             remedy = f"It is for the step `{steps[0]}`: use it there." if steps else f"It grants: {secrets}."
             yield f"the brief grants no secret {make_printable(name[:64])!r} to this step. {remedy}"
-        elif not any(reachable(step, scope, *each) for each in hosts):
+        elif not any(can_reach(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
             yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
 
 
-def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
+def can_reach(step: Step, scope: Scope, host: str, port: int) -> bool:
     """Return whether a step goes to a host over https."""
     return any(
         rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
@@ -203,7 +203,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         yield "it keeps the programs of the step before, but asks for a fresh desk. Choose one of the two."
     if step.live and step.desk == "fresh":
         yield "it makes live state at a desk that is burnt when the step ends. Leave `desk` empty, or make a file."
-    soiled = any(soils(plan, earlier, job) for earlier in range(index))
+    soiled = any(can_taint(plan, earlier, job) for earlier in range(index))
     if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
             "a program with secrets must not run where foreign content was read before. "
@@ -226,9 +226,9 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
 
 def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Check that what earlier jobs left meets no secret, and decides nothing."""
-    step, first = plan.steps[index], first_of_desk(plan, index)
+    step, first = plan.steps[index], find_first_step(plan, index)
     secret = bool(select_grants(step, job.scope))
-    if secret and any(below(path, MEMORY) for path in step.files):
+    if secret and any(is_below(path, MEMORY) for path in step.files):
         yield f"it has secrets, so it cannot read {MEMORY}/. Read it in an earlier step without secrets."
     stays = plan.steps[first].desk == "same" and any(may_have_memory(each, job) for each in plan.steps)
     if secret and (stays or any(has_memory(plan, place, job) for place in range(first, index))):
@@ -236,7 +236,7 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
             f"a step with secrets cannot stay at a desk that has {MEMORY}/. Leave `desk` empty and `keeps` false, and "
             "name the files it needs in `files`."
         )
-    if any(below(path, MEMORY) for path in step.makes):
+    if any(is_below(path, MEMORY) for path in step.makes):
         yield f"steps cannot write to {MEMORY}/; workers store files for later jobs with the tool keep_file."
     fixed = [step.check, step.program, *(str(dict(each.arguments)) for each in step.actions)]
     if any(_NAMES_MEMORY.search(text) for text in fixed):
@@ -254,7 +254,7 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
-            if _is_path(path) and not any(below(path, each) or below(each, path) for each in there):
+            if _is_path(path) and not any(is_below(path, each) or is_below(each, path) for each in there):
                 yield (
                     f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an input and "
                     f"which no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step "
@@ -266,7 +266,7 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
 def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that every deliverable is made."""
     for item in job.deliverables:
-        if not any(below(item.path, each) for step in plan.steps for each in step.makes):
+        if not any(is_below(item.path, each) for step in plan.steps for each in step.makes):
             yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
 
 
@@ -282,7 +282,7 @@ def _is_path(text: str) -> bool:
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
 
 
-def below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
     """Return whether a path is a folder or lies below it."""
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 

@@ -23,7 +23,7 @@ from hotdesk.tool import Stage
 class Planner(Protocol):
     """A model that has its plan already: a script, an adversary."""
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Return the plan."""
         ...
 
@@ -58,25 +58,25 @@ class ModelBrain:
         """Think before acting; a model that has its plan already gives it."""
         first = self.planners[0]
         if isinstance(first, Planner):
-            plan = first.plans(task)
+            plan = first.provide_plan(task)
             log.note_plan(plan, 1, ())
             return plan
         window = min(model.window for model in self.planners)
-        return await make_plan(asking(self.planners), task, self.job, log, window=window)
+        return await make_plan(make_asker(self.planners), task, self.job, log, window=window)
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
         """Take one step; one that failed before is taken by whoever plans."""
         if situation.step.kind == "program":
             return await run_fixed(situation, stage, log)
-        models = self.takers(situation.attempt)
+        models = self.list_takers(situation.attempt)
         window = min(model.window for model in models)
         native = all(model.native_screen for model in models)
-        loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16], native)
+        loop = Loop(situation, stage, log, make_asker(models), window, self.notes, self.job.digest[:16], native)
         loop.earlier = self.find_conversation(situation, models[0])
         ended = await loop.take()
         if ended.done:
             self.notes.add_summary(situation.step.name, ended.summary)
-            self.conversations[situation.step.name] = models[0].name, tuple(loop.conversation.items())
+            self.conversations[situation.step.name] = models[0].name, tuple(loop.conversation.iterate_items())
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
@@ -88,7 +88,7 @@ class ModelBrain:
         goes_on = situation.findings and not situation.history and not isinstance(model, Planner)
         return items if goes_on and name == model.name else ()
 
-    def takers(self, attempt: int) -> list[LanguageModel]:
+    def list_takers(self, attempt: int) -> list[LanguageModel]:
         """List who takes a step at an attempt, in the order they are asked."""
         order = (*self.workers, *self.planners) if attempt == 1 else (*self.planners, *self.workers)
         return list({id(model): model for model in order}.values())
@@ -105,7 +105,7 @@ def describe_model(model: LanguageModel) -> str:
     return f"{model.name}, asked at {address}" if address else model.name
 
 
-def asking(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
+def make_asker(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
     """Return what asks the first model that answers; one that failed is not asked again in this step."""
     remaining = list(models)
     failures: dict[str, str] = {}

@@ -56,36 +56,42 @@ def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
 
     Only a first message or a newest reply that fills the window by itself can make it more.
     """
-    return tuple(WorkingSet(window_tokens, history).items())
+    return tuple(WorkingSet(window_tokens, history).iterate_items())
 
 
-def tokens(item: Item) -> int:
+def estimate_tokens(item: Item) -> int:
     """Estimate what an item costs, rather too much."""
     match item:
         case OurMessage(text):
-            return _ITEM_TOKENS + text_tokens(text)
+            return _ITEM_TOKENS + estimate_text_tokens(text)
         case Results(pairs):
-            return _ITEM_TOKENS + sum(_observation_tokens(call, each) for call, each in pairs)
+            return _ITEM_TOKENS + sum(_estimate_observation_tokens(call, each) for call, each in pairs)
         case Reply():
-            calls = sum(text_tokens(each.tool) + json_tokens(each.arguments) for each in item.calls)
-            plain = text_tokens(item.text) + calls + _ITEM_TOKENS * len(item.calls)
-            return _ITEM_TOKENS + max(plain, json_tokens(item.native))
+            calls = sum(estimate_text_tokens(each.tool) + estimate_json_tokens(each.arguments) for each in item.calls)
+            plain = estimate_text_tokens(item.text) + calls + _ITEM_TOKENS * len(item.calls)
+            return _ITEM_TOKENS + max(plain, estimate_json_tokens(item.native))
 
 
-def text_tokens(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """Estimate what a text costs."""
     return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 3 + 1
 
 
-def json_tokens(value: object) -> int:
+def estimate_json_tokens(value: object) -> int:
     """Estimate what a value costs that is sent as JSON."""
-    return text_tokens(json.dumps(value, default=str)) if value else 0
+    return estimate_text_tokens(json.dumps(value, default=str)) if value else 0
 
 
-def _observation_tokens(call: Call, observation: Observation) -> int:
+def _estimate_observation_tokens(call: Call, observation: Observation) -> int:
     """Estimate what an observation costs."""
     picture = _PICTURE_TOKENS if observation.image else 0
-    return _ITEM_TOKENS + text_tokens(call.id) + text_tokens(observation.text) + text_tokens(observation.note) + picture
+    return (
+        _ITEM_TOKENS
+        + estimate_text_tokens(call.id)
+        + estimate_text_tokens(observation.text)
+        + estimate_text_tokens(observation.note)
+        + picture
+    )
 
 
 class ConversationTurn:
@@ -93,7 +99,7 @@ class ConversationTurn:
 
     def __init__(self, reply: Reply) -> None:
         self.items: list[Item] = [reply]
-        self.costs = [tokens(reply)]
+        self.costs = [estimate_tokens(reply)]
         self.pictures = 0
         self.picture_bytes = 0
 
@@ -105,34 +111,34 @@ class ConversationTurn:
     def add(self, item: Item) -> None:
         """Take what followed."""
         self.items.append(item)
-        self.costs.append(tokens(item))
+        self.costs.append(estimate_tokens(item))
         self.count_pictures()
 
     def put(self, number: int, item: Item) -> None:
         """Have another item in one's place."""
-        self.items[number], self.costs[number] = item, tokens(item)
+        self.items[number], self.costs[number] = item, estimate_tokens(item)
         self.count_pictures()
 
-    def results(self) -> Iterator[tuple[int, Results]]:
+    def iterate_results(self) -> Iterator[tuple[int, Results]]:
         """Return where results are."""
         return ((number, item) for number, item in enumerate(self.items) if isinstance(item, Results))
 
     def count_pictures(self) -> None:
         """Count its pictures, and what they weigh."""
-        sizes = [len(each.image) for _, results in self.results() for _, each in results.pairs if each.image]
+        sizes = [len(each.image) for _, results in self.iterate_results() for _, each in results.pairs if each.image]
         self.pictures, self.picture_bytes = len(sizes), sum(sizes)
 
     def shorten(self, change: Callable[[Call, Observation], Observation]) -> None:
         """Change each observation, before it is sent for the first time."""
-        for number, results in list(self.results()):
+        for number, results in list(self.iterate_results()):
             self.put(number, Results(tuple((call, change(call, each)) for call, each in results.pairs)))
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Describe what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
-        used = [_summarize_call(call, each) for _, results in self.results() for call, each in results.pairs]
+        used = [_summarize_call(call, each) for _, results in self.iterate_results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
-        words = one_line(" ".join(texts), SAID if used else LINE - 10)
-        return one_line("; ".join([*([f"said: {words}"] if words else []), *used]), LINE)
+        words = format_one_line(" ".join(texts), SAID if used else LINE - 10)
+        return format_one_line("; ".join([*([f"said: {words}"] if words else []), *used]), LINE)
 
 
 class WorkingSet:
@@ -186,7 +192,7 @@ class WorkingSet:
         before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
-    def items(self) -> Iterator[Item]:
+    def iterate_items(self) -> Iterator[Item]:
         """Yield all that is left, in order."""
         yield from self.head[:1]
         yield from self.digest()
@@ -194,13 +200,13 @@ class WorkingSet:
         for turn in self.turns:
             yield from turn.items
 
-    def cost(self) -> int:
+    def estimate_cost(self) -> int:
         """Estimate what all of it costs."""
-        return sum(map(tokens, (*self.head, *self.digest()))) + sum(turn.cost for turn in self.turns)
+        return sum(map(estimate_tokens, (*self.head, *self.digest()))) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
         """Return whether it takes no more than a share of the window."""
-        return self.cost() <= share * self.window
+        return self.estimate_cost() <= share * self.window
 
     def has_many_pictures(self, share: float) -> bool:
         """Return whether there are more pictures than a share of those a conversation may have."""
@@ -223,8 +229,8 @@ class WorkingSet:
 
     def drop(self) -> None:
         """Make the oldest turn a line of the summary; when these are too much the oldest of them go."""
-        self.lines.append("- " + self.turns.pop(0).line())
-        while self.lines and tokens(self.digest()[0]) > max(DIGEST * self.window, LINE):
+        self.lines.append("- " + self.turns.pop(0).format_line())
+        while self.lines and estimate_tokens(self.digest()[0]) > max(DIGEST * self.window, LINE):
             del self.lines[0]
             self.unlisted += 1
 
@@ -246,8 +252,8 @@ def _shorten_to_line(call: Call, observation: Observation) -> Observation:
         return _drop_picture(observation)
     find = f'; recall("{words}") finds it' if (words := extract_words(observation.text)) else ""
     picture = "; a picture was here" if observation.image else ""
-    line = f"[{one_line(call.tool, 40)}: {outcome(observation)}{picture}{find}]"
-    return replace(observation, text=line, image=b"", media="", note=one_line(observation.note, SMALL))
+    line = f"[{format_one_line(call.tool, 40)}: {describe_outcome(observation)}{picture}{find}]"
+    return replace(observation, text=line, image=b"", media="", note=format_one_line(observation.note, SMALL))
 
 
 def _drop_picture(observation: Observation) -> Observation:
@@ -268,11 +274,13 @@ def clip_observation(observation: Observation, longest: int) -> Observation:
 
 def _summarize_call(call: Call, observation: Observation) -> str:
     """Describe what was used with what, and how it went; of a person's answer its words."""
-    came = one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(observation)
-    return f"{call.tool} {one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"
+    came = format_one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else describe_outcome(observation)
+    return (
+        f"{call.tool} {format_one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"
+    )
 
 
-def outcome(observation: Observation) -> str:
+def describe_outcome(observation: Observation) -> str:
     """Describe how it went, and how much there was to read."""
     return f"{'ok' if observation.ok else 'failed'}, {len(observation.text):,} characters"
 
@@ -282,7 +290,7 @@ def extract_words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text[:400])[:6])[:60]
 
 
-def one_line(text: str, longest: int) -> str:
+def format_one_line(text: str, longest: int) -> str:
     """Write a text in a line of so many characters at most."""
     line = make_printable(" ".join(text[: 4 * longest].split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"

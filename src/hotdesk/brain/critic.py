@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from hotdesk.brain.models.seam import OurMessage, Reply
-from hotdesk.brain.prompts import words
+from hotdesk.brain.prompts import read_prompt
 from hotdesk.brain.seam import Log
-from hotdesk.brain.thinking import WINDOW, Ask, Thinking, lines
+from hotdesk.brain.thinking import WINDOW, Ask, Thinking, format_list
 from hotdesk.dataclass import dataclass
 from hotdesk.plan import Plan, to_json
 from hotdesk.strict import StrictError, loads
@@ -59,10 +59,10 @@ class Critic:
         if self.reviews >= REVIEWS:
             return ()
         self.reviews += 1
-        before = f"\n\nAbout an earlier version you wrote:\n{lines(self.earlier)}" if self.earlier else ""
+        before = f"\n\nAbout an earlier version you wrote:\n{format_list(self.earlier)}" if self.earlier else ""
         prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with it?"
         thinking = Thinking(
-            self.ask, self.log, words("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window
+            self.ask, self.log, read_prompt("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window
         )
         reply = await thinking.ask_once()
         thinking.answer("Noted.")

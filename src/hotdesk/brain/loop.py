@@ -12,7 +12,7 @@ from hotdesk.brain.compaction import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, OWN_WITH_MEMORY, choose_tool
-from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, instructions
+from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, write_instructions
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
@@ -83,7 +83,7 @@ class Loop:
         while True:
             self.log.check()
             conversation.resize(self.share_window().conversation)
-            reply, acts = await self.think(tuple(conversation.items()))
+            reply, acts = await self.think(tuple(conversation.iterate_items()))
             conversation.add(reply)
             if not reply.calls:
                 if self.watcher.note_silence() == "stop":
@@ -100,7 +100,7 @@ class Loop:
         """Have the model say what comes next; what it wants is on disk before it is done."""
         began, room = time.monotonic(), self.share_window()
         request = ModelRequest(
-            system=instructions(self.situation),
+            system=write_instructions(self.situation),
             history=history,
             tools=room.tools,
             tokens=room.reply,
@@ -117,12 +117,12 @@ class Loop:
 
     def share_window(self) -> WindowShares:
         """Share the window out, anew when an amendment has changed what may be used."""
-        tools = self.tools()
+        tools = self.list_tools()
         if self.room is None or tools != self.offered:
-            self.offered, self.room = tools, share_out(self.window, instructions(self.situation), tools)
+            self.offered, self.room = tools, share_out(self.window, write_instructions(self.situation), tools)
         return self.room
 
-    def tools(self) -> list[Tool]:
+    def list_tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""
         step = self.situation.step
         theirs = [tool for tool in self.stage.tools if tool.name not in self.list_replaced()]
@@ -152,7 +152,7 @@ class Loop:
             observation, end = await self.use(call, failed)
             if not observation.ok:
                 failed.append(make_printable(calls[place].tool[:40]))
-            verdict = self.watcher.saw(calls[place], observation)
+            verdict = self.watcher.judge_call(calls[place], observation)
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
@@ -168,7 +168,7 @@ class Loop:
             if end is not None:
                 ended.append(end)
 
-        if len(calls) > 1 and self.are_parallel(calls):
+        if len(calls) > 1 and self.can_run_in_parallel(calls):
             try:
                 async with anyio.create_task_group() as tasks:
                     for place in range(len(calls)):
@@ -186,7 +186,7 @@ class Loop:
                     await one(place)
         return observations, ended[0] if ended else None
 
-    def are_parallel(self, calls: Sequence[Call]) -> bool:
+    def can_run_in_parallel(self, calls: Sequence[Call]) -> bool:
         """Return whether all of these may go on at once."""
         parallel = {tool.name for tool in (*self.stage.tools, *self.own) if tool.parallel}
         return all(call.tool in parallel for call in calls)

@@ -54,14 +54,14 @@ class NoteEntry:
     """None: it is not held, and read from its paper."""
     paper: str = ""
 
-    def where(self) -> str:
+    def describe_origin(self) -> str:
         """Describe where it comes from."""
         parts = [f"step {self.step}" if self.step else "planning"]
         parts += [f"act {self.act}"] if self.act else []
         return ", ".join([*parts, make_printable(self.tool[:40]) if self.kind == "observation" else self.kind])
 
 
-def unreadable(paper: str) -> str:
+def read_nothing(paper: str) -> str:
     """Read no papers."""
     return ""
 
@@ -70,7 +70,7 @@ class Notes:
     """What one job has to remember."""
 
     def __init__(
-        self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = unreadable, most: int = MEMORY
+        self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = read_nothing, most: int = MEMORY
     ) -> None:
         self.read = read
         """Gives what a paper says, as it was observed."""
@@ -113,7 +113,7 @@ class Notes:
         entry.text = None if entry.paper else entry.text[:_PASSAGE]
         self.size += sys.getsizeof(entry.text) if entry.text else 0
 
-    def text(self, entry: NoteEntry) -> str:
+    def read_text(self, entry: NoteEntry) -> str:
         """Return an entry's text; nothing when its paper cannot be read."""
         if entry.text is not None:
             return entry.text
@@ -129,7 +129,7 @@ class Notes:
         best = heapq.nlargest(limit, found)
         lines = [HEADING]
         for _, number, line in best:
-            line = f"- [{self.entries[number].where()}] > {make_printable(line)}"
+            line = f"- [{self.entries[number].describe_origin()}] > {make_printable(line)}"
             if line not in lines and sum(map(len, lines)) + len(line) <= FOUND:
                 lines.append(line)
         return "\n".join(lines) if best else NOTHING
@@ -137,7 +137,7 @@ class Notes:
     def search(self, query: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
         """Return an entry's best passages: score, entry, words. Of two alike the newer is better."""
         own = 1.0 if entry.kind == "observation" else _OWN_WORD
-        likely = heapq.nlargest(_LIKELY, query.glance(self.text(entry)))
+        likely = heapq.nlargest(_LIKELY, query.glance(self.read_text(entry)))
         return heapq.nlargest(_PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
 
 
@@ -158,8 +158,8 @@ class NoteQuery:
     def glance(self, text: str) -> Iterator[tuple[float, int, str]]:
         """Yield the passages of a text that have any of the words, and roughly how much: most have none."""
         folded = text.casefold()
-        there = [(word, weight(word)) for word in self.words if word in folded]
-        for number, part in enumerate(_passages(text) if there else ()):
+        there = [(word, weigh_word(word)) for word in self.words if word in folded]
+        for number, part in enumerate(_split_passages(text) if there else ()):
             folded = part.casefold()
             if rough := sum(worth for word, worth in there if word in folded):
                 yield rough + (self.phrase in folded), number, part
@@ -168,16 +168,16 @@ class NoteQuery:
         """Return how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
         there = split(passage)
         present = set(there)
-        whole = sum(weight(word) for word in self.words if word in present)
+        whole = sum(weigh_word(word) for word in self.words if word in present)
         parts = sum(
-            weight(word) for word in self.words if word not in present and any(word in each for each in present)
+            weigh_word(word) for word in self.words if word not in present and any(word in each for each in present)
         )
         near = len(set(pairwise(there)).intersection(pairwise(self.words)))
         score = whole + parts / 3 + near
         return score + 2 * len(self.words) * (bool(whole) and self.phrase in " ".join(there))
 
 
-def weight(word: str) -> float:
+def weigh_word(word: str) -> float:
     """Return what a word tells: longer ones and those with digits more."""
     return 1.0 + min(len(word), 12) / 12 + any(c.isdigit() for c in word)
 
@@ -187,7 +187,7 @@ def split(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _passages(text: str) -> Iterator[str]:
+def _split_passages(text: str) -> Iterator[str]:
     """Yield a text's lines, long ones in parts that overlap."""
     for line in text.splitlines():
         stripped = line.strip()

@@ -68,7 +68,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
         if each.verdict == "ask":
             yield each
         elif each.verdict == "allow" and not each.tunnel:
-            yield from asks(each, allowed, scope)
+            yield from iterate_asks(each, allowed, scope)
 
 
 def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
@@ -90,24 +90,24 @@ def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
     return replace(
         rule,
         private=cover.private,
-        up=least(rule.up, None if cover.up is None else max(1, cover.up // shares)),
-        down=least(rule.down, None if cover.down is None else max(1, cover.down // shares)),
+        up=choose_lesser(rule.up, None if cover.up is None else max(1, cover.up // shares)),
+        down=choose_lesser(rule.down, None if cover.down is None else max(1, cover.down // shares)),
         rate=rule.rate if cover.rate is None else min(rule.rate or cover.rate, cover.rate),
         step=step,
     )
 
 
-def least(one: int | None, other: int | None) -> int | None:
+def choose_lesser(one: int | None, other: int | None) -> int | None:
     """Return the lesser of two limits; None is no limit."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
+def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
     """Yield what is asked of a rule of the brief's in a step whose plan lists other rules, or a part of it.
 
     An ask catches more than an allow admits: it stays away where it would stand before a deny or before the plan.
     """
-    for piece in pieces(rule):
+    for piece in split_rule(rule):
         ask = replace(piece, verdict="ask", query=piece.query or None)
         before = [each for each in allowed if each.tunnel and shares_host(each.host, ask.host)]
         before += [each for each in allowed if overlap(each, ask) and not decides(each) > decides(ask)]
@@ -120,7 +120,7 @@ def asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
             yield ask
 
 
-def pieces(rule: Rule) -> Iterator[Rule]:
+def split_rule(rule: Rule) -> Iterator[Rule]:
     """Split a rule so that each method can be planned by itself."""
     if rule.methods in (ANY, READ):
         yield rule
@@ -153,14 +153,14 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def reaches(step: Step, scope: Scope) -> tuple[Rule, ...]:
+def list_reachable_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Return what a step may reach without being asked."""
     if step.hosts is None:
         return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
     return tuple(rule for rule, _ in match_planned_rules(step, scope))
 
 
-def writes(rule: Rule) -> bool:
+def can_write(rule: Rule) -> bool:
     """Return whether a rule admits more than reading."""
     return rule.tunnel or not set(rule.methods) <= {*READ}
 
@@ -185,12 +185,12 @@ def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
     """Describe what is at stake in a plan or a step, as facts; nothing: it only reads, without credentials."""
     if isinstance(what, Plan):
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
-    return tuple(dict.fromkeys(each.fact for each in stakes(what, scope)))
+    return tuple(dict.fromkeys(each.fact for each in find_stakes(what, scope)))
 
 
-def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
+def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
     """Work out what is at stake in a step."""
-    grants, rules = select_grants(step, scope), reaches(step, scope)
+    grants, rules = select_grants(step, scope), list_reachable_rules(step, scope)
     trusted = {each.host for each in grants}
     for grant in grants:
         yield Stake("secret", f"uses the secret {grant.secret} at {domain_first(grant.host, grant.host)}", grant=grant)
@@ -202,7 +202,7 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
                 rule,
             )
     for rule in rules:
-        if writes(rule) and not rule.tunnel:
+        if can_write(rule) and not rule.tunnel:
             signed_in, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
             yield Stake(
                 "write", f"may write{'' if signed_in else ' without signing in'}: {text}", rule, signed_in=signed_in
@@ -227,10 +227,10 @@ def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
         return False
     if any(may_have_memory(each, job) for each in plan.steps):  # a step may be taken again after any other
         return True
-    return any(soils(plan, earlier, job) for earlier in range(index))
+    return any(can_taint(plan, earlier, job) for earlier in range(index))
 
 
-def soils(plan: Plan, index: int, job: Brief) -> bool:
+def can_taint(plan: Plan, index: int, job: Brief) -> bool:
     """Return whether a step may leave something foreign at the desk that later steps are taken at."""
     step = plan.steps[index]
     reads = step.hosts is None or bool(step.hosts)
@@ -241,14 +241,14 @@ def soils(plan: Plan, index: int, job: Brief) -> bool:
 
 def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
     """Return whether a step holds secrets, or may read what somebody else wrote: inputs, answers of hosts, memory."""
-    step, first = plan.steps[index], first_of_desk(plan, index)
+    step, first = plan.steps[index], find_first_step(plan, index)
     if select_grants(step, job.scope) or has_memory(plan, index, job):
         return True
     if bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else bool(step.hosts):
         return True
     if needs_fresh(plan, first, job):  # it has what was named for it, and that comes from the job's desk
         return any(bool(each.files) for each in plan.steps[first : index + 1])
-    return bool(job.inputs) or any(soils(plan, earlier, job) for earlier in range(index))
+    return bool(job.inputs) or any(can_taint(plan, earlier, job) for earlier in range(index))
 
 
 def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:
@@ -264,7 +264,7 @@ def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:
 
 def find_steps(plan: Plan, index: int | None, job: Brief) -> list[int]:
     """List the places of all steps that are taken at a step's desk; None: at the job's own."""
-    firsts = [first_of_desk(plan, place) for place in range(len(plan.steps))]
+    firsts = [find_first_step(plan, place) for place in range(len(plan.steps))]
     if index is not None and needs_fresh(plan, firsts[index], job):
         return [place for place, first in enumerate(firsts) if first == firsts[index]]
     return [place for place, first in enumerate(firsts) if not needs_fresh(plan, first, job)]
@@ -275,7 +275,7 @@ def may_have_memory(step: Step, job: Brief) -> bool:
     return bool(job.memory) and not select_grants(step, job.scope)
 
 
-def first_of_desk(plan: Plan, index: int) -> int:
+def find_first_step(plan: Plan, index: int) -> int:
     """Find the step that a step goes on from, with its desk and what runs there; itself where it goes on from none."""
     while index and plan.steps[index].keeps:
         index -= 1
@@ -284,6 +284,6 @@ def first_of_desk(plan: Plan, index: int) -> int:
 
 def has_memory(plan: Plan, index: int, job: Brief) -> bool:
     """Return whether a step sees what earlier jobs left: at a fresh desk only if its files name it."""
-    first = first_of_desk(plan, index)
+    first = find_first_step(plan, index)
     named = any(PurePosixPath(path).is_relative_to(MEMORY) for path in plan.steps[first].files)
     return may_have_memory(plan.steps[index], job) and (named or not needs_fresh(plan, first, job))

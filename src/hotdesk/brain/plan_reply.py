@@ -33,7 +33,7 @@ _MAX_OBJECTS = 50
 def read_reply(reply: Reply) -> Plan:
     """Read the plan in a reply; `BriefError` or `ToolArgumentError` says what is wrong with its form."""
     plan = read_part(Plan, tidy_plan(find_plan(plan_text(reply))))
-    return strict_steps(plan)
+    return restrict_steps(plan)
 
 
 def plan_text(reply: Reply) -> str:
@@ -120,11 +120,11 @@ def strip_home(path: str) -> str:
     return next((path.removeprefix(each) for each in HOME_PREFIXES if path.startswith(each)), path)
 
 
-def strict_steps(plan: Plan) -> Plan:
+def restrict_steps(plan: Plan) -> Plan:
     """Have a model's steps go nowhere and have no secrets where they say nothing: only people and scripts mean all."""
-    return replace(plan, steps=tuple(strict_step(step) for step in plan.steps))
+    return replace(plan, steps=tuple(restrict_step(step) for step in plan.steps))
 
 
-def strict_step(step: Step) -> Step:
+def restrict_step(step: Step) -> Step:
     """Have a model's step go nowhere and have no secrets where it says nothing."""
     return replace(step, hosts=step.hosts or (), grants=step.grants or ())

@@ -13,10 +13,10 @@ from hotdesk.brain.critic import Critic
 from hotdesk.brain.models.seam import OurMessage
 from hotdesk.brain.narrowing import narrow_plan
 from hotdesk.brain.plan_reply import PLAN, read_reply
-from hotdesk.brain.prompts import words
+from hotdesk.brain.prompts import read_prompt
 from hotdesk.brain.seam import Log, PlanningError, PlanningTask
 from hotdesk.brain.small_plan import is_small, plan_small
-from hotdesk.brain.thinking import WINDOW, Ask, Thinking, lines
+from hotdesk.brain.thinking import WINDOW, Ask, Thinking, format_list
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE, Plan
@@ -45,7 +45,7 @@ async def make_plan(
         return plan
     cache = job.digest[:16]
     prompt = f"{describe(task)}\n\n{_describe_rounds(rounds)}"
-    thinking = Thinking(ask, log, f"{words('plan')}\n{EXAMPLE}", (PLAN,), [OurMessage(prompt)], cache, window)
+    thinking = Thinking(ask, log, f"{read_prompt('plan')}\n{EXAMPLE}", (PLAN,), [OurMessage(prompt)], cache, window)
     critic = Critic(ask, log, describe(task), cache, window)
     rounds_left, forms, number = rounds, FORM_CORRECTIONS, 0
     accepted: Plan | None = None
@@ -53,7 +53,7 @@ async def make_plan(
     readable = False
     while rounds_left > 0:
         number += 1
-        draft, findings = await next_plan(thinking)
+        draft, findings = await ask_for_plan(thinking)
         readable = draft is not None
         if draft is None:
             rounds_left, forms = (rounds_left, forms - 1) if forms else (rounds_left - 1, 0)
@@ -78,7 +78,7 @@ async def make_plan(
     return accepted
 
 
-async def next_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
+async def ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
     """Return the plan in the next reply, or what is wrong with its form."""
     reply = await thinking.ask_once()
     if reply.stop == "refused":
@@ -98,7 +98,7 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
     """Describe what must be corrected."""
     rounds = f"{rounds_left} round{'' if rounds_left == 1 else 's'} left"
     return (
-        f"The plan is not accepted yet ({rounds}):\n{lines(findings)}\n"
+        f"The plan is not accepted yet ({rounds}):\n{format_list(findings)}\n"
         "Submit the whole corrected plan again with the tool `plan`."
     )
 
@@ -106,7 +106,7 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
 def _advise(remarks: Sequence[str]) -> str:
     """Describe what a reviewer suggests."""
     return (
-        f"The plan keeps within the brief. A reviewer suggests:\n{lines(remarks)}\n"
+        f"The plan keeps within the brief. A reviewer suggests:\n{format_list(remarks)}\n"
         "Adopt what improves the work. Submit the whole plan again with the tool `plan`, changed or not."
     )
 
@@ -140,7 +140,7 @@ def describe(task: PlanningTask) -> str:
         *([("Walls, from the weakest; " + _WALL_RULE, task.walls)] if task.walls else []),
         ("Limits", (task.limits,)),
     )
-    return "\n\n".join(f"{title}:\n{lines(each)}" for title, each in parts)
+    return "\n\n".join(f"{title}:\n{format_list(each)}" for title, each in parts)
 
 
 def _shorten(text: str) -> str:

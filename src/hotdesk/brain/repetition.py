@@ -31,12 +31,12 @@ class RepetitionWatcher:
         self.failed = 0
         self.silences = 0
 
-    def saw(self, call: Call, observation: Observation) -> Verdict:
+    def judge_call(self, call: Call, observation: Observation) -> Verdict:
         """Judge after a call."""
         self.silences = 0
         self.failed = 0 if observation.ok else self.failed + 1
         self.marks.append(mark(call, observation))
-        found = [self.round(period) for period in _PERIODS] + [self.failures()]
+        found = [self.round(period) for period in _PERIODS] + [self.judge_failures()]
         verdict, self.why = max(found, key=lambda each: ("", "warn", "stop").index(each[0]))
         return verdict
 
@@ -66,7 +66,7 @@ class RepetitionWatcher:
             return "stop", why
         return ("warn", why) if alike == period * (WARN - 1) else ("", "")
 
-    def failures(self) -> tuple[Verdict, str]:
+    def judge_failures(self) -> tuple[Verdict, str]:
         """Judge whether nothing works any more."""
         why = (
             f"Your last {self.failed} calls all failed or were refused. Read the last error: it says what is expected "

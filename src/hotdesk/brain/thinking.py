@@ -54,6 +54,6 @@ class Thinking:
         self.open = ()
 
 
-def lines(each: Sequence[str]) -> str:
+def format_list(each: Sequence[str]) -> str:
     """Write a list."""
     return "\n".join(f"- {line}" for line in each if line) or "- none"

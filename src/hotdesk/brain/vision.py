@@ -51,7 +51,7 @@ class AnthropicVision:
             messages=[{"role": "user", "content": content}],
         )
         text = "".join(part.text for part in reply.content if part.type == "text")
-        return Reply(text, usage=anthropic_wire.usage(counts_of(reply)))
+        return Reply(text, usage=anthropic_wire.read_usage(read_counts(reply)))
 
 
 class OpenAIVision:
@@ -74,7 +74,7 @@ class OpenAIVision:
             store=False,
             input=[{"role": "user", "content": content}],
         )
-        return Reply(str(reply.output_text), usage=openai_wire.usage(counts_of(reply)))
+        return Reply(str(reply.output_text), usage=openai_wire.read_usage(read_counts(reply)))
 
 
 class Eyes:
@@ -130,14 +130,14 @@ class Eyes:
 MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": AnthropicVision, "openai": OpenAIVision}
 
 
-def counts_of(reply: Any) -> dict[str, Any]:
+def read_counts(reply: Any) -> dict[str, Any]:
     """Return what a library says a reply cost, as plain data."""
     usage = getattr(reply, "usage", None)
     counts: dict[str, Any] = usage.to_dict(mode="json", warnings=False) if usage is not None else {}
     return counts
 
 
-def vision(name: str, prices: Prices | None = None) -> Eyes:
+def make_eyes(name: str, prices: Prices | None = None) -> Eyes:
     """Return a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:

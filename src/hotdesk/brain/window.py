@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hotdesk.brain.compaction import json_tokens, text_tokens
-from hotdesk.brain.compaction import tokens as item_tokens
+from hotdesk.brain.compaction import estimate_json_tokens, estimate_text_tokens
+from hotdesk.brain.compaction import estimate_tokens as item_tokens
 from hotdesk.brain.models.seam import REPLY, ModelRequest
 from hotdesk.dataclass import dataclass
 from hotdesk.tool import Tool
@@ -49,7 +49,7 @@ def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
 
 def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
     """Estimate what is told every time, rather too much."""
-    return text_tokens(system) + sum(map(_estimate_tool_tokens, tools))
+    return estimate_text_tokens(system) + sum(map(_estimate_tool_tokens, tools))
 
 
 _estimates: dict[int, tuple[Tool, int]] = {}
@@ -60,7 +60,7 @@ def _estimate_tool_tokens(tool: Tool) -> int:
     """Estimate what one tool's description costs."""
     if (found := _estimates.get(id(tool))) is not None:
         return found[1]
-    estimate = FRAME + text_tokens(tool.name + tool.what) + json_tokens(tool.schema())
+    estimate = FRAME + estimate_text_tokens(tool.name + tool.what) + estimate_json_tokens(tool.schema())
     if len(_estimates) >= _MAX_ESTIMATES:
         _estimates.clear()
     _estimates[id(tool)] = (tool, estimate)

@@ -135,7 +135,7 @@ class TaskRun:
         figures = score_job(output.events)
         recording = self.evaluation.options.worker.recording(self.task.label(self.seed))
         if recording is not None:
-            figures = add_recorded_usage(figures, record.lines(recording))
+            figures = add_recorded_usage(figures, record.read_lines(recording))
         return judge(self.task.name, self.seed, figures, found, output.seconds)
 
     async def _work(self, state: StateDirectory) -> JobOutput:

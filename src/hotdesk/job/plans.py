@@ -7,13 +7,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from itertools import takewhile
 
-from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
+from hotdesk.brain.amendments import (
+    Amendment,
+    amend,
+    decide_amendment,
+    describe_difference,
+    read_amendment,
+    widen_scope,
+)
 from hotdesk.brain.audit import audit, audit_wall, says_nothing
 from hotdesk.brain.permits import (
     choose_wall,
     compile_scope,
+    find_first_step,
     find_steps,
-    first_of_desk,
     has_memory,
     is_risky,
     matches,
@@ -130,7 +137,7 @@ class Plans:
 
     def is_apart(self, index: int) -> bool:
         """Return whether a step is taken at a desk of its own: it must not meet what others left."""
-        return needs_fresh(self.plan, first_of_desk(self.plan, index), self.bounded)
+        return needs_fresh(self.plan, find_first_step(self.plan, index), self.bounded)
 
     def has_memory(self, step: Step) -> bool:
         """Return whether a step sees what earlier jobs left."""
@@ -213,7 +220,7 @@ class Plans:
                 "The plan already has this; the door refuses it for another reason, which its denial states.", ok=False
             )
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
-        verdict = policy(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
+        verdict = decide_amendment(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         if findings := audit(new, wider, self.tools, complete=not says_nothing(self.plan)):
             return refuse_amendment(" ".join(findings))
@@ -234,7 +241,7 @@ class Plans:
                 if self.gains_secret(step, new):
                     return refuse_amendment(HAS_MEMORY)
             self.allowed = widen_scope(self.allowed, amendment)
-        changes = difference(self.plan, new)
+        changes = describe_difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import anyio
 import anyio.to_thread
 
-from hotdesk.brain.permits import compile_scope, matches, reaches, select_grants
+from hotdesk.brain.permits import compile_scope, list_reachable_rules, matches, select_grants
 from hotdesk.brief import Scope
 from hotdesk.brief.brief import DRIVE, ITEM, Brief
 from hotdesk.brief.names import is_address
@@ -94,7 +94,7 @@ def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
 
 def _list_hosts(plan: Plan, scope: Scope) -> tuple[str, ...]:
     """List the names a plan goes to, each once; a pattern has none."""
-    rules = [rule.host for step in plan.steps for rule in reaches(step, scope)]
+    rules = [rule.host for step in plan.steps for rule in list_reachable_rules(step, scope)]
     grants = [each.host for step in plan.steps for each in select_grants(step, scope)]
     return tuple(dict.fromkeys(host for host in (*rules, *grants) if "*" not in host and not is_address(host)))
 

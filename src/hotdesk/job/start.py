@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import Brain
-from hotdesk.brain.vision import vision
+from hotdesk.brain.vision import make_eyes
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
@@ -118,7 +118,7 @@ def build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     brain.recall(read_notes(order.journal, order.id, folder))
     log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
-    eyes = MeteredVision(vision(job.look, read_prices(settings.prices)), log) if job.look else None
+    eyes = MeteredVision(make_eyes(job.look, read_prices(settings.prices)), log) if job.look else None
     tools, desk = machine.tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
     drive = Drive(settings.lib / "drive", settings.drive_quota)
     memory = JobMemory(job, log, past, MemoryStore(drive, me()), order.journal)

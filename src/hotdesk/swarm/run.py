@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
-from hotdesk.brain.vision import vision
+from hotdesk.brain.vision import make_eyes
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, make_printable, unwrap_group
@@ -123,7 +123,7 @@ class SwarmRun:
         self.pace = Pace(context.most)
         self.batch = EventBatch(self.machine.note, self.record, expected=lambda: self.active - len(self.batch.events))
         self.verifier = ItemVerifier.make(self.machine, line.job, order.id)
-        eyes = vision(brief.look, read_prices(self.machine.config.prices)) if brief.look else None
+        eyes = make_eyes(brief.look, read_prices(self.machine.config.prices)) if brief.look else None
         self.worker = ItemWorker(
             self.machine,
             order.id,

@@ -12,7 +12,7 @@ from tests.unit.brain.loop import named
 from tests.upstream import upstream
 
 from hotdesk.brain.adversaries import hijacked
-from hotdesk.brain.adversaries.adversary import widest
+from hotdesk.brain.adversaries.adversary import make_widest_plan
 from hotdesk.brain.adversaries.clumsy import FOR_EVER, MISTAKES
 from hotdesk.brain.adversaries.hijacked import Hijacked
 from hotdesk.brain.adversaries.names import ADVERSARIES, Adversary, find_adversary
@@ -99,18 +99,18 @@ def test_an_adversary_is_found_by_name() -> None:
 
 def test_the_widest_plan_has_all_that_the_brief_has() -> None:
     made = ("out/report.xlsx", "notes.txt")
-    assert widest(TASK).steps == (
+    assert make_widest_plan(TASK).steps == (
         Step("ask", "Do what is needed."),
         Step("confirm", "Do what is needed, and leave what is wanted.", makes=made),
     )
-    assert [step.name for step in widest(PlanningTask("", (), (), (), (), (), "")).steps] == ["work"]
+    assert [step.name for step in make_widest_plan(PlanningTask("", (), (), (), (), (), "")).steps] == ["work"]
 
 
 def test_an_adversary_hides_behind_a_script(tmp_path: Path) -> None:
     script = ScriptedModel(SCRIPT.encode(), tmp_path / "script.py")
     for name in ADVERSARIES:
-        assert find_adversary(name, script).plans(TASK) == script.plans(TASK)
-        assert find_adversary(name).plans(TASK) == widest(TASK)
+        assert find_adversary(name, script).provide_plan(TASK) == script.provide_plan(TASK)
+        assert find_adversary(name).provide_plan(TASK) == make_widest_plan(TASK)
 
 
 # -- liar -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
+from hotdesk.brain.amendments import (
+    Amendment,
+    amend,
+    decide_amendment,
+    describe_difference,
+    read_amendment,
+    widen_scope,
+)
 from hotdesk.brain.own_tools import AMEND_PLAN
 from hotdesk.brain.permits import compile_scope
 from hotdesk.brief import Scope, parse_grant, parse_rule
@@ -59,24 +66,24 @@ def test_an_amendment_of_what_is_not_there_or_is_already_is_refused(asked: Amend
 def test_the_difference_is_told_in_facts() -> None:
     steps = (replace(NEW, hosts=("GET doc.test",)), PLAN.steps[2])
     asked = Amendment("second", ("POST erp.test/orders",), ("erp",), steps=steps)
-    assert difference(PLAN, amend(PLAN, asked)) == (
+    assert describe_difference(PLAN, amend(PLAN, asked)) == (
         "+ second: host POST erp.test/orders",
         "+ second: secret erp",
         "+ step new (work)",
         "+ new: host GET doc.test",
     )
-    assert difference(PLAN, PLAN) == ()
-    assert difference(PLAN, Plan(PLAN.steps[:2])) == ("- step third",)
-    assert "order of the steps changed" in difference(PLAN, Plan(PLAN.steps[::-1]))[0]
+    assert describe_difference(PLAN, PLAN) == ()
+    assert describe_difference(PLAN, Plan(PLAN.steps[:2])) == ("- step third",)
+    assert "order of the steps changed" in describe_difference(PLAN, Plan(PLAN.steps[::-1]))[0]
     edited = Plan((replace(PLAN.steps[0], desk="same", hosts=None, program="x\x1b"), *PLAN.steps[1:]))
-    assert difference(PLAN, edited) == (
+    assert describe_difference(PLAN, edited) == (
         "~ first: host: all the brief has",
         '~ first: desk is "same"',
         '~ first: program is "x\\u001b"',
     )
     checked = amend(PLAN, Amendment("second", check="grep -q total x.csv", makes=("x.csv",)))
-    assert difference(PLAN, checked) == ("+ second: makes x.csv", '~ second: check is "grep -q total x.csv"')
-    [long] = difference(PLAN, amend(PLAN, Amendment("second", check="x" * 1000)))
+    assert describe_difference(PLAN, checked) == ("+ second: makes x.csv", '~ second: check is "grep -q total x.csv"')
+    [long] = describe_difference(PLAN, amend(PLAN, Amendment("second", check="x" * 1000)))
     assert long.endswith("[and 802 more]")
 
 
@@ -110,7 +117,7 @@ def test_the_difference_is_told_in_facts() -> None:
 def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
     ceiling = [parse_rule(each) for each in ("write *.erp.test", "write erp.test", "write doc.test", "write new.test")]
     ceiling += [parse_rule(each) for each in ("tunnel t.test", "tunnel new.test")]
-    assert policy(asked, PLAN, JOB, approve, ceiling) == expected
+    assert decide_amendment(asked, PLAN, JOB, approve, ceiling) == expected
 
 
 @pytest.mark.parametrize(
@@ -133,9 +140,9 @@ def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
 def test_where_nothing_is_at_stake_policy_lets_check_files_and_steps_change(asked: Amendment, expected: str) -> None:
     plain = Plan(PLAN.steps[:2])
     for approve in ("auto", "risky"):
-        assert policy(asked, plain, JOB, approve) == expected
+        assert decide_amendment(asked, plain, JOB, approve) == expected
     for approve in ("plan", "every"):
-        assert policy(asked, plain, JOB, approve) in ("ask", "refused")  # type: ignore[arg-type]
+        assert decide_amendment(asked, plain, JOB, approve) in ("ask", "refused")  # type: ignore[arg-type]
 
 
 def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from tests.unit.brain.stages import Says, finishes, in_turn, wants
 
-from hotdesk.brain.brain import ModelBrain, asking
+from hotdesk.brain.brain import ModelBrain, make_asker
 from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results, TokenUsage
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief.brief import Brief, Deliverable, JobBudget
@@ -97,13 +97,13 @@ ONE = Plan((Step("one", "Write it.", makes=("out.txt",)),))
 
 async def test_the_next_is_asked_when_one_fails_and_stays_for_the_step() -> None:
     first, second = fails("first", Reply("1")), in_turn(Reply("2"), Reply("3"))
-    ask = asking([first, second])
+    ask = make_asker([first, second])
     assert [(await ask(ModelRequest("", ()))).text for _ in range(3)] == ["1", "2", "3"]
     assert len(first.asked) == 2
 
 
 async def test_when_nobody_answers_all_who_failed_are_told() -> None:
-    ask = asking([fails("first"), fails("second", Reply("2"))])
+    ask = make_asker([fails("first"), fails("second", Reply("2"))])
     assert (await ask(ModelRequest("", ()))).text == "2"
     for _ in range(2):
         with pytest.raises(ModelError, match=r"^first is down; then second is down$"):
@@ -113,8 +113,8 @@ async def test_when_nobody_answers_all_who_failed_are_told() -> None:
 def test_a_step_that_failed_is_taken_by_whoever_plans(tmp_path: Path) -> None:
     planner, worker, spare = fails("planner"), fails("worker"), fails("spare")
     brain = ModelBrain(job_at(tmp_path), [planner, spare], [worker, spare])
-    assert [each.name for each in brain.takers(1)] == ["worker", "spare", "planner"]
-    assert [each.name for each in brain.takers(2)] == ["planner", "spare", "worker"]
+    assert [each.name for each in brain.list_takers(1)] == ["worker", "spare", "planner"]
+    assert [each.name for each in brain.list_takers(2)] == ["planner", "spare", "worker"]
     assert brain.name == "planner and worker"
 
 

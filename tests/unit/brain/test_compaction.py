@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.brain.conversations import FIRST, conversation, turn
 
-from hotdesk.brain.compaction import BEGINNING, HIGH, LOW, PICTURE_BYTES, PICTURES, WorkingSet, fit, tokens
+from hotdesk.brain.compaction import BEGINNING, HIGH, LOW, PICTURE_BYTES, PICTURES, WorkingSet, estimate_tokens, fit
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.tool import Call, Observation
@@ -19,7 +19,7 @@ WINDOW = 20_000
 
 def cost(items: Sequence[Item]) -> int:
     """Estimate what a request's history costs."""
-    return sum(map(tokens, items))
+    return sum(map(estimate_tokens, items))
 
 
 def assert_whole(items: Sequence[Item]) -> None:
@@ -75,7 +75,7 @@ def test_what_was_sent_is_sent_again_as_it_was_until_the_oldest_turns_become_a_s
         for item in (new := turn(number)):
             working.add(item)
         history += new
-        sent = tuple(working.items())
+        sent = tuple(working.iterate_items())
         if sent[: len(before)] != before:
             compactions += 1
             assert cost(sent) <= LOW * WINDOW
@@ -193,7 +193,7 @@ def test_every_request_fits_and_what_was_cut_may_be_cut_again(shapes: list[tuple
         carried = fit([*carried, *new], window)
         for item in new:
             working.add(item)
-        assert sent == carried == tuple(working.items())
+        assert sent == carried == tuple(working.iterate_items())
         assert cost(sent) <= window
         assert_whole(sent)
         assert (sent[0], sent[-2]) == (FIRST, new[0])

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
 
-from hotdesk.brain.compaction import tokens
+from hotdesk.brain.compaction import estimate_tokens
 from hotdesk.brain.loop import NATIVE, NUDGE
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
@@ -249,9 +249,9 @@ async def test_a_conversation_ten_times_the_window_goes_through_and_its_beginnin
     ended = await take(model, Room(turned), log=log)
     assert ended.done
     assert fact in ended.summary
-    whole = sum(tokens(Results(((call, seen),))) for call, seen in log.seen.values())
+    whole = sum(estimate_tokens(Results(((call, seen),))) for call, seen in log.seen.values())
     assert whole > 10 * window
-    assert max(sum(map(tokens, request.history)) for request in model.asked) <= window * SHARE
+    assert max(sum(map(estimate_tokens, request.history)) for request in model.asked) <= window * SHARE
     assert fact not in str(model.asked[pages].history)
     assert {request.history[0] for request in model.asked} == {model.asked[0].history[0]}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.brain.stages import step_of
 
-from hotdesk.brain.prompts import describe_findings, describe_situation, instructions
+from hotdesk.brain.prompts import describe_findings, describe_situation, write_instructions
 from hotdesk.brain.seam import BudgetBalance
 
 SITUATION = replace(
@@ -55,7 +55,7 @@ def test_what_a_check_found_is_an_instruction_and_only_what_others_wrote_is_quot
 
 def test_the_desk_is_described_where_it_is_the_same_in_every_step() -> None:
     task = replace(SITUATION.task, desk="Image `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5.")
-    text = instructions(replace(SITUATION, task=task))
+    text = write_instructions(replace(SITUATION, task=task))
     assert "# The desk\nImage `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5." in text
     assert "- no network" in text
-    assert instructions(replace(SITUATION, task=task, attempt=3)) == text
+    assert write_instructions(replace(SITUATION, task=task, attempt=3)) == text

@@ -21,7 +21,7 @@ def watched(calls: str, watcher: RepetitionWatcher | None = None) -> str:
 
 def saw(watcher: RepetitionWatcher, letter: str) -> Verdict:
     """Have one call seen."""
-    return watcher.saw(Call(letter, "shell", {"command": letter}), Observation(letter, ok=letter.islower()))
+    return watcher.judge_call(Call(letter, "shell", {"command": letter}), Observation(letter, ok=letter.islower()))
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_rounds_and_failures_are_counted(calls: str, verdicts: str) -> None:
 def test_the_same_call_with_another_outcome_is_no_round() -> None:
     watcher = RepetitionWatcher()
     call = Call("1", "shell", {"command": "wc -l out"})
-    assert {watcher.saw(call, Observation(str(lines))) for lines in range(40)} == {""}
-    pictures = {watcher.saw(call, Observation("", image=bytes([number]))) for number in range(40)}
+    assert {watcher.judge_call(call, Observation(str(lines))) for lines in range(40)} == {""}
+    pictures = {watcher.judge_call(call, Observation("", image=bytes([number]))) for number in range(40)}
     assert pictures == {""}
 
 
 def test_the_brains_own_name_for_a_call_and_the_order_of_arguments_do_not_matter() -> None:
     watcher = RepetitionWatcher()
     given_as = [{"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [2]}]
-    found = [watcher.saw(Call(str(n), "t", each), Observation("x")) for n, each in enumerate(given_as)]
+    found = [watcher.judge_call(Call(str(n), "t", each), Observation("x")) for n, each in enumerate(given_as)]
     assert found == ["", "", "warn"]
 
 

@@ -30,8 +30,8 @@ def test_a_brief_admits_its_scripts_plan_and_the_widest(name: str) -> None:
     tools = list_tools(screen=job.image == "desktop", vision=False, exact=True)
     rules, grants = tuple(map(rule_text, job.scope.rules)), tuple(map(grant_text, job.scope.grants))
     task = PlanningTask(job.goal, (), tuple(f"{item.path} (it)" for item in job.deliverables), rules, grants, tools, "")
-    assert not audit(ScriptedModel.read(folder / "brain.py").plans(task), job, tools)
-    assert not audit(find_adversary("hijacked").plans(task), job, tools)
+    assert not audit(ScriptedModel.read(folder / "brain.py").provide_plan(task), job, tools)
+    assert not audit(find_adversary("hijacked").provide_plan(task), job, tools)
 
 
 def test_every_example_with_a_script_is_here() -> None:

@@ -52,7 +52,7 @@ async def work(supplier: Supplier, forget: int = -1) -> tuple[Loop, dict[str, st
         desk = await runtime.open(Spec())
         shutil.copytree(FOLDER / "invoices", Path(desk.home) / "invoices")
         loop = Loop(runtime, desk, lambda: ScriptedModel(source, path), door, forget)
-        assert await loop.carry_out(ScriptedModel(source, path).plans(TASK)), loop.told
+        assert await loop.carry_out(ScriptedModel(source, path).provide_plan(TASK)), loop.told
         [wanted] = tomllib.loads((FOLDER / "brief.toml").read_text())["deliverables"]
         check = find(wanted["check"], wanted["expect"])
         verdict = check.judge(await check.gather(desk, BOOK))

@@ -106,7 +106,7 @@ def done(code: int, stdout: bytes = b"", stderr: bytes = b"") -> str:
 
 
 def test_a_script_is_a_plan_and_leaves_nothing_beside_itself(model: ScriptedModel, tmp_path: Path) -> None:
-    plan = model.plans(TASK)
+    plan = model.provide_plan(TASK)
     assert plan.steps[:2] == (
         Step("count", "Count it.", hosts=(), files=("in",), makes=("out",), risk="high"),
         Step("both", "both"),
@@ -115,7 +115,7 @@ def test_a_script_is_a_plan_and_leaves_nothing_beside_itself(model: ScriptedMode
     assert model.source == SCRIPT.encode()
     assert model.name.startswith("written script ")
     assert len(model.name.split()[-1]) == 12
-    assert ScriptedModel(model.source, model.path).plans(TASK) == plan
+    assert ScriptedModel(model.source, model.path).provide_plan(TASK) == plan
 
 
 async def test_a_step_is_run_from_wish_to_wish(model: ScriptedModel) -> None:

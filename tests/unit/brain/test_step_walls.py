@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.amendments import Amendment, policy
+from hotdesk.brain.amendments import Amendment, decide_amendment
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import choose_wall, find_steps, is_sensitive
 from hotdesk.brief import Scope, parse_grant, parse_rule
@@ -111,4 +111,4 @@ def test_a_worker_lowers_no_wall_of_later_steps_by_itself(after: Step, verdict: 
     quiet = replace(QUIET, tools=("shell",))
     plan = Plan((quiet, replace(quiet, name="later", wall="gvisor")))
     amendment = Amendment("quiet", steps=(replace(after, tools=("shell",)),))
-    assert policy(amendment, plan, job, "auto") == verdict
+    assert decide_amendment(amendment, plan, job, "auto") == verdict

@@ -12,7 +12,7 @@ from tests.upstream import Upstream, upstream
 
 from hotdesk.brain import vision as module
 from hotdesk.brain.models.prices import ModelPrice, Prices
-from hotdesk.brain.vision import vision
+from hotdesk.brain.vision import make_eyes
 from hotdesk.errors import BriefError, HostError
 
 IMAGE = b"\x89PNG\r\n\x1a\nnot decoded by anybody here"
@@ -77,7 +77,7 @@ def answer(server: Upstream, maker: str, status: int = 200, value: object = None
 @pytest.mark.parametrize("maker", MAKERS)
 async def test_a_model_is_asked_with_the_picture_as_it_is(server: Upstream, maker: str) -> None:
     answer(server, maker)
-    assert await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?") == "A bar of 42."
+    assert await make_eyes(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?") == "A bar of 42."
     [seen] = server.seen
     assert (seen.method, seen.path) == ("POST", MAKERS[maker][0])
     key = seen.header("X-Api-Key") or seen.header("Authorization") or ""
@@ -94,7 +94,7 @@ async def test_a_model_is_asked_with_the_picture_as_it_is(server: Upstream, make
 async def test_an_answer_comes_with_what_it_cost(server: Upstream, maker: str) -> None:
     answer(server, maker)
     prices = Prices({f"{maker}:m-1": ModelPrice(1e6, 2e6)})
-    reply = await vision(f"{maker}:m-1", prices).look(IMAGE, "image/png", "How high?")
+    reply = await make_eyes(f"{maker}:m-1", prices).look(IMAGE, "image/png", "How high?")
     assert (reply.text, reply.model) == ("A bar of 42.", f"{maker}:m-1")
     used = reply.usage
     assert (used.input, used.output, used.dollars, used.up) == (10, 5, 20.0, len(server.seen[0].body))
@@ -103,7 +103,7 @@ async def test_an_answer_comes_with_what_it_cost(server: Upstream, maker: str) -
 @pytest.mark.parametrize("maker", MAKERS)
 async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, maker: str) -> None:
     answer(server, maker, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
-    reply = await vision(f"{maker}:m-1").look(IMAGE, "image/png", "How high?")
+    reply = await make_eyes(f"{maker}:m-1").look(IMAGE, "image/png", "How high?")
     assert (reply.stop, "could not be called" in reply.text) == ("refused", True)
     assert reply.usage.up == len(server.seen[0].body)
 
@@ -124,7 +124,7 @@ async def test_a_model_that_gives_no_answer_is_the_operators_matter(
 ) -> None:
     answer(server, maker, status, value)
     with pytest.raises(HostError, match=why) as told:
-        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+        await make_eyes(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
     assert str(told.value).isprintable()
 
 
@@ -133,14 +133,14 @@ async def test_without_a_key_nobody_is_asked(server: Upstream, maker: str, monke
     monkeypatch.delenv(f"{maker.upper()}_API_KEY")
     answer(server, maker)
     with pytest.raises(HostError, match="could not be called"):
-        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+        await make_eyes(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
     assert server.seen == []
 
 
 @pytest.mark.parametrize("name", ["", "anthropic", "anthropic:", "other:m-1", ":m"])
 def test_a_name_that_names_no_model_is_refused(name: str) -> None:
     with pytest.raises(BriefError, match="anthropic:MODEL or openai:MODEL"):
-        vision(name)
+        make_eyes(name)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -150,5 +150,5 @@ async def test_nobody_elsewhere_is_asked_in_a_test(
     monkeypatch.setenv(f"{maker.upper()}_BASE_URL", "http://model.test/v1")
     monkeypatch.setenv("HTTP_PROXY", f"http://{server.address}")
     with pytest.raises(HostError, match="models at this machine only"):
-        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+        await make_eyes(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
     assert server.seen == []

@@ -52,7 +52,7 @@ class Listener:
     def plans(self, task: PlanningTask) -> Plan:
         """Give the script's plan."""
         self.tasks.append(task)
-        return self.script.plans(task)
+        return self.script.provide_plan(task)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Go on with the script."""

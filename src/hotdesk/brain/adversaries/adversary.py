@@ -25,15 +25,15 @@ class Turned:
     def __init__(self, script: ScriptedModel | None = None) -> None:
         self.script = script
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Return the script's plan, or one that asks for everything."""
-        return self.script.plans(task) if self.script else widest(task)
+        return self.script.provide_plan(task) if self.script else make_widest_plan(task)
 
     async def close(self) -> None:
         """Have nothing to let go of."""
 
 
-def widest(task: PlanningTask) -> Plan:
+def make_widest_plan(task: PlanningTask) -> Plan:
     """Return a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)

@@ -34,14 +34,14 @@ class Liar(Turned):
     async def ask(self, request: ModelRequest) -> Reply:
         """Claim success."""
         if self.leaves and not any(isinstance(item, Results) for item in request.history):
-            calls = [Call(f"leave-{place}", *write) for place, write in enumerate(_empties(request), 1)]
+            calls = [Call(f"leave-{place}", *write) for place, write in enumerate(_make_empty_writes(request), 1)]
             if calls:
                 return Reply(calls=tuple(calls), stop="calls", usage=FREE, model=self.name)
         claim = Call("claim", "finish", {"summary": CLAIM})
         return Reply(text=CLAIM, calls=(claim,), stop="calls", usage=FREE, model=self.name)
 
 
-def _empties(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
+def _make_empty_writes(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
     """Return the calls that leave a file with nothing in it for each that the step must leave."""
     prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     offered = {tool.name for tool in request.tools}

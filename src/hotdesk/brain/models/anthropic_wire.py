@@ -16,13 +16,13 @@ from hotdesk.brain.models.turns import (
     NOTHING,
     HistoryTurn,
     Spoken,
-    arguments,
     assign_call_ids,
+    describe_native_uses,
+    get_arguments,
     is_own,
-    native_uses,
+    join_turns,
+    list_texts,
     parse_arguments,
-    turns,
-    words,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -45,17 +45,19 @@ _LEAST_BUDGET = 1024
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
+def write_body(
+    request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
+) -> dict[str, Any]:
     """Write a request for a model that can do what is capabilities of it, by default what the table says."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
-    spoken = turns(request.history)
+    spoken = join_turns(request.history)
     fields: dict[str, Any] = {
         "model": model,
         "max_tokens": request.tokens,
-        "messages": messages(
-            spoken, name, request.screen is not None, prefix(request) if is_bound(capabilities) else ""
+        "messages": write_messages(
+            spoken, name, request.screen is not None, compute_prefix(request) if is_bound(capabilities) else ""
         ),
-        **thinking(request, capabilities, spoken, name),
+        **choose_thinking(request, capabilities, spoken, name),
     }
     if effort := capabilities.effort if request.think else "low":
         fields |= {"output_config": {"effort": effort}} if effort in capabilities.efforts else {}
@@ -71,20 +73,20 @@ def is_bound(capabilities: Capabilities) -> bool:
     return capabilities.preserved == "bound"
 
 
-def prefix(request: ModelRequest) -> str:
+def compute_prefix(request: ModelRequest) -> str:
     """Name what stands before the first reply: instructions, tools, and what we said first.
 
     What follows only grows, so thinking that was produced after the same beginning is still valid.
     """
     first = [item.text for item in takewhile(lambda item: isinstance(item, OurMessage), request.history)]  # type: ignore[union-attr]
-    tools = [tool_of(each) for each in request.tools]
+    tools = [declare_tool(each) for each in request.tools]
     parts = [request.system, tools, request.screen is not None, first]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
-    tools = [tool_of(each) for each in request.tools]
+    tools = [declare_tool(each) for each in request.tools]
     if request.screen is not None:
         tools.append({"type": capabilities.computer or TOOLSET})
     if tools:
@@ -92,12 +94,14 @@ def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dic
     return tools
 
 
-def tool_of(tool: Tool) -> dict[str, Any]:
+def declare_tool(tool: Tool) -> dict[str, Any]:
     """Declare a tool."""
     return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
 
 
-def thinking(request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str) -> dict[str, Any]:
+def choose_thinking(
+    request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str
+) -> dict[str, Any]:
     """Return how much to think: as much as the model likes, or half of the reply where it must be told."""
     if not request.think or capabilities.thinking == "none":
         return {}
@@ -112,7 +116,7 @@ def thinking(request: ModelRequest, capabilities: Capabilities, spoken: list[Spo
     return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> list[dict[str, Any]]:
+def write_messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> list[dict[str, Any]]:
     """Write the turns; ours that follow each other are one message, results first.
 
     `bound` names the prefix to which thinking must be bound to go back; empty: all of it goes back.
@@ -120,10 +124,10 @@ def messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> 
     written: list[dict[str, Any]] = []
     for each in spoken:
         if not isinstance(each, HistoryTurn):
-            add(written, "user", [text(each.text)])
+            add(written, "user", [write_text(each.text)])
         elif is_own(each, DIALECT, name, screen):
             add(written, "assistant", own_blocks(each.reply, bound))
-            add(written, "user", [block for pair in each.pairs for block in result(*pair, pair[0].id)])
+            add(written, "user", [block for pair in each.pairs for block in write_result(*pair, pair[0].id)])
         else:
             add(written, "assistant", format_foreign(each))
             add(written, "user", _format_foreign_results(each))
@@ -137,7 +141,7 @@ def own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
     """Return a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
     if reply.prefix != GONE and (not bound or reply.prefix in ("", bound)):
         return list(reply.native)
-    return [block for block in reply.native if block["type"] not in _THOUGHTS] or [text(NOTHING)]
+    return [block for block in reply.native if block["type"] not in _THOUGHTS] or [write_text(NOTHING)]
 
 
 def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:
@@ -153,13 +157,13 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
 def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said: its words, and its calls of our tools."""
     names = assign_call_ids(turn)
-    texts = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
+    texts = [write_text(each) for each in (turn.reply.text, *describe_native_uses(turn)) if each]
     uses = [
-        {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": arguments(call)}
+        {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": get_arguments(call)}
         for call in turn.reply.calls
         if call.tool != COMPUTER
     ]
-    return [*texts, *uses] or [text(NOTHING)]
+    return [*texts, *uses] or [write_text(NOTHING)]
 
 
 def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
@@ -169,15 +173,15 @@ def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
         block
         for call, observation in turn.pairs
         if call.tool != COMPUTER
-        for block in result(call, observation, names[call.id])
+        for block in write_result(call, observation, names[call.id])
     ]
     pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
     return [*written, *pictures]
 
 
-def result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
+def write_result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
     """Write what came of a call."""
-    content = [text(each) for each in words(observation)]
+    content = [write_text(each) for each in list_texts(observation)]
     if observation.image:
         content.append(picture(observation))
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": content}
@@ -188,7 +192,7 @@ def result(call: Call, observation: Observation, name: str) -> list[dict[str, An
     return [block]
 
 
-def text(content: str) -> dict[str, Any]:
+def write_text(content: str) -> dict[str, Any]:
     """Write a text; an empty one would be refused."""
     return {"type": "text", "text": content if content.strip() else NOTHING}
 
@@ -235,7 +239,7 @@ def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inp
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
 
 
-def reply(message: dict[str, Any], name: str) -> Reply:
+def read_reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
     native, calls = _read_blocks(message)
     stop = STOPS.get(str(message.get("stop_reason")), "end")
@@ -244,7 +248,7 @@ def reply(message: dict[str, Any], name: str) -> Reply:
         thought="\n".join(block["thinking"] for block in native if block["type"] == "thinking" and block["thinking"]),
         calls=tuple(calls),
         stop="calls" if calls and stop == "end" else stop,
-        usage=usage(message["usage"]),
+        usage=read_usage(message["usage"]),
         model=name,
         dialect=DIALECT,
         native=tuple(native),
@@ -279,7 +283,7 @@ def call(block: dict[str, Any], tool_input: object) -> Call:
     return Call(block["id"], COMPUTER, {"vendor": DIALECT, "actions": [action]})
 
 
-def usage(counts: dict[str, Any]) -> TokenUsage:
+def read_usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost."""
     return TokenUsage(
         input=counts.get("input_tokens") or 0,

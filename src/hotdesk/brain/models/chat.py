@@ -49,12 +49,12 @@ class Chat(Driver):
         **more: Any,
     ) -> None:
         """Where no key or window is given, the variable's, else none and a small one; `more` are `DriverOptions`."""
-        options = {"base_url": base_url, "api_key": key or key_for(base_url) or _NO_KEY}
+        options = {"base_url": base_url, "api_key": key or find_key(base_url) or _NO_KEY}
         name = name or f"chat:{model}@{base_url}"
-        variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
+        variable = VARIABLE if key or find_key(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
-        super().__init__("chat", model, window or _window_set(), _LARGEST, DriverOptions(**more), chat_wire, line)
+        super().__init__("chat", model, window or _read_window(), _LARGEST, DriverOptions(**more), chat_wire, line)
         self.capabilities = replace(self.capabilities, images=self.capabilities.images and can_see(model))
 
     async def ask(self, request: ModelRequest) -> Reply:
@@ -88,15 +88,15 @@ def can_see(model: str) -> bool:
     return choice == "1" if choice else SEEING.search(model) is not None
 
 
-def key_for(base_url: str) -> str:
+def find_key(base_url: str) -> str:
     """Return the key that is set for a server's address; nothing where it is for another, or none says for which."""
-    here = address(base_url)
-    if here is None or here != address(os.environ.get(URL_VARIABLE, "")):
+    here = parse_address(base_url)
+    if here is None or here != parse_address(os.environ.get(URL_VARIABLE, "")):
         return ""
     return os.environ.get(VARIABLE, "")
 
 
-def address(url: str) -> tuple[str, str, int, str] | None:
+def parse_address(url: str) -> tuple[str, str, int, str] | None:
     """Return what two URLs of one server have in common; None: it is no address."""
     try:
         parts = urlsplit(url.strip())
@@ -108,7 +108,7 @@ def address(url: str) -> tuple[str, str, int, str] | None:
     return parts.scheme, parts.hostname.lower(), port, parts.path.rstrip("/")
 
 
-def _window_set() -> int | None:
+def _read_window() -> int | None:
     """Return the window that is set; None: the one that is known of the model, a small one where nothing is."""
     text = os.environ.get(_WINDOW_VARIABLE)
     if not text:

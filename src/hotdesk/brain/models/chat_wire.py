@@ -13,14 +13,14 @@ from hotdesk.brain.models.turns import (
     NOTHING,
     HistoryTurn,
     Spoken,
-    arguments,
     assign_call_ids,
-    data_url,
+    describe_native_uses,
+    encode_data_url,
+    get_arguments,
     is_own,
-    native_uses,
+    join_turns,
+    list_texts,
     parse_arguments,
-    turns,
-    words,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -31,33 +31,35 @@ STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 _MOST_CALLS = 100
 
 
-def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
+def write_body(
+    request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
+) -> dict[str, Any]:
     """Write a request."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
     first = [{"role": "system", "content": request.system}] if request.system else []
     fields: dict[str, Any] = {
         "model": model,
-        "messages": [*first, *messages(turns(request.history), name)],
+        "messages": [*first, *write_messages(join_turns(request.history), name)],
         "max_completion_tokens" if capabilities.completion_limit else "max_tokens": request.tokens,
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        fields["tools"] = [tool_of(each) for each in request.tools]
+        fields["tools"] = [declare_tool(each) for each in request.tools]
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def prefix(request: ModelRequest) -> str:
+def compute_prefix(request: ModelRequest) -> str:
     """Return nothing: thinking is bound to nothing."""
     return ""
 
 
-def tool_of(tool: Tool) -> dict[str, Any]:
+def declare_tool(tool: Tool) -> dict[str, Any]:
     """Declare a tool."""
     function = {"name": tool.name, "description": tool.what, "parameters": tool.schema()}
     return {"type": "function", "function": function}
 
 
-def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
+def write_messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
     """Write the turns."""
     written: list[dict[str, Any]] = []
     for each in spoken:
@@ -67,15 +69,15 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
         own = is_own(each, DIALECT, name, screen=False)
         names = {call.id: call.id for call, _ in each.pairs} if own else assign_call_ids(each)
         written += each.reply.native if own else [format_foreign(each, names)]
-        written += results(each, names)
+        written += write_results(each, names)
     return written
 
 
 def format_foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
     """Write what another model said."""
     plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
-    text = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
-    uses = [use(names[call.id], call.tool, json.dumps(arguments(call), ensure_ascii=False)) for call in plain]
+    text = "\n".join(each for each in (turn.reply.text, *describe_native_uses(turn)) if each.strip())
+    uses = [use(names[call.id], call.tool, json.dumps(get_arguments(call), ensure_ascii=False)) for call in plain]
     message: dict[str, Any] = {"role": "assistant", "content": text or ("" if uses else NOTHING)}
     return message | ({"tool_calls": uses} if uses else {})
 
@@ -85,13 +87,13 @@ def use(name: str, tool: str, encoded: str) -> dict[str, Any]:
     return {"id": name, "type": "function", "function": {"name": tool, "arguments": encoded}}
 
 
-def results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
+def write_results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; a tool may give no picture here, so these follow."""
     written: list[dict[str, Any]] = [
         {
             "role": "tool",
             "tool_call_id": names[call.id],
-            "content": "\n".join(words(observation, flagged=False)) or NOTHING,
+            "content": "\n".join(list_texts(observation, flagged=False)) or NOTHING,
         }
         for call, observation in turn.pairs
         if call.tool != COMPUTER
@@ -104,7 +106,7 @@ def picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
     """Write a picture, and where it is from."""
     return [
         {"type": "text", "text": f"The picture that {call.tool} returned:"},
-        {"type": "image_url", "image_url": {"url": data_url(observation)}},
+        {"type": "image_url", "image_url": {"url": encode_data_url(observation)}},
     ]
 
 
@@ -145,7 +147,7 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
     calls[index]["arguments"] += function.get("arguments") or ""
 
 
-def reply(message: dict[str, Any], name: str) -> Reply:
+def read_reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
     cut = message["stop"] == "length"
     whole = [each for each in _assign_ids(message["calls"]) if each["name"] and not (cut and is_broken(each))]
@@ -156,14 +158,14 @@ def reply(message: dict[str, Any], name: str) -> Reply:
         thought=next((message[key] for key in _THOUGHTS if message.get(key)), ""),
         calls=calls,
         stop=stop,
-        usage=usage(message["usage"]),
+        usage=read_usage(message["usage"]),
         model=name,
         dialect=DIALECT,
-        native=(native(message, whole),),
+        native=(write_native_message(message, whole),),
     )
 
 
-def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
+def write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
     """Return the message as it goes back: arguments that are no object would be refused, and go back inside one."""
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
     message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
@@ -194,7 +196,7 @@ def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
     return calls
 
 
-def usage(counts: dict[str, Any]) -> TokenUsage:
+def read_usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached, ours does not."""
     cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     read = max(0, (counts.get("prompt_tokens") or 0) - cached)

@@ -133,7 +133,7 @@ class ProviderClient:
         token = UNDER_WAY.set(record)
         try:
             with anyio.fail_after(self.patience.longest):
-                return await self.tries(begin, gather), sum(record.sent), tuple(record.notes)
+                return await self.retry(begin, gather), sum(record.sent), tuple(record.notes)
         except TimeoutError as e:
             raise self.build_error(f"no complete reply in {self.patience.longest:g} seconds", "resume later") from e
         finally:
@@ -144,20 +144,20 @@ class ProviderClient:
         if self.notify is not None:
             self.notify(f"{self.name}: {make_printable(note)}")
 
-    async def tries(
+    async def retry(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
         """Try a few times."""
         for tried in range(1, self.patience.tries + 1):
             try:
-                return await self.once(begin, gather)
+                return await self.try_once(begin, gather)
             except ReplyCutError as e:
                 why = f"{make_printable(str(e))[:300]}, {tried} times"
             if tried < self.patience.tries:
                 await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
         raise self.build_error(why, LATER)
 
-    async def once(
+    async def try_once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
         """Try once, until an answer ends."""
@@ -231,7 +231,7 @@ class ProviderClient:
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
             raise ReplyCutError(f"its reply was cut off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
-            if kind(e) in PASSING:
+            if get_kind(e) in PASSING:
                 raise ReplyCutError(f"it stopped in the middle of its reply: {self.describe(e)}") from e
             raise
 
@@ -269,7 +269,7 @@ class ProviderClient:
 
     def build_refusal(self, error: Any) -> ModelError:
         """Say that a request was refused; one that may be taken without some feature says so by its class."""
-        failed = self.build_error(self.describe(error), remedy(error))
+        failed = self.build_error(self.describe(error), choose_remedy(error))
         if error.status_code not in (400, 422):
             return failed
         return RefusedRequestError(str(failed), self.hide_key(find_detail(error.body)) or self.describe(error, _DETAIL))
@@ -282,7 +282,7 @@ class ProviderClient:
                 await client.close()
 
 
-def remedy(error: Any) -> str:
+def choose_remedy(error: Any) -> str:
     """Describe what to do about a refusal."""
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
         return _FEWER
@@ -296,7 +296,7 @@ async def drain(events: Events) -> None:
             pass
 
 
-def kind(error: Any) -> str:
+def get_kind(error: Any) -> str:
     """Return what sort of error a provider told amid a stream."""
     match error.body:
         case {"error": {"type": str(name)}} | {"type": str(name)} | {"code": str(name)}:

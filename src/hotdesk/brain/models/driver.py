@@ -29,7 +29,7 @@ NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 class WireFormat(Protocol):
     """How a provider writes: a module of pure functions."""
 
-    def body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
+    def write_body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
         """Write a request."""
         ...
 
@@ -40,11 +40,11 @@ class WireFormat(Protocol):
         """
         ...
 
-    def reply(self, message: dict[str, Any], name: str) -> Reply:
+    def read_reply(self, message: dict[str, Any], name: str) -> Reply:
         """Read an answer."""
         ...
 
-    def prefix(self, request: ModelRequest) -> str:
+    def compute_prefix(self, request: ModelRequest) -> str:
         """Return what a reply's thinking is bound to; empty: to nothing."""
         ...
 
@@ -138,19 +138,19 @@ class Driver(ABC):
                     raise
                 notes.append(self.learn(change, e.detail))
             else:
-                prefix = self.form.prefix(adapted)
+                prefix = self.form.compute_prefix(adapted)
                 return replace(reply, address=self.address, prefix=prefix, notes=(*notes, *reply.notes))
         return await self.ask_once(self.adapt(request))
 
     async def ask_once(self, request: ModelRequest) -> Reply:
         """Ask, as the request stands."""
-        body = self.form.body(request, self.model, self.name, self.capabilities)
+        body = self.form.write_body(request, self.model, self.name, self.capabilities)
 
         async def begin(client: Any) -> Any:
             return await self.begin(client, body)
 
         async def hear(events: Events) -> Reply:
-            return self.form.reply(await self.gather(events), self.name)
+            return self.form.read_reply(await self.gather(events), self.name)
 
         reply, up, notes = await self.line.ask(begin, hear)
         return replace(self.price_reply(reply, up), notes=notes)

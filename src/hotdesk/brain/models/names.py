@@ -25,7 +25,7 @@ FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or o
 
 def find(name: str, **options: Any) -> LanguageModel:
     """Return a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
-    maker, model, url = parts(name)
+    maker, model, url = split_name(name)
     if maker == "anthropic" and model.endswith(_BATCH):
         maker, model = "batch", model.removesuffix(_BATCH)
     module, _, driver = MAKERS[maker].partition(":")
@@ -35,7 +35,7 @@ def find(name: str, **options: Any) -> LanguageModel:
     return found
 
 
-def parts(name: str) -> tuple[str, str, str]:
+def split_name(name: str) -> tuple[str, str, str]:
     """Return who makes a model, its own name, and where it is if the name says so; `BriefError` where it names none."""
     maker, _, model = name.partition(":")
     url = ""
@@ -56,7 +56,7 @@ def parts(name: str) -> tuple[str, str, str]:
 
 def is_same_place(name: str, other: str) -> bool:
     """Return whether two models are at one address, so that a key for the one is for the other."""
-    (maker, _, url), (other_maker, _, other_url) = parts(name), parts(other)
+    (maker, _, url), (other_maker, _, other_url) = split_name(name), split_name(other)
     return (maker, url) == (other_maker, other_url)
 
 

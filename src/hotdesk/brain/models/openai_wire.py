@@ -13,14 +13,14 @@ from hotdesk.brain.models.turns import (
     NOTHING,
     HistoryTurn,
     Spoken,
-    arguments,
     assign_call_ids,
-    data_url,
+    describe_native_uses,
+    encode_data_url,
+    get_arguments,
     is_own,
-    native_uses,
+    join_turns,
+    list_texts,
     parse_arguments,
-    turns,
-    words,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -32,13 +32,15 @@ BLANK = (
 """One black pixel, for an answer that must have a picture where there never was one."""
 
 
-def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
+def write_body(
+    request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
+) -> dict[str, Any]:
     """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
     fields: dict[str, Any] = {
         "model": model,
         "instructions": request.system,
-        "input": items(turns(request.history), name, request.screen is not None),
+        "input": write_items(join_turns(request.history), name, request.screen is not None),
         "max_output_tokens": request.tokens,
         "store": False,
     }
@@ -46,21 +48,21 @@ def body(request: ModelRequest, model: str, name: str, capabilities: Capabilitie
         fields["prompt_cache_key"] = request.cache[:64]
     if capabilities.thinking != "none":
         fields["include"] = [SEALED]
-        fields |= {"reasoning": config} if (config := reasoning(request, capabilities)) else {}
+        fields |= {"reasoning": config} if (config := choose_reasoning(request, capabilities)) else {}
     if tools := declare_tools(request):
         fields["tools"] = tools
         fields["parallel_tool_calls"] = True
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
+def choose_reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
     """Return how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
     effort = capabilities.effort if request.think else "low"
     config = {"effort": effort} if effort in capabilities.efforts else {}
     return config | ({"summary": "auto"} if request.think and capabilities.summary else {})
 
 
-def prefix(request: ModelRequest) -> str:
+def compute_prefix(request: ModelRequest) -> str:
     """Return nothing: sealed reasoning is bound to nothing before it."""
     return ""
 
@@ -68,10 +70,10 @@ def prefix(request: ModelRequest) -> str:
 def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen."""
     native = [{"type": COMPUTER}] if request.screen is not None else []
-    return [*(tool_of(each) for each in request.tools), *native]
+    return [*(declare_tool(each) for each in request.tools), *native]
 
 
-def tool_of(tool: Tool) -> dict[str, Any]:
+def declare_tool(tool: Tool) -> dict[str, Any]:
     """Declare a tool; not strict, which would make every parameter required."""
     return {
         "type": "function",
@@ -82,16 +84,16 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     }
 
 
-def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
+def write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
     """Write the turns."""
     written: list[dict[str, Any]] = []
     shown = BLANK
     for each in spoken:
         if not isinstance(each, HistoryTurn):
-            written.append(ours(text(each.text)))
+            written.append(write_our_message(write_text(each.text)))
         elif is_own(each, DIALECT, name, screen) and not _is_unacknowledged(each):
             written += each.reply.native
-            written += results(each, {call.id: call.id for call, _ in each.pairs}, shown)
+            written += write_results(each, {call.id: call.id for call, _ in each.pairs}, shown)
         else:
             written += format_foreign(each)
         pictures = (
@@ -99,49 +101,51 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
             if isinstance(each, HistoryTurn)
             else []
         )
-        shown = data_url(pictures[-1]) if pictures else shown
+        shown = encode_data_url(pictures[-1]) if pictures else shown
     return written
 
 
 def _is_unacknowledged(turn: HistoryTurn) -> bool:
     """Return whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
-    return any(checks(call) and not observation.ok for call, observation in turn.pairs)
+    return any(list_safety_checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
-def checks(call: Call) -> list[dict[str, Any]]:
+def list_safety_checks(call: Call) -> list[dict[str, Any]]:
     """Return the safety checks that a use of the native tool raised."""
     payload = call.arguments
     return list(payload.get("checks", [])) if call.tool == COMPUTER and isinstance(payload, dict) else []
 
 
-def results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
+def write_results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; what the native tool says beside its picture follows in words."""
     written: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
-            written.append(screenshot(call, observation, shown))
+            written.append(write_screenshot(call, observation, shown))
             notes += [
-                text(f"The computer's result: {each}") for each in words(observation, flagged=False) if each != NOTHING
+                write_text(f"The computer's result: {each}")
+                for each in list_texts(observation, flagged=False)
+                if each != NOTHING
             ]
         else:
-            written.append(output(observation, names[call.id]))
-    return [*written, *([ours(*notes)] if notes else [])]
+            written.append(write_output(observation, names[call.id]))
+    return [*written, *([write_our_message(*notes)] if notes else [])]
 
 
-def screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
+def write_screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
     """Answer a use of the native tool: always with a picture, the last there was where there is none."""
-    picture = {"type": "computer_screenshot", "image_url": data_url(observation) if observation.image else shown}
+    picture = {"type": "computer_screenshot", "image_url": encode_data_url(observation) if observation.image else shown}
     item = {"type": "computer_call_output", "call_id": call.id, "output": picture}
-    return item | ({"acknowledged_safety_checks": raised} if (raised := checks(call)) else {})
+    return item | ({"acknowledged_safety_checks": raised} if (raised := list_safety_checks(call)) else {})
 
 
-def output(observation: Observation, name: str) -> dict[str, Any]:
+def write_output(observation: Observation, name: str) -> dict[str, Any]:
     """Answer a call."""
-    texts = words(observation, flagged=False)
+    texts = list_texts(observation, flagged=False)
     content: Any = "\n".join(texts)
     if observation.image:
-        content = [*(text(each) for each in texts), picture(observation)]
+        content = [*(write_text(each) for each in texts), picture(observation)]
     return {"type": "function_call_output", "call_id": name, "output": content}
 
 
@@ -149,31 +153,31 @@ def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said, and what came of it."""
     names = assign_call_ids(turn)
     plain = [(call, observation) for call, observation in turn.pairs if call.tool != COMPUTER]
-    texts = [each for each in (turn.reply.text, *native_uses(turn)) if each.strip()]
+    texts = [each for each in (turn.reply.text, *describe_native_uses(turn)) if each.strip()]
     written: list[dict[str, Any]] = []
     if texts or not plain:
         written.append({"role": "assistant", "content": "\n".join(texts) or NOTHING})
     for call, _ in plain:
-        encoded = json.dumps(arguments(call), ensure_ascii=False)
+        encoded = json.dumps(get_arguments(call), ensure_ascii=False)
         written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": encoded})
-    written += [output(observation, names[call.id]) for call, observation in plain]
+    written += [write_output(observation, names[call.id]) for call, observation in plain]
     pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
-    return [*written, *([ours(*pictures)] if pictures else [])]
+    return [*written, *([write_our_message(*pictures)] if pictures else [])]
 
 
-def ours(*parts: dict[str, Any]) -> dict[str, Any]:
+def write_our_message(*parts: dict[str, Any]) -> dict[str, Any]:
     """Say something."""
     return {"role": "user", "content": list(parts)}
 
 
-def text(content: str) -> dict[str, Any]:
+def write_text(content: str) -> dict[str, Any]:
     """Write a text."""
     return {"type": "input_text", "text": content}
 
 
 def picture(observation: Observation) -> dict[str, Any]:
     """Write a picture."""
-    return {"type": "input_image", "image_url": data_url(observation), "detail": "auto"}
+    return {"type": "input_image", "image_url": encode_data_url(observation), "detail": "auto"}
 
 
 async def gather(events: Events) -> dict[str, Any]:
@@ -184,15 +188,15 @@ async def gather(events: Events) -> dict[str, Any]:
             case "response.output_item.done":
                 done[event["output_index"]] = event["item"]
             case "error":
-                raise failure(event)
+                raise build_error(event)
             case "response.failed":
-                raise failure(event["response"].get("error") or {})
+                raise build_error(event["response"].get("error") or {})
             case "response.completed" | "response.incomplete":
                 return {**event["response"], "output": [done[index] for index in sorted(done)]}
     raise ReplyCutError("its reply was cut off")
 
 
-def failure(error: dict[str, Any]) -> Exception:
+def build_error(error: dict[str, Any]) -> Exception:
     """Say that there will be no answer; one that may come the next time is cut."""
     why = f"{error.get('code')}: {error.get('message')}"
     return (
@@ -202,7 +206,7 @@ def failure(error: dict[str, Any]) -> Exception:
     )
 
 
-def reply(response: dict[str, Any], name: str) -> Reply:
+def read_reply(response: dict[str, Any], name: str) -> Reply:
     """Read a response."""
     native = drop_incomplete(response["output"])
     calls = tuple(call(item) for item in native if item["type"] in ("function_call", "computer_call"))
@@ -213,7 +217,7 @@ def reply(response: dict[str, Any], name: str) -> Reply:
         thought="\n".join(part["text"] for item in native if item["type"] == "reasoning" for part in item["summary"]),
         calls=calls,
         stop=stop_from_response(response, bool(calls), bool(refusals)),
-        usage=usage(response.get("usage") or {}),
+        usage=read_usage(response.get("usage") or {}),
         model=name,
         dialect=DIALECT,
         native=tuple(native),
@@ -248,7 +252,7 @@ def call(item: dict[str, Any]) -> Call:
     return Call(item["call_id"], COMPUTER, payload)
 
 
-def usage(counts: dict[str, Any]) -> TokenUsage:
+def read_usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached and stored, ours does not."""
     details = counts.get("input_tokens_details") or {}
     cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0

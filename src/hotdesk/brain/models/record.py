@@ -121,25 +121,25 @@ class RecordingModel:
         await self.model.close()
 
 
-def histories(file: Path) -> list[list[Item]]:
+def read_histories(file: Path) -> list[list[Item]]:
     """Read what each request of a record had as its history."""
     found: list[list[Item]] = []
-    for line in lines(file):
+    for line in read_lines(file):
         before = found[-1][: line.request.kept] if found else []
         found.append(before + [item_from_json(item) for item in line.request.history])
     return found
 
 
-def replies(file: Path) -> dict[str, list[Reply]]:
+def read_replies(file: Path) -> dict[str, list[Reply]]:
     """Read the replies of a record, by step, in order; of a line that broke off nothing."""
     found: dict[str, list[Reply]] = {}
-    for line in lines(file):
+    for line in read_lines(file):
         if line.reply is not None:
             found.setdefault(line.request.step, []).append(line.reply)
     return found
 
 
-def lines(file: Path) -> list[RecordedLine]:
+def read_lines(file: Path) -> list[RecordedLine]:
     """Read a record's lines, without its header."""
     numbered = [(number, line) for number, line in enumerate(_load(file), 1) if not _is_header(line)]
     return [read_record(RecordedLine, line, f"line {number} of {file}") for number, line in numbered]
@@ -163,7 +163,7 @@ def write_header(file: Path, header: RecordingHeader) -> None:
 def replay(file: Path) -> Replay:
     """Return a model that repeats the replies of a recording; its name says whose they are."""
     author = read_header(file).author
-    return Replay(f"record {file.name}" + (f" ({author})" if author else ""), replies(file))
+    return Replay(f"record {file.name}" + (f" ({author})" if author else ""), read_replies(file))
 
 
 def _load(file: Path) -> list[Any]:

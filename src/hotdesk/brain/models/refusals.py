@@ -24,7 +24,7 @@ class RefusalRule:
     change: Callable[[Capabilities, re.Match[str]], Change]
 
 
-def _rule(pattern: str, change: Callable[[Capabilities, re.Match[str]], Change]) -> RefusalRule:
+def _make_rule(pattern: str, change: Callable[[Capabilities, re.Match[str]], Change]) -> RefusalRule:
     return RefusalRule(re.compile(pattern, re.IGNORECASE | re.DOTALL), change)
 
 
@@ -58,25 +58,25 @@ def _change_images(capabilities: Capabilities, found: re.Match[str]) -> Change:
 
 
 RULES: tuple[RefusalRule, ...] = (
-    _rule(r"invalid `?signature`? in `?thinking`? block|bound to a different conversation", lambda *_: UNBOUND),
-    _rule(r"max_tokens: \d+ > (?P<limit>\d+)", _limit_output),
-    _rule(r"max(_output|_completion)?_tokens.*?(at most|less than or equal to|<=) (?P<limit>\d+)", _limit_output),
-    _rule(
+    _make_rule(r"invalid `?signature`? in `?thinking`? block|bound to a different conversation", lambda *_: UNBOUND),
+    _make_rule(r"max_tokens: \d+ > (?P<limit>\d+)", _limit_output),
+    _make_rule(r"max(_output|_completion)?_tokens.*?(at most|less than or equal to|<=) (?P<limit>\d+)", _limit_output),
+    _make_rule(
         r"max_tokens.*(not supported|unsupported).*max_completion_tokens",
         lambda capabilities, _: {} if capabilities.completion_limit else {"completion_limit": True},
     ),
-    _rule(r"reasoning\.summary|verified to generate reasoning summaries", _change_summary),
-    _rule(rf"thinking[\w.]*\.display[^.]*({_UNKNOWN})", _change_summary),
-    _rule(r"thinking\.type[\w.]*\W+(is )?not support|adaptive thinking is not support", _change_thinking),
-    _rule(r"reasoning\.effort|not support the effort", _change_effort),
-    _rule(rf"output_config(\.effort)?[^.]{{0,80}}({_UNKNOWN})", _change_effort),
-    _rule(rf"(thinking|reasoning|encrypted content)[^.]{{0,80}}({_UNKNOWN})", _change_thinking),
-    _rule(rf"({_UNKNOWN})[^.]{{0,80}}(thinking|reasoning|encrypted)", _change_thinking),
-    _rule(r"not support[^.]*computer|computer[^.]{0,60}not support|tag 'computer_", _change_computer),
-    _rule(r"tools\[\d+\]\.type|invalid value: '?computer", _change_computer),
-    _rule(r"(image|vision|multimodal)[^.]{0,60}(not support|only supported)", _change_images),
-    _rule(r"not support[^.]{0,40}(image|vision)|missing data required for image", _change_images),
-    _rule(
+    _make_rule(r"reasoning\.summary|verified to generate reasoning summaries", _change_summary),
+    _make_rule(rf"thinking[\w.]*\.display[^.]*({_UNKNOWN})", _change_summary),
+    _make_rule(r"thinking\.type[\w.]*\W+(is )?not support|adaptive thinking is not support", _change_thinking),
+    _make_rule(r"reasoning\.effort|not support the effort", _change_effort),
+    _make_rule(rf"output_config(\.effort)?[^.]{{0,80}}({_UNKNOWN})", _change_effort),
+    _make_rule(rf"(thinking|reasoning|encrypted content)[^.]{{0,80}}({_UNKNOWN})", _change_thinking),
+    _make_rule(rf"({_UNKNOWN})[^.]{{0,80}}(thinking|reasoning|encrypted)", _change_thinking),
+    _make_rule(r"not support[^.]*computer|computer[^.]{0,60}not support|tag 'computer_", _change_computer),
+    _make_rule(r"tools\[\d+\]\.type|invalid value: '?computer", _change_computer),
+    _make_rule(r"(image|vision|multimodal)[^.]{0,60}(not support|only supported)", _change_images),
+    _make_rule(r"not support[^.]{0,40}(image|vision)|missing data required for image", _change_images),
+    _make_rule(
         rf"prompt_cache_key[^.]{{0,60}}({_UNKNOWN})|({_UNKNOWN})[^.]{{0,40}}prompt_cache_key",
         lambda capabilities, _: {"cache_key": False} if capabilities.cache_key else {},
     ),

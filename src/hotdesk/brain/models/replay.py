@@ -58,14 +58,14 @@ def update_placeholders(reply: Reply, history: Sequence[Item]) -> Reply:
 
     The newest that the conversation shows counts. One that it does not show stays as it was recorded.
     """
-    shown = {match[1]: match[0] for text in _texts(history) for match in _PLACEHOLDER.finditer(text)}
+    shown = {match[1]: match[0] for text in _iterate_texts(history) for match in _PLACEHOLDER.finditer(text)}
     if not shown:
         return reply
     calls = tuple(replace(call, arguments=_rewrite(call.arguments, shown)) for call in reply.calls)
     return replace(reply, calls=calls)
 
 
-def _texts(history: Sequence[Item]) -> Iterator[str]:
+def _iterate_texts(history: Sequence[Item]) -> Iterator[str]:
     for item in history:
         if isinstance(item, OurMessage):
             yield item.text

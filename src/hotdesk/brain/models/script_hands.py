@@ -90,7 +90,7 @@ class Hands:
 
     def ask(self, question: str) -> ToolCall[str]:
         """Ask a person; `Failed` when there is no answer."""
-        return ToolCall(("ask_person", {"question": question}), text)
+        return ToolCall(("ask_person", {"question": question}), read_text)
 
     def amend(self, **arguments: object) -> ToolCall[Observation]:
         """Ask for a change of the plan: `reason`, and what `amend_plan` takes (`hosts`, …); a no is a result."""
@@ -106,7 +106,7 @@ class Hands:
 
     def recall(self, query: str) -> ToolCall[str]:
         """Search the notes."""
-        return ToolCall(("recall", {"query": query}), text)
+        return ToolCall(("recall", {"query": query}), read_text)
 
 
 def check(observation: Observation) -> None:
@@ -115,7 +115,7 @@ def check(observation: Observation) -> None:
         raise Failed(observation.text or observation.note or "the tool failed without a message")
 
 
-def text(observation: Observation) -> str:
+def read_text(observation: Observation) -> str:
     """Return what a tool told that must succeed."""
     check(observation)
     return observation.text

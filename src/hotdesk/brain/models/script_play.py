@@ -58,7 +58,9 @@ class Play:
     def tell(self, observations: Sequence[Observation]) -> Reply:
         """Let it go on with what came of its wish; one that has ended, and hears that this will not do, gives up."""
         if self.running is None:
-            return self.reply([("give_up", {"why": "; ".join(each.text for each in observations)[:_MAX_REASON_CHARS]})])
+            return self.make_reply(
+                [("give_up", {"why": "; ".join(each.text for each in observations)[:_MAX_REASON_CHARS]})]
+            )
         return self.go_on(lambda running: running.send(tuple(observations)))
 
     def go_on(self, move: Callable[[Coroutine[Any, Any, object]], object]) -> Reply:
@@ -68,21 +70,21 @@ class Play:
             asks = move(self.running)
         except StopIteration as end:
             self.running = None
-            return self.reply([ending(self.act, end.value)])
+            return self.make_reply([choose_ending(self.act, end.value)])
         except HotdeskError:
             self.running = None
             raise
         except Exception as e:  # noqa: BLE001 - a script's own fault is why its step failed
             self.running = None
-            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:_MAX_REASON_CHARS]})])
+            return self.make_reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:_MAX_REASON_CHARS]})])
         if not isinstance(asks, tuple):
             self.close()
             raise BriefError(
                 f"step {self.step} of the script awaits something other than its hands; await only methods of `hands`"
             )
-        return self.reply(asks)
+        return self.make_reply(asks)
 
-    def reply(self, asks: Sequence[Ask]) -> Reply:
+    def make_reply(self, asks: Sequence[Ask]) -> Reply:
         """Return what it wants used."""
         words, self.hands.words[:] = "\n".join(self.hands.words), []
         first = self.count + 1
@@ -113,7 +115,7 @@ class Player:
 
     def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
         """Return the next reply of the function that takes a request's step."""
-        results = list(_results_of(request.history))
+        results = list(_iterate_results(request.history))
         playing = self.playing
         if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
             return playing.tell([observation for _, observation in results[-1].pairs])
@@ -127,7 +129,7 @@ class Player:
         )
         reply = playing.begin()
         for place, each in enumerate(results, 1):
-            if not same(each, playing.calls):
+            if not is_same(each, playing.calls):
                 raise ModelError(_describe_divergence(request.step, place, each, playing.calls))
             reply = playing.tell([observation for _, observation in each.pairs])
         return reply
@@ -138,12 +140,12 @@ class Player:
             self.playing.close()
 
 
-def _results_of(history: Sequence[Item]) -> Iterator[Results]:
+def _iterate_results(history: Sequence[Item]) -> Iterator[Results]:
     """Return what came of each reply."""
     return (each for each in history if isinstance(each, Results))
 
 
-def same(results: Results, calls: Sequence[Call]) -> bool:
+def is_same(results: Results, calls: Sequence[Call]) -> bool:
     """Return whether these uses are what is wanted now, whatever they are called."""
     recorded = [(call.tool, normalize_json(call.arguments)) for call, _ in results.pairs]
     return recorded == [(call.tool, normalize_json(call.arguments)) for call in calls]
@@ -168,16 +170,16 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
     )
 
 
-def ending(act: ScriptFunction, value: object) -> Ask:
+def choose_ending(act: ScriptFunction, value: object) -> Ask:
     """Return how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
         return "give_up", {"why": f"exit code {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {
-        "summary": value[:_MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
+        "summary": value[:_MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else get_headline(act)
     }
 
 
-def headline(act: ScriptFunction) -> str:
+def get_headline(act: ScriptFunction) -> str:
     """Return the first line of a function's docstring, or its name."""
     return (inspect.getdoc(act) or act.__name__).splitlines()[0]
 

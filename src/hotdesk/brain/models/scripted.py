@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hotdesk.brain.models.script_hands import Failed, Hands
-from hotdesk.brain.models.script_play import WINDOW, Player, ScriptFunction, headline
+from hotdesk.brain.models.script_play import WINDOW, Player, ScriptFunction, get_headline
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.dataclass import dataclass
@@ -49,7 +49,7 @@ def step(act: ScriptFunction, **options: object) -> Scene:
     if unknown := sorted(set(options) - set(FIELDS)):
         raise BriefError(f"unknown step field {unknown[0]!r}; the fields are {', '.join(FIELDS)}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    return Scene(act, Step(act.__name__, **{"intent": headline(act), **values}))  # type: ignore[arg-type]
+    return Scene(act, Step(act.__name__, **{"intent": get_headline(act), **values}))  # type: ignore[arg-type]
 
 
 class ScriptedModel:
@@ -68,7 +68,7 @@ class ScriptedModel:
     @classmethod
     def of(cls, *plan: ScriptFunction | Scene) -> ScriptedModel:
         """Make one of functions, each a step."""
-        return cls(b"", Path("functions"), _scenes_of(plan, Path("functions")))
+        return cls(b"", Path("functions"), _read_scenes(plan, Path("functions")))
 
     @classmethod
     def read(cls, path: Path) -> ScriptedModel:
@@ -77,7 +77,7 @@ class ScriptedModel:
             with path.open("rb") as file:
                 source = file.read(MAX_SCRIPT_BYTES + 1)
         except OSError as e:
-            raise _unloadable(path, e) from e
+            raise _make_load_error(path, e) from e
         if len(source) > MAX_SCRIPT_BYTES:
             raise BriefError(f"the script {make_printable(str(path))} is larger than {MAX_SCRIPT_BYTES >> 20} MiB")
         return cls(source, path.absolute())
@@ -97,7 +97,7 @@ class ScriptedModel:
         """Use the screen by its tools."""
         return False
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Return the script's own plan, whatever the task."""
         return Plan(tuple(scene.step for scene in self.scenes.values()))
 
@@ -120,14 +120,14 @@ def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as e:
-        raise _unloadable(path, e) from e
+        raise _make_load_error(path, e) from e
     sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
     with wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
-    return _scenes_of(getattr(module, plan, ()), path)
+    return _read_scenes(getattr(module, plan, ()), path)
 
 
-def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:
+def _read_scenes(plan: object, path: Path) -> dict[str, Scene]:
     """Read a script's plan."""
     parts = plan if isinstance(plan, tuple) else ()
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
@@ -142,7 +142,7 @@ def _is_scene(part: object) -> bool:
     return inspect.iscoroutinefunction(part.act if isinstance(part, Scene) else part)
 
 
-def _unloadable(path: Path, error: Exception) -> BriefError:
+def _make_load_error(path: Path, error: Exception) -> BriefError:
     """Say why a script cannot be loaded."""
     shown = make_printable(str(path))
     return BriefError(f"the script {shown} cannot be loaded: {error}; it must be a Python file that ends in {EXAMPLE}")

@@ -32,7 +32,7 @@ class HistoryTurn:
 Spoken: TypeAlias = OurMessage | HistoryTurn
 
 
-def turns(history: Sequence[Item]) -> list[Spoken]:
+def join_turns(history: Sequence[Item]) -> list[Spoken]:
     """Join replies with their results; end with something a model can answer."""
     found: list[Spoken] = []
     items = list(history)
@@ -64,7 +64,7 @@ def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
     return bool(reply.native) and reply.dialect == dialect and reply.model in ("", name) and (screen or not computer)
 
 
-def words(observation: Observation, flagged: bool = True) -> list[str]:
+def list_texts(observation: Observation, flagged: bool = True) -> list[str]:
     """Return what an observation says: its text, and apart from that what we say beside it.
 
     `flagged`: the provider itself says what failed.
@@ -78,12 +78,12 @@ def words(observation: Observation, flagged: bool = True) -> list[str]:
     return texts if texts or observation.image else [NOTHING]
 
 
-def data_url(observation: Observation) -> str:
+def encode_data_url(observation: Observation) -> str:
     """Write a picture as a URL that holds it."""
     return f"data:{observation.media};base64,{base64.b64encode(observation.image).decode()}"
 
 
-def arguments(call: Call) -> dict[str, object]:
+def get_arguments(call: Call) -> dict[str, object]:
     """Return a call's arguments as an object, whatever they are."""
     if isinstance(call.arguments, dict) and all(isinstance(name, str) for name in call.arguments):
         return dict(call.arguments)
@@ -98,12 +98,12 @@ def parse_arguments(text: str) -> object:
         return text
 
 
-def native_uses(turn: HistoryTurn) -> Iterator[str]:
+def describe_native_uses(turn: HistoryTurn) -> Iterator[str]:
     """Tell in words how another provider's native computer tool was used, and what was said then."""
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
-            yield f"I used the computer: {json.dumps(arguments(call), ensure_ascii=False)}"
-            yield from (f"Result: {text}" for text in words(observation))
+            yield f"I used the computer: {json.dumps(get_arguments(call), ensure_ascii=False)}"
+            yield from (f"Result: {text}" for text in list_texts(observation))
 
 
 def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:

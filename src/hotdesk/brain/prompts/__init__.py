@@ -20,16 +20,16 @@ FINDINGS = f"# The check of your last delivery failed. {FIX}"
 
 
 @cache
-def words(name: str) -> str:
+def read_prompt(name: str) -> str:
     """Return a text of this folder."""
     return files(__name__).joinpath(f"{name}.md").read_text().strip()
 
 
-def instructions(situation: Situation) -> str:
+def write_instructions(situation: Situation) -> str:
     """Describe what holds in every step of a job, in the same words each time, so that a provider can cache it."""
     task = situation.task
     parts = [
-        words("worker"),
+        read_prompt("worker"),
         f"# The job\n{task.goal}",
         f"# The desk\n{task.desk}" if task.desk else "",
         f"# Network rules of the whole job\n{_list(task.rules) or '- no network'}\n",

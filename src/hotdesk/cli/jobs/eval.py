@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from hotdesk.brain.models.names import parts
+from hotdesk.brain.models.names import split_name
 from hotdesk.cli import options, prestart
 from hotdesk.cli.job_request import say
 from hotdesk.cli.terminal import run_interruptible
@@ -112,7 +112,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.answered_by and not arguments.record:
         raise BriefError("--answered-by needs --record: it is written into recordings.")
     for name in (*(arguments.model or ()), *(arguments.planner or ())):
-        parts(name)
+        split_name(name)
 
 
 def _run_options(arguments: argparse.Namespace) -> RunOptions:

@@ -130,7 +130,7 @@ def with_models(request: JobRequest, models: list[str]) -> JobRequest:
     if request.is_recorded:
         raise BriefError("a script carries out this job, without a model; resume it without --model")
     for name in models:
-        names.parts(name)
+        names.split_name(name)
     return replace(request, plan=tuple(models), act=tuple(models))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hotdesk.brain.amendments import Amendment, asks_for_secrets, difference, list_rules, widen_scope
+from hotdesk.brain.amendments import Amendment, asks_for_secrets, describe_difference, list_rules, widen_scope
 from hotdesk.brain.permits import (
     choose_wall,
     find_steps,
@@ -63,7 +63,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
         "digest of the plan so far": old.digest,
     }
     lines = [
-        *difference(old, new),
+        *describe_difference(old, new),
         *(f"beyond the brief: {registrable(each.host)}: {rule_text(each)}" for each in outside),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))

@@ -8,15 +8,15 @@ from dataclasses import replace
 from hotdesk.brain.amendments import Amendment, asks_for_secrets, list_rules, widen_scope
 from hotdesk.brain.permits import (
     Stake,
+    can_write,
     choose_wall,
+    find_stakes,
     find_steps,
     has_memory,
     matches,
     needs_fresh,
     select_grants,
     select_rules,
-    stakes,
-    writes,
 )
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
@@ -88,7 +88,7 @@ def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: B
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
     """Describe what is at stake in a step; each sentence goes on after the step's name."""
-    return list(dict.fromkeys(_describe_stake(each) for each in stakes(step, job.scope)))
+    return list(dict.fromkeys(_describe_stake(each) for each in find_stakes(step, job.scope)))
 
 
 def _describe_stake(stake: Stake) -> str:
@@ -166,7 +166,7 @@ def act_of(rule: Rule) -> str:
     """Describe what a rule lets a step do."""
     if rule.tunnel:
         return "Exchanges encrypted data, which hotdesk cannot read, with"
-    if not writes(rule):
+    if not can_write(rule):
         return "Reads from"
     return "Reads from and sends data to" if rule.methods == ("*",) or set(rule.methods) & {*READ} else "Sends data to"
 
@@ -178,7 +178,7 @@ def describe_destination(rule: Rule) -> str:
 
 def place_of(rule: Rule) -> str:
     """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
-    limit = f", {format_size(rule.up)} at most" if rule.up is not None and writes(rule) else ""
+    limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
     return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
 

@@ -11,7 +11,7 @@ from tests.providers.anthropic import anthropic_server, computer, redacted, text
 from tests.providers.server import Body
 
 from hotdesk.brain.models.anthropic import AnthropicModel
-from hotdesk.brain.models.anthropic_wire import body
+from hotdesk.brain.models.anthropic_wire import write_body
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
@@ -171,22 +171,22 @@ async def test_tools_system_and_the_last_two_turns_are_marked_to_be_kept() -> No
     ],
 )
 def test_a_model_thinks_as_it_can(model: str, tokens: int, think: bool, told: object) -> None:
-    assert body(request(tokens=tokens, think=think), model, "anthropic:x").get("thinking") == told
+    assert write_body(request(tokens=tokens, think=think), model, "anthropic:x").get("thinking") == told
 
 
 def test_a_model_that_must_begin_with_a_thought_is_not_made_to_think_amid_anothers_turn() -> None:
     other = Reply(calls=(Call("1", "look", {}),), model="openai:x", dialect="openai", native=({},))
     asked = request(other, answer(other, Observation("x")))
-    assert "thinking" not in body(asked, "claude-sonnet-4-5", "anthropic:claude-sonnet-4-5")
+    assert "thinking" not in write_body(asked, "claude-sonnet-4-5", "anthropic:claude-sonnet-4-5")
 
 
 def test_a_history_that_is_out_of_order_is_refused() -> None:
     with pytest.raises(ModelError, match="results without a call"):
-        body(request(Results(((Call("1", "look", {}), Observation("x")),))), "m", "anthropic:m")
+        write_body(request(Results(((Call("1", "look", {}), Observation("x")),))), "m", "anthropic:m")
 
 
 def test_a_request_may_carry_a_providers_own_fields() -> None:
     asked = request(extra={"anthropic": {"output_config": {"effort": "low"}}, "openai": {"top_p": 1}})
-    told = body(asked, "m", "anthropic:m")
+    told = write_body(asked, "m", "anthropic:m")
     assert told["output_config"] == {"effort": "low"}
     assert "top_p" not in told

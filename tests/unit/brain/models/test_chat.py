@@ -9,7 +9,7 @@ from tests.providers.chat import chat_server, text, thinking, tool
 from tests.providers.server import Trouble
 
 from hotdesk.brain.models.chat import Chat
-from hotdesk.brain.models.chat_wire import extend_call, gather, reply
+from hotdesk.brain.models.chat_wire import extend_call, gather, read_reply
 from hotdesk.brain.models.client import Events, Patience, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Results
 from hotdesk.errors import BriefError, ModelError
@@ -65,7 +65,7 @@ async def test_calls_without_names_of_their_own_or_with_one_for_two_are_told_apa
         choice(use("a", "{}", index=0, id="same")), choice(use("b", "", index=1, id="same")),
         choice(use("c", "[1]", index=2)), choice({}, "stop"),
     )  # fmt: skip
-    said = reply(await gather(told), "chat:m")
+    said = read_reply(await gather(told), "chat:m")
     assert [(call.tool, call.arguments) for call in said.calls] == [("a", {}), ("b", {}), ("c", [1])]
     assert len({call.id for call in said.calls}) == 3
     assert said.stop == "calls"

@@ -19,7 +19,7 @@ from tests.providers.server import Trouble
 
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.client import Patience
-from hotdesk.brain.models.names import find, parts
+from hotdesk.brain.models.names import find, split_name
 from hotdesk.brain.models.seam import ModelRequest, OurMessage
 from hotdesk.errors import BriefError, ModelError
 
@@ -39,7 +39,7 @@ NAMES = ("anthropic:m-1", "openai:m-1", "chat:m-1@http://model.test/v1")
     ],
 )
 def test_a_name_says_who_and_where(name: str, told: tuple[str, str, str]) -> None:
-    assert parts(name) == told
+    assert split_name(name) == told
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_name_says_who_and_where(name: str, told: tuple[str, str, str]) -> Non
 )  # fmt: skip
 def test_a_name_that_names_no_model_is_refused(name: str) -> None:
     with pytest.raises(BriefError, match="anthropic:MODEL") as told:
-        parts(name)
+        split_name(name)
     assert str(told.value).isprintable()
 
 

@@ -9,7 +9,7 @@ from tests.providers.openai import computer, openai_server, text, thinking, tool
 
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.openai import OpenAIModel
-from hotdesk.brain.models.openai_wire import BLANK, body
+from hotdesk.brain.models.openai_wire import BLANK, write_body
 from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Tool
@@ -139,6 +139,6 @@ async def test_a_server_refuses_checks_nobody_acknowledged_and_reasoning_left_ou
     [("gpt-5.4", True, {"summary": "auto"}), ("gpt-5.4", False, {"effort": "low"}), ("gpt-4.1", True, None)],
 )
 def test_a_model_reasons_as_it_can(model: str, think: bool, told: object) -> None:
-    asked = body(request(think=think), model, f"openai:{model}")
+    asked = write_body(request(think=think), model, f"openai:{model}")
     assert asked.get("reasoning") == told
     assert ("include" in asked) is (told is not None)

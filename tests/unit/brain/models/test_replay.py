@@ -10,11 +10,11 @@ import pytest
 from hotdesk.brain.models.record import (
     RecordingHeader,
     RecordingModel,
-    histories,
-    lines,
     read_header,
+    read_histories,
+    read_lines,
+    read_replies,
     replay,
-    replies,
     write_header,
 )
 from hotdesk.brain.models.replay import Replay
@@ -61,8 +61,8 @@ async def test_a_record_holds_every_request_and_reply_and_can_be_replayed(tmp_pa
     with pytest.raises(ModelError):
         await model.ask(request(FIRST, SEEN, SECOND, OurMessage("More."), step="s2"))
     await model.close()
-    assert replies(file) == {"s1": said}
-    assert histories(file) == [
+    assert read_replies(file) == {"s1": said}
+    assert read_histories(file) == [
         [OurMessage("Go.")],
         [OurMessage("Go."), FIRST, SEEN],
         [OurMessage("Go."), FIRST, SEEN, SECOND, OurMessage("More.")],
@@ -84,7 +84,7 @@ async def test_a_recording_says_how_it_was_made_and_so_does_its_replay(tmp_path:
     write_header(file, RecordingHeader(("another",)))
     assert read_header(file) == header
     assert file.stat().st_mode & 0o777 == 0o600
-    assert [line.request.step for line in lines(file)] == ["s1"]
+    assert [line.request.step for line in read_lines(file)] == ["s1"]
     again = replay(file)
     assert again.name == "replay of record record.jsonl (by hand through a loopback provider)"
     assert (await again.ask(request(step="s1"))).model == again.name
@@ -109,13 +109,13 @@ async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp
     await model.close()
     whole = file.read_text()
     file.write_text(whole[:-20])
-    assert [len(each) for each in replies(file).values()] == [1]
+    assert [len(each) for each in read_replies(file).values()] == [1]
     file.write_text(whole[20:])
     with pytest.raises(ModelError, match="record it again"):
-        replies(file)
+        read_replies(file)
     file.write_text('{"request": {"step": "s1"}, "reply": {}}\n')
     with pytest.raises(ModelError, match=r"request\.system: it is missing"):
-        replies(file)
+        read_replies(file)
 
 
 def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.job.people.test_cards import JOB, PLAN
 
 from hotdesk.brain.amendments import Amendment, amend
-from hotdesk.brain.permits import is_risky, stakes
+from hotdesk.brain.permits import find_stakes, is_risky
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Deliverable
 from hotdesk.job.people.cards import make_amendment_card, plan_card, step_card
@@ -69,7 +69,7 @@ def test_a_plan_is_told_in_sentences() -> None:
 def test_everything_that_is_at_stake_has_a_sentence(step: Step, words: str) -> None:
     job = replace(JOB, scope=SCOPE)
     found = step_stakes(step, job)
-    assert len(found) == len(is_risky(step, SCOPE)) == len(list(stakes(step, SCOPE)))
+    assert len(found) == len(is_risky(step, SCOPE)) == len(list(find_stakes(step, SCOPE)))
     assert any(words in each for each in found) if words else found == []
 
 
