@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from hotdesk.cli.ssh import transport as ssh
-from hotdesk.cli.ssh.fields import FieldReader, mpint, names, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, encode_mpint, encode_names, encode_string, encode_uint32
 from hotdesk.cli.ssh.host_key import HostKey
 from hotdesk.cli.ssh.transport import PacketCipher, Transport, digest_of
 
@@ -18,12 +18,18 @@ def packet(payload: bytes) -> bytes:
     """Write a packet before there are keys."""
     padding = 8 - (len(payload) + 5) % 8 + 4
     padding += -(len(payload) + 5 + padding) % 8
-    return uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
+    return encode_uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
 
 
 def kexinit(kinds: tuple[bytes, ...] = OFFER, cipher: bytes = b"aes128-gcm@openssh.com", follows: int = 0) -> bytes:
     """Write a client's offer."""
-    lists = [names(kinds), names((ssh.KEY_NAME,)), names((cipher,)), names((cipher,)), *[names((b"none",))] * 6]
+    lists = [
+        encode_names(kinds),
+        encode_names((ssh.KEY_NAME,)),
+        encode_names((cipher,)),
+        encode_names((cipher,)),
+        *[encode_names((b"none",))] * 6,
+    ]
     return bytes((ssh.KEXINIT,)) + bytes(16) + b"".join(lists) + bytes((follows,)) + bytes(4)
 
 
@@ -48,9 +54,9 @@ class SshTestClient:
         assert self.sealing is not None
         padding = -(len(payload) + 1) % 16
         padding += 16 if padding < 4 else 0
-        length = uint32(len(payload) + 1 + padding)
+        length = encode_uint32(len(payload) + 1 + padding)
         plain = bytes((padding,)) + payload + bytes(padding)
-        return length + self.sealing.aead.encrypt(self.sealing.next_nonce(), plain, length)
+        return length + self.sealing.aead.encrypt(self.sealing.take_nonce(), plain, length)
 
     def read(self) -> bytes:
         """Take the next packet of the server's."""
@@ -59,7 +65,7 @@ class SshTestClient:
         end = 4 + length + (0 if self.opening is None else 16)
         body = bytes(out[4:end])
         if self.opening is not None:
-            body = self.opening.aead.decrypt(self.opening.next_nonce(), body, bytes(out[:4]))
+            body = self.opening.aead.decrypt(self.opening.take_nonce(), body, bytes(out[:4]))
         del out[:end]
         return body[1 : length - body[0]]
 
@@ -75,13 +81,15 @@ class SshTestClient:
         theirs = self.read()
         private = X25519PrivateKey.generate()
         public = private.public_key().public_bytes_raw()
-        self.send(wrap(bytes((ssh.KEX_ECDH_INIT,)) + string(public)))
+        self.send(wrap(bytes((ssh.KEX_ECDH_INIT,)) + encode_string(public)))
         fields = FieldReader(self.read(), 1)
-        key, server, signature = fields.string(), fields.string(), FieldReader(fields.string())
-        shared = mpint(private.exchange(X25519PublicKey.from_public_bytes(server)))
-        digest = digest_of(b"".join(map(string, (CLIENT, ssh.VERSION, offer, theirs, key, public, server))) + shared)
-        assert signature.string() == ssh.KEY_NAME
-        Ed25519PublicKey.from_public_bytes(key[-32:]).verify(signature.string(), digest)
+        key, server, signature = fields.read_string(), fields.read_string(), FieldReader(fields.read_string())
+        shared = encode_mpint(private.exchange(X25519PublicKey.from_public_bytes(server)))
+        digest = digest_of(
+            b"".join(map(encode_string, (CLIENT, ssh.VERSION, offer, theirs, key, public, server))) + shared
+        )
+        assert signature.read_string() == ssh.KEY_NAME
+        Ed25519PublicKey.from_public_bytes(key[-32:]).verify(signature.read_string(), digest)
         assert self.read() == bytes((ssh.NEWKEYS,))
         self.send(wrap(bytes((ssh.NEWKEYS,))))
         session = session or digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, SshError, encode_string, encode_uint32
 from hotdesk.cli.ssh.transport import Transport
 from hotdesk_guest import wire
 
@@ -39,13 +39,13 @@ class SshChannel(ABC):
     def send(self, kind: int, payload: bytes = b"") -> None:
         """Send a message of this channel."""
         if not self.sent_close:
-            self.transport.send(bytes((kind,)) + uint32(self.remote) + payload)
+            self.transport.send(bytes((kind,)) + encode_uint32(self.remote) + payload)
 
     def confirm(self) -> None:
         """Say that the channel is open."""
-        self.send(OPEN_CONFIRMATION, uint32(self.local) + uint32(WINDOW) + uint32(PACKET))
+        self.send(OPEN_CONFIRMATION, encode_uint32(self.local) + encode_uint32(WINDOW) + encode_uint32(PACKET))
 
-    def room(self) -> int:
+    def measure_room(self) -> int:
         """Return how many bytes may be sent now."""
         return min(self.window, self.packet) if len(self.transport.out) < MAX_OUT_BYTES else 0
 
@@ -53,15 +53,15 @@ class SshChannel(ABC):
         """Send bytes, within `room`."""
         self.window -= len(data)
         if is_error:
-            self.send(EXTENDED_DATA, uint32(STDERR) + string(data))
+            self.send(EXTENDED_DATA, encode_uint32(STDERR) + encode_string(data))
         else:
-            self.send(DATA, string(data))
+            self.send(DATA, encode_string(data))
 
     def admit(self, count: int) -> None:
         """Let the client send so much more."""
         self.admitted += count
         if not self.got_eof:
-            self.send(WINDOW_ADJUST, uint32(count))
+            self.send(WINDOW_ADJUST, encode_uint32(count))
 
     def send_eof(self) -> None:
         """Say that no more data comes."""
@@ -84,9 +84,9 @@ class SshChannel(ABC):
     def take(self, kind: int, fields: FieldReader) -> None:
         """Take a message of the client's."""
         if kind == WINDOW_ADJUST:
-            self.window = min(self.window + fields.uint32(), 0xFFFFFFFF)
+            self.window = min(self.window + fields.read_uint32(), 0xFFFFFFFF)
         elif kind == DATA:
-            data = fields.string()
+            data = fields.read_string()
             self.admitted -= len(data)
             if self.admitted < 0 or self.got_eof:
                 raise SshError("the client exceeded its window")
@@ -99,7 +99,7 @@ class SshChannel(ABC):
             self.leave()
             self.close()
         elif kind == REQUEST:
-            name, wants_reply = fields.string(), fields.boolean()
+            name, wants_reply = fields.read_string(), fields.read_boolean()
             accepted = self.take_request(name, fields)
             if wants_reply:
                 self.send(SUCCESS if accepted else FAILURE)

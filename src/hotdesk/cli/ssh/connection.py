@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotdesk.cli.quick.arguments import DESK_SUFFIX
 from hotdesk.cli.ssh import channel as messages
 from hotdesk.cli.ssh.channel import PROHIBITED, RESOURCE_SHORTAGE, UNKNOWN_TYPE, SshChannel
-from hotdesk.cli.ssh.fields import FieldReader, SshError, names, string
+from hotdesk.cli.ssh.fields import FieldReader, SshError, encode_names, encode_string
 from hotdesk.cli.ssh.forwarding import GATE_PORT, LOOPBACK, PortForwarding, fail_opening
 from hotdesk.cli.ssh.session import Session
 from hotdesk.cli.ssh.transport import SERVICE_ACCEPT, SERVICE_REQUEST
@@ -69,13 +69,13 @@ class SshConnection:
     def take(self, kind: int, fields: FieldReader) -> None:
         """Take one message."""
         if kind == SERVICE_REQUEST:
-            self.offer_service(fields.string())
+            self.offer_service(fields.read_string())
         elif kind == USERAUTH_REQUEST:
-            self.admit(fields.text(), fields.string(), fields.string())
+            self.admit(fields.read_text(), fields.read_string(), fields.read_string())
         elif self.link is None:
             raise SshError("the client opens a channel before it has signed in")
         elif kind == GLOBAL_REQUEST:
-            self.refuse_global(fields.string(), fields.boolean())
+            self.refuse_global(fields.read_string(), fields.read_boolean())
         elif kind == messages.OPEN:
             self.open_channel(fields)
         elif messages.OPEN < kind <= messages.FAILURE:
@@ -87,7 +87,7 @@ class SshConnection:
         """Say which service is there."""
         if name != b"ssh-userauth":
             raise SshError("the client asks for an unknown service")
-        self.transport.send(bytes((SERVICE_ACCEPT,)) + string(name))
+        self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
 
     def admit(self, user: str, service: bytes, method: bytes) -> None:
         """Let the client be a user of the desk: whoever started this process may use it, and says no password."""
@@ -113,7 +113,7 @@ class SshConnection:
             self.tell(why)
         if self.refusals > MAX_REFUSALS:
             raise SshError("too many sign-in attempts")
-        self.transport.send(bytes((USERAUTH_FAILURE,)) + names((b"none",)) + b"\0")
+        self.transport.send(bytes((USERAUTH_FAILURE,)) + encode_names((b"none",)) + b"\0")
 
     def refuse_global(self, name: bytes, wants_reply: bool) -> None:
         """Refuse what is asked of the connection: a port for the desk to call, mostly."""
@@ -126,14 +126,14 @@ class SshConnection:
 
     def open_channel(self, fields: FieldReader) -> None:
         """Open a channel, or say why not."""
-        kind, remote = fields.string(), fields.uint32()
-        opening = (remote, fields.uint32(), fields.uint32())
+        kind, remote = fields.read_string(), fields.read_uint32()
+        opening = (remote, fields.read_uint32(), fields.read_uint32())
         if len(self.channels) >= MAX_CHANNELS:
             self.fail(remote, RESOURCE_SHORTAGE, f"too many channels; the limit is {MAX_CHANNELS}")
         elif kind == b"session":
             self.open_session(opening)
         elif kind == b"direct-tcpip":
-            self.open_forwarding(opening, fields.text(), fields.uint32())
+            self.open_forwarding(opening, fields.read_text(), fields.read_uint32())
         elif kind == b"direct-streamlocal@openssh.com":
             self.fail(remote, PROHIBITED, NO_SOCKETS)
         else:
@@ -142,7 +142,7 @@ class SshConnection:
     def open_session(self, opening: tuple[int, int, int]) -> None:
         """Open a channel for a program."""
         assert self.link is not None
-        session = Session(self.transport, self.next_number(), opening, self.link, self.tell)
+        session = Session(self.transport, self.allocate_number(), opening, self.link, self.tell)
         self.channels[session.local] = session
         session.confirm()
 
@@ -162,7 +162,7 @@ class SshConnection:
         except HotdeskError as e:
             self.fail(opening[0], messages.CONNECT_FAILED, make_printable(str(e)))
             return
-        stream = PortForwarding(self.transport, self.next_number(), opening, sock, request)
+        stream = PortForwarding(self.transport, self.allocate_number(), opening, sock, request)
         self.channels[stream.local] = stream
         stream.flush()
 
@@ -170,14 +170,14 @@ class SshConnection:
         """Say that a channel does not open."""
         self.transport.send(fail_opening(remote, code, why))
 
-    def next_number(self) -> int:
+    def allocate_number(self) -> int:
         """Return a number that no channel had."""
         self.last += 1
         return self.last
 
     def pass_on(self, kind: int, fields: FieldReader) -> None:
         """Give a message to its channel."""
-        channel = self.channels.get(fields.uint32())
+        channel = self.channels.get(fields.read_uint32())
         if channel is None:
             raise SshError("the client uses a channel that is not open")
         channel.take(kind, fields)

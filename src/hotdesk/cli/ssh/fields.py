@@ -13,25 +13,25 @@ class SshError(HotdeskError):
     """The SSH client broke the protocol, or asks for what is not offered."""
 
 
-def uint32(value: int) -> bytes:
+def encode_uint32(value: int) -> bytes:
     """Write a number of four bytes."""
     return value.to_bytes(4, "big")
 
 
-def string(data: bytes) -> bytes:
+def encode_string(data: bytes) -> bytes:
     """Write a string: its length, then its bytes."""
     return len(data).to_bytes(4, "big") + data
 
 
-def mpint(magnitude: bytes) -> bytes:
+def encode_mpint(magnitude: bytes) -> bytes:
     """Write a number that is not negative, given as big-endian bytes."""
     magnitude = magnitude.lstrip(b"\0")
-    return string(b"\0" + magnitude if magnitude and magnitude[0] & 0x80 else magnitude)
+    return encode_string(b"\0" + magnitude if magnitude and magnitude[0] & 0x80 else magnitude)
 
 
-def names(values: Iterable[bytes]) -> bytes:
+def encode_names(values: Iterable[bytes]) -> bytes:
     """Write a list of names."""
-    return string(b",".join(values))
+    return encode_string(b",".join(values))
 
 
 class FieldReader:
@@ -50,33 +50,33 @@ class FieldReader:
         self.at = end
         return part
 
-    def byte(self) -> int:
+    def read_byte(self) -> int:
         """Read one byte."""
         return self.take(1)[0]
 
-    def boolean(self) -> bool:
+    def read_boolean(self) -> bool:
         """Read a truth value."""
         return self.take(1) != b"\0"
 
-    def uint32(self) -> int:
+    def read_uint32(self) -> int:
         """Read a number of four bytes."""
         return int.from_bytes(self.take(4), "big")
 
-    def uint64(self) -> int:
+    def read_uint64(self) -> int:
         """Read a number of eight bytes."""
         return int.from_bytes(self.take(8), "big")
 
-    def string(self) -> bytes:
+    def read_string(self) -> bytes:
         """Read a string."""
-        return self.take(self.uint32())
+        return self.take(self.read_uint32())
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         """Read a string as text; bytes that are none are kept."""
-        return self.string().decode("utf-8", "surrogateescape")
+        return self.read_string().decode("utf-8", "surrogateescape")
 
-    def names(self) -> list[bytes]:
+    def read_names(self) -> list[bytes]:
         """Read a list of names."""
-        return self.string().split(b",")
+        return self.read_string().split(b",")
 
     def end(self) -> None:
         """Refuse what comes after the last field."""

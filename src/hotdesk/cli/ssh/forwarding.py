@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket
 
 from hotdesk.cli.ssh.channel import CONNECT_FAILED, OPEN_FAILURE, SshChannel
-from hotdesk.cli.ssh.fields import string, uint32
+from hotdesk.cli.ssh.fields import encode_string, encode_uint32
 from hotdesk.errors import make_printable
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class PortForwarding(SshChannel):
 
     def wants_input(self) -> bool:
         """Return whether something may be read from the desk now."""
-        may_send = not self.is_joined or (not self.pending and self.room() > 0)
+        may_send = not self.is_joined or (not self.pending and self.measure_room() > 0)
         return self.sock is not None and not self.is_ended and may_send
 
     def flush(self) -> None:
@@ -76,7 +76,7 @@ class PortForwarding(SshChannel):
                 self.end()
             return
         try:
-            data = self.sock.recv(self.room() if self.is_joined else MAX_HEAD_BYTES)
+            data = self.sock.recv(self.measure_room() if self.is_joined else MAX_HEAD_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -126,7 +126,7 @@ class PortForwarding(SshChannel):
 
     def pump(self) -> None:
         """Send on what waits."""
-        while self.pending and (room := self.room()):
+        while self.pending and (room := self.measure_room()):
             self.send_data(self.pending[:room])
             self.pending = self.pending[room:]
 
@@ -152,7 +152,13 @@ class PortForwarding(SshChannel):
 
 def fail_opening(remote: int, code: int, why: str) -> bytes:
     """Write that a channel does not open."""
-    return bytes((OPEN_FAILURE,)) + uint32(remote) + uint32(code) + string(why.encode()) + string(b"")
+    return (
+        bytes((OPEN_FAILURE,))
+        + encode_uint32(remote)
+        + encode_uint32(code)
+        + encode_string(why.encode())
+        + encode_string(b"")
+    )
 
 
 def read_reason(head: bytes) -> str:

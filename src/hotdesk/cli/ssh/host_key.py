@@ -46,7 +46,7 @@ class HostKey:
         """Sign some bytes."""
         return self.private.sign(data)
 
-    def known_host(self) -> bytes:
+    def format_known_host(self) -> bytes:
         """Write the line of a known_hosts file."""
         blob = b"\0\0\0\x0bssh-ed25519" + len(self.public).to_bytes(4, "big") + self.public
         return f"{ALIAS} ssh-ed25519 ".encode() + b2a_base64(blob)
@@ -63,7 +63,7 @@ def load_host_key() -> HostKey:
     if seed is None or len(seed) != KEY_BYTES:
         raise HostError(f"{files.private} is not a host key; remove it")
     key = HostKey(seed)
-    line = key.known_host()
+    line = key.format_known_host()
     try:
         with open(files.public, "rb") as file:
             is_known = file.read(1 << 12) == line

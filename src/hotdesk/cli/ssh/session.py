@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from hotdesk.cli.ssh.channel import REQUEST, SshChannel
-from hotdesk.cli.ssh.fields import FieldReader, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, encode_string, encode_uint32
 from hotdesk.cli.ssh.sftp_replies import SftpError, SftpReplies
 from hotdesk.errors import LinkError, make_printable
 from hotdesk_guest import wire
@@ -67,25 +67,25 @@ class Session(SshChannel):
         if name in REFUSED:
             self.tell(REFUSED[name])
             return False
-        if name == b"signal" and self.program is not None and (number := SIGNALS.get(fields.string())):
+        if name == b"signal" and self.program is not None and (number := SIGNALS.get(fields.read_string())):
             self.program.order({"signal": number, "tree": False})
         elif name == b"window-change":
-            columns, rows = fields.uint32(), fields.uint32()
+            columns, rows = fields.read_uint32(), fields.read_uint32()
             if self.program is not None and self.size is not None and is_size(rows, columns):
                 self.program.order({"size": [rows, columns]})
         elif self.program is not None or self.code is not None:
             return False  # a session has one program
         elif name == b"env":
-            return self.set_variable(fields.text(), fields.text())
+            return self.set_variable(fields.read_text(), fields.read_text())
         elif name == b"pty-req":
-            self.variables["TERM"] = fields.text().partition("\0")[0] or "dumb"
-            columns, rows = fields.uint32(), fields.uint32()
+            self.variables["TERM"] = fields.read_text().partition("\0")[0] or "dumb"
+            columns, rows = fields.read_uint32(), fields.read_uint32()
             self.size = [rows, columns] if is_size(rows, columns) else [24, 80]
         elif name == b"shell":
             self.start(SHELL)
         elif name == b"exec":
-            self.start([*COMMAND, fields.text()])
-        elif name == b"subsystem" and fields.string() == b"sftp":
+            self.start([*COMMAND, fields.read_text()])
+        elif name == b"subsystem" and fields.read_string() == b"sftp":
             self.replies = SftpReplies(self.tell)
             self.size = None
             self.start([*SFTP, read_program()])
@@ -174,7 +174,7 @@ class Session(SshChannel):
         """Send on what the program wrote, as far as the client takes it; then how it ended."""
         while self.waiting and not self.sent_close:
             stream, data, cost = self.waiting.popleft()
-            while data and (room := self.room()):
+            while data and (room := self.measure_room()):
                 self.send_data(data[:room], is_error=stream == wire.STDERR)
                 data = data[room:]
             if data:
@@ -184,7 +184,7 @@ class Session(SshChannel):
                 self.program.give_back(cost)
         if self.code is not None and not self.sent_close:
             self.send_eof()
-            self.send(REQUEST, string(b"exit-status") + b"\0" + uint32(self.code))
+            self.send(REQUEST, encode_string(b"exit-status") + b"\0" + encode_uint32(self.code))
             self.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, SshError, encode_string, encode_uint32
 from hotdesk.errors import make_printable
 
 TYPE_CHECKING = False
@@ -91,13 +91,13 @@ class SftpReplies:
     def note_requests(self, data: bytes) -> None:
         """Note what a client asks for."""
         self.asking += data
-        while (message := next_message(self.asking)) is not None:
+        while (message := take_message(self.asking)) is not None:
             fields = FieldReader(message)
-            kind = fields.byte()
+            kind = fields.read_byte()
             if kind == INIT:
                 self.awaits_version = True
                 continue
-            number = fields.uint32()
+            number = fields.read_uint32()
             if len(self.requests) >= MAX_OUTSTANDING:
                 raise SshError(f"the SFTP client has more than {MAX_OUTSTANDING} requests open")
             self.requests[number] = read_request(kind, fields)
@@ -107,8 +107,8 @@ class SftpReplies:
         self.answering += data
         checked = bytearray()
         try:
-            while (message := next_message(self.answering)) is not None:
-                checked += string(self.check_message(message))
+            while (message := take_message(self.answering)) is not None:
+                checked += encode_string(self.check_message(message))
         except SshError as e:
             raise SftpError(str(e)) from None
         return bytes(checked)
@@ -116,12 +116,16 @@ class SftpReplies:
     def check_message(self, message: bytes) -> bytes:
         """Check one reply, and write it anew."""
         fields = FieldReader(message)
-        kind = fields.byte()
+        kind = fields.read_byte()
         if kind == VERSION and self.awaits_version:
             self.awaits_version = False
             self.is_greeted = True
-            return bytes((VERSION,)) + uint32(3) + b"".join(string(a) + string(b) for a, b in EXTENSIONS)
-        number = fields.uint32()
+            return (
+                bytes((VERSION,))
+                + encode_uint32(3)
+                + b"".join(encode_string(a) + encode_string(b) for a, b in EXTENSIONS)
+            )
+        number = fields.read_uint32()
         request = self.requests.pop(number, None)
         if request is None or not self.is_greeted:
             raise SftpError("a reply to no request")
@@ -133,52 +137,56 @@ class SftpReplies:
         fields.end()
         if body is None:
             return write_status(number, FAILURE, "left out by hotdesk: see its message")
-        return bytes((kind,)) + uint32(number) + body
+        return bytes((kind,)) + encode_uint32(number) + body
 
     def check_body(self, kind: int, request: SftpRequest, fields: FieldReader) -> bytes | None:
         """Check what is in a reply; None where the client must not have it."""
         if kind == STATUS:
-            code = fields.uint32()
-            text = fields.text() if fields.at < len(fields.data) else ""
+            code = fields.read_uint32()
+            text = fields.read_text() if fields.at < len(fields.data) else ""
             fields.at = len(fields.data)
-            return uint32(min(code, MAX_STATUS)) + string(make_printable(text[:300]).encode()) + string(b"")
+            return (
+                encode_uint32(min(code, MAX_STATUS))
+                + encode_string(make_printable(text[:300]).encode())
+                + encode_string(b"")
+            )
         if kind == HANDLE:
-            handle = fields.string()
+            handle = fields.read_string()
             if len(handle) > MAX_HANDLE_BYTES:
                 raise SftpError("a handle that is too long")
-            return string(handle)
+            return encode_string(handle)
         if kind == DATA:
-            data = fields.string()
+            data = fields.read_string()
             if len(data) > request.length:
                 raise SftpError("more bytes than requested")
             if request.offset + len(data) > MAX_FILE_BYTES:
                 self.tell(f"a file was cut at {MAX_FILE_BYTES >> 30} GiB, the limit for a copy")
                 return None
-            return string(data)
+            return encode_string(data)
         if kind == ATTRS:
             return write_attributes(read_attributes(fields))
         return self.check_names(request, fields)
 
     def check_names(self, request: SftpRequest, fields: FieldReader) -> bytes | None:
         """Check a list of names: those of a folder, or one path."""
-        count = fields.uint32()
+        count = fields.read_uint32()
         if count > MAX_NAMES:
             raise SftpError(f"{count} names at once")
         found = []
         for _ in range(count):
-            name, _, attributes = fields.string(), fields.string(), read_attributes(fields)
+            name, _, attributes = fields.read_string(), fields.read_string(), read_attributes(fields)
             found.append((name, attributes))
         if request.kind != READDIR:
             if len(found) != 1 or not is_path(found[0][0], absolute=request.kind != READLINK):
                 self.leave_out(found[0][0] if found else b"")
                 return None
-            return uint32(1) + string(found[0][0]) + string(found[0][0]) + uint32(0)
+            return encode_uint32(1) + encode_string(found[0][0]) + encode_string(found[0][0]) + encode_uint32(0)
         total = self.entries[request.subject] = self.entries.get(request.subject, 0) + max(1, count)
         if total > MAX_ENTRIES:
             self.tell(f"the listing of a folder was cut at {MAX_ENTRIES} entries")
             return None
         admitted = [(name, attributes) for name, attributes in found if self.admit(name)] or [(b".", FOLDER)]
-        return uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)
+        return encode_uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)
 
     def admit(self, name: bytes) -> bool:
         """Return whether a name may be used here; a person is told of one that may not."""
@@ -197,7 +205,7 @@ class SftpReplies:
             self.tell("left out more names that this machine must not use")
 
 
-def next_message(buffer: bytearray) -> bytes | None:
+def take_message(buffer: bytearray) -> bytes | None:
     """Take the next message; None until it is whole."""
     if len(buffer) < 4:
         return None
@@ -214,9 +222,9 @@ def next_message(buffer: bytearray) -> bytes | None:
 def read_request(kind: int, fields: FieldReader) -> SftpRequest:
     """Read of a request what its reply is checked by."""
     if kind in (CLOSE, READDIR, EXTENDED):
-        return SftpRequest(kind, fields.string())
+        return SftpRequest(kind, fields.read_string())
     if kind == READ:
-        return SftpRequest(kind, fields.string(), fields.uint64(), fields.uint32())
+        return SftpRequest(kind, fields.read_string(), fields.read_uint64(), fields.read_uint32())
     return SftpRequest(kind)
 
 
@@ -240,29 +248,29 @@ def is_path(path: bytes, *, absolute: bool) -> bool:
 
 def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
     """Read the attributes of a file, by their flags; a reply has no others."""
-    flags = fields.uint32()
+    flags = fields.read_uint32()
     if flags & ~(SIZE | OWNER | PERMISSIONS | TIMES):
         raise SftpError("attributes of an unknown kind")
     found: dict[int, tuple[int, ...]] = {}
     if flags & SIZE:
-        found[SIZE] = (fields.uint64(),)
+        found[SIZE] = (fields.read_uint64(),)
     for flag, count in ((OWNER, 2), (PERMISSIONS, 1), (TIMES, 2)):
         if flags & flag:
-            found[flag] = tuple(fields.uint32() for _ in range(count))
+            found[flag] = tuple(fields.read_uint32() for _ in range(count))
     return found
 
 
 def write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
     """Write attributes: of a mode its kind and who may read, write and execute."""
-    written = uint32(sum(found))
+    written = encode_uint32(sum(found))
     if SIZE in found:
         written += min(found[SIZE][0], (1 << 63) - 1).to_bytes(8, "big")
     if OWNER in found:
-        written += uint32(found[OWNER][0]) + uint32(found[OWNER][1])
+        written += encode_uint32(found[OWNER][0]) + encode_uint32(found[OWNER][1])
     if PERMISSIONS in found:
-        written += uint32(clean_mode(found[PERMISSIONS][0]))
+        written += encode_uint32(clean_mode(found[PERMISSIONS][0]))
     if TIMES in found:
-        written += uint32(found[TIMES][0]) + uint32(found[TIMES][1])
+        written += encode_uint32(found[TIMES][0]) + encode_uint32(found[TIMES][1])
     return written
 
 
@@ -281,9 +289,15 @@ def write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
     size = min(attributes.get(SIZE, (0,))[0], (1 << 63) - 1)
     modified = time.strftime("%b %d %Y %H:%M", time.gmtime(attributes.get(TIMES, (0, 0))[1]))
     line = f"{letters} 1 {owner:<8} {group:<8} {size:>8} {modified} ".encode() + name
-    return string(name) + string(line) + write_attributes(attributes)
+    return encode_string(name) + encode_string(line) + write_attributes(attributes)
 
 
 def write_status(number: int, code: int, text: str) -> bytes:
     """Write a reply that says how a request went."""
-    return bytes((STATUS,)) + uint32(number) + uint32(code) + string(text.encode()) + string(b"")
+    return (
+        bytes((STATUS,))
+        + encode_uint32(number)
+        + encode_uint32(code)
+        + encode_string(text.encode())
+        + encode_string(b"")
+    )

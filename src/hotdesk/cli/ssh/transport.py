@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk import __version__
-from hotdesk.cli.ssh.fields import FieldReader, SshError, mpint, names, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, SshError, encode_mpint, encode_names, encode_string, encode_uint32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PacketCipher:
         self.fixed = iv[:4]
         self.counter = int.from_bytes(iv[4:12], "big")
 
-    def next_nonce(self) -> bytes:
+    def take_nonce(self) -> bytes:
         """Return the nonce of the next packet."""
         nonce = self.fixed + self.counter.to_bytes(8, "big")
         self.counter = (self.counter + 1) & 0xFFFFFFFFFFFFFFFF
@@ -96,19 +96,19 @@ class Transport:
         if self.sealing is None:
             padding = -(len(payload) + 5) % 8
             padding += 8 if padding < 4 else 0
-            self.out += uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
+            self.out += encode_uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
             return
         padding = -(len(payload) + 1) % 16
         padding += 16 if padding < 4 else 0
-        length = uint32(len(payload) + padding + 1)
+        length = encode_uint32(len(payload) + padding + 1)
         plain = bytes((padding,)) + payload + bytes(padding)
         self.out += length
-        self.out += self.sealing.aead.encrypt(self.sealing.next_nonce(), plain, length)
+        self.out += self.sealing.aead.encrypt(self.sealing.take_nonce(), plain, length)
 
     def receive(self) -> bytes | None:
         """Return the next message that is not the transport's own; None until more bytes come."""
         while not self.is_closed:
-            payload = self.next_packet() if self.client_version or self.read_version() else None
+            payload = self.read_packet() if self.client_version or self.read_version() else None
             if payload is None:
                 return None
             self.received += 1
@@ -129,7 +129,7 @@ class Transport:
             raise SshError("the peer is not an SSH 2 client")
         return True
 
-    def next_packet(self) -> bytes | None:
+    def read_packet(self) -> bytes | None:
         """Return the payload of the next packet; None until it is whole."""
         if len(self.buffer) < 4:
             return None
@@ -152,7 +152,7 @@ class Transport:
     def open_packet(self, cipher: PacketCipher, body: bytes, length: bytes) -> bytes:
         """Decrypt a packet."""
         try:
-            return cipher.aead.decrypt(cipher.next_nonce(), body, length)
+            return cipher.aead.decrypt(cipher.take_nonce(), body, length)
         except (InvalidTag, ValueError) as e:
             raise SshError("a packet failed its integrity check") from e
 
@@ -179,21 +179,26 @@ class Transport:
 
     def refuse(self) -> None:
         """Say that the last message was not understood."""
-        self.send(bytes((UNIMPLEMENTED,)) + uint32(self.received - 1 & 0xFFFFFFFF))
+        self.send(bytes((UNIMPLEMENTED,)) + encode_uint32(self.received - 1 & 0xFFFFFFFF))
 
     def disconnect(self, text: str) -> None:
         """Say why nothing more will come."""
-        self.put(bytes((DISCONNECT,)) + uint32(DISCONNECT_BY_APPLICATION) + string(text.encode()) + string(b""))
+        self.put(
+            bytes((DISCONNECT,))
+            + encode_uint32(DISCONNECT_BY_APPLICATION)
+            + encode_string(text.encode())
+            + encode_string(b"")
+        )
         self.is_closed = True
 
     def begin_exchange(self) -> None:
         """Offer what we can."""
-        ciphers = names(CIPHER_KEY_BYTES)
-        macs = names(MAC_NAMES)
+        ciphers = encode_names(CIPHER_KEY_BYTES)
+        macs = encode_names(MAC_NAMES)
         kinds = KEX_NAMES if self.session_id else (*KEX_NAMES, STRICT_SERVER)
         self.own_init = (
-            bytes((KEXINIT,)) + os.urandom(16) + names(kinds) + names((KEY_NAME,)) + ciphers * 2 + macs * 2
-            + names((b"none",)) * 2 + string(b"") * 2 + bytes(5)
+            bytes((KEXINIT,)) + os.urandom(16) + encode_names(kinds) + encode_names((KEY_NAME,)) + ciphers * 2 + macs * 2
+            + encode_names((b"none",)) * 2 + encode_string(b"") * 2 + bytes(5)
         )  # fmt: skip
         self.is_exchanging = True
         self.put(self.own_init)
@@ -206,10 +211,10 @@ class Transport:
             raise SshError("the client started a second key exchange")
         self.client_init = payload
         fields = FieldReader(payload, 17)
-        kinds, keys, inward, outward = (fields.names() for _ in range(4))
+        kinds, keys, inward, outward = (fields.read_names() for _ in range(4))
         for _ in range(6):
-            fields.string()
-        follows = fields.boolean()
+            fields.read_string()
+        follows = fields.read_boolean()
         if not self.session_id:
             self.is_strict = STRICT_CLIENT in kinds
             if self.is_strict and self.received != 1:
@@ -222,19 +227,19 @@ class Transport:
         """Agree on keys, and use ours from now on."""
         if not self.client_init or self.next_opening is not None:
             raise SshError("unexpected key exchange message from the client")
-        theirs = FieldReader(payload, 1).string()
+        theirs = FieldReader(payload, 1).read_string()
         private = X25519PrivateKey.generate()
         ours = private.public_key().public_bytes_raw()
         try:
-            shared = mpint(private.exchange(X25519PublicKey.from_public_bytes(theirs)))
+            shared = encode_mpint(private.exchange(X25519PublicKey.from_public_bytes(theirs)))
         except ValueError as e:
             raise SshError("invalid key exchange value from the client") from e
-        key = string(KEY_NAME) + string(self.key.public)
+        key = encode_string(KEY_NAME) + encode_string(self.key.public)
         transcript = (self.client_version, VERSION, self.client_init, self.own_init, key, theirs, ours)
-        digest = digest_of(b"".join(map(string, transcript)) + shared)
+        digest = digest_of(b"".join(map(encode_string, transcript)) + shared)
         self.session_id = self.session_id or digest
-        signature = string(KEY_NAME) + string(self.key.sign(digest))
-        self.put(bytes((KEX_ECDH_REPLY,)) + string(key) + string(ours) + string(signature))
+        signature = encode_string(KEY_NAME) + encode_string(self.key.sign(digest))
+        self.put(bytes((KEX_ECDH_REPLY,)) + encode_string(key) + encode_string(ours) + encode_string(signature))
         self.put(bytes((NEWKEYS,)))
 
         def derive(letter: bytes) -> bytes:

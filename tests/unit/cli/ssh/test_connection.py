@@ -11,7 +11,7 @@ from tests.ssh_client import SshTestClient
 from hotdesk.cli.ssh import channel as messages
 from hotdesk.cli.ssh.connection import MAX_CHANNELS, MAX_REFUSALS, DeskOwner, SshConnection
 from hotdesk.cli.ssh.desk_link import DeskLink
-from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
+from hotdesk.cli.ssh.fields import FieldReader, SshError, encode_string, encode_uint32
 from hotdesk.cli.ssh.forwarding import GATE_PORT
 from hotdesk.desk.room.room import GATE
 from hotdesk.errors import BriefError
@@ -56,18 +56,20 @@ class Room:
 
     def sign_in(self, user: bytes = b"user") -> int:
         """Ask to be a user; give the answer."""
-        self.send(50, string(user), string(b"ssh-connection"), string(b"none"))
-        return self.read().byte()
+        self.send(50, encode_string(user), encode_string(b"ssh-connection"), encode_string(b"none"))
+        return self.read().read_byte()
 
     def open(self, kind: bytes = b"session", *parts: bytes) -> FieldReader:
         """Open a channel; give the answer."""
-        self.send(messages.OPEN, string(kind), uint32(5), uint32(1 << 20), uint32(1 << 15), *parts)
+        self.send(
+            messages.OPEN, encode_string(kind), encode_uint32(5), encode_uint32(1 << 20), encode_uint32(1 << 15), *parts
+        )
         return self.read()
 
     def request(self, name: bytes, *parts: bytes, channel: int = 1) -> int:
         """Ask something of a channel; give the answer."""
-        self.send(messages.REQUEST, uint32(channel), string(name), b"\1", *parts)
-        return self.read().byte()
+        self.send(messages.REQUEST, encode_uint32(channel), encode_string(name), b"\1", *parts)
+        return self.read().read_byte()
 
     def hear(self, *frames: bytes) -> None:
         """Have the desk say something."""
@@ -107,39 +109,41 @@ def test_a_user_that_the_desk_lacks_is_told_and_not_for_ever(room: Room) -> None
 
 def test_a_session_has_one_program(room: Room) -> None:
     assert room.sign_in() == 52
-    assert room.open().byte() == messages.OPEN_CONFIRMATION
-    assert room.request(b"exec", string(b"true")) == messages.SUCCESS
-    assert room.request(b"exec", string(b"true")) == messages.FAILURE
-    assert room.request(b"pty-req", string(b"x"), *[uint32(9)] * 4, string(b"")) == messages.FAILURE
+    assert room.open().read_byte() == messages.OPEN_CONFIRMATION
+    assert room.request(b"exec", encode_string(b"true")) == messages.SUCCESS
+    assert room.request(b"exec", encode_string(b"true")) == messages.FAILURE
+    assert (
+        room.request(b"pty-req", encode_string(b"x"), *[encode_uint32(9)] * 4, encode_string(b"")) == messages.FAILURE
+    )
 
 
 def test_what_a_program_says_reaches_the_client_with_its_end(room: Room) -> None:
     room.sign_in()
     room.open()
-    room.request(b"exec", string(b"true"))
+    room.request(b"exec", encode_string(b"true"))
     room.hear(STARTED, wire.frame(wire.DATA, 1, b"\1out"), wire.frame(wire.DATA, 1, b"\2err"))
     room.hear(wire.frame(wire.REPLY, 1, wire.encode({"code": 3})))
     assert [bytes(room.client.read()) for _ in range(5)] == [
-        b"\x5e" + uint32(5) + string(b"out"),
-        b"\x5f" + uint32(5) + uint32(1) + string(b"err"),
-        b"\x60" + uint32(5),
-        b"\x62" + uint32(5) + string(b"exit-status") + b"\0" + uint32(3),
-        b"\x61" + uint32(5),
+        b"\x5e" + encode_uint32(5) + encode_string(b"out"),
+        b"\x5f" + encode_uint32(5) + encode_uint32(1) + encode_string(b"err"),
+        b"\x60" + encode_uint32(5),
+        b"\x62" + encode_uint32(5) + encode_string(b"exit-status") + b"\0" + encode_uint32(3),
+        b"\x61" + encode_uint32(5),
     ]
 
 
 def test_what_the_client_does_not_take_waits_and_is_not_given_back(room: Room) -> None:
     room.sign_in()
-    room.send(messages.OPEN, string(b"session"), uint32(5), uint32(10), uint32(1 << 15))
+    room.send(messages.OPEN, encode_string(b"session"), encode_uint32(5), encode_uint32(10), encode_uint32(1 << 15))
     room.read()
-    room.request(b"exec", string(b"true"))
+    room.request(b"exec", encode_string(b"true"))
     room.orders()
     block = wire.frame(wire.DATA, 1, b"\1" + bytes(32768))
     room.hear(STARTED, *[block] * 7)
-    assert room.read().data == b"\x5e" + uint32(5) + string(bytes(10))
+    assert room.read().data == b"\x5e" + encode_uint32(5) + encode_string(bytes(10))
     assert not room.client.transport.out
     assert room.orders() == []
-    room.send(messages.WINDOW_ADJUST, uint32(1), uint32(1 << 20))
+    room.send(messages.WINDOW_ADJUST, encode_uint32(1), encode_uint32(1 << 20))
     room.connection.pump()
     assert sum(kind == wire.CREDIT for kind, _, _ in room.orders()) > 0
 
@@ -147,12 +151,12 @@ def test_what_the_client_does_not_take_waits_and_is_not_given_back(room: Room) -
 def test_a_client_keeps_to_its_window(room: Room) -> None:
     room.sign_in()
     room.open()
-    room.request(b"exec", string(b"cat"))
+    room.request(b"exec", encode_string(b"cat"))
     room.hear(STARTED)
     for _ in range(8):
-        room.send(messages.DATA, uint32(1), string(bytes(32768)))
+        room.send(messages.DATA, encode_uint32(1), encode_string(bytes(32768)))
     with pytest.raises(SshError, match="exceeded its window"):
-        room.send(messages.DATA, uint32(1), string(b"x"))
+        room.send(messages.DATA, encode_uint32(1), encode_string(b"x"))
 
 
 def test_who_hangs_up_has_the_program_told(room: Room) -> None:
@@ -170,7 +174,10 @@ def test_who_hangs_up_has_the_program_told(room: Room) -> None:
 def test_a_terminal_has_a_size_that_one_can_have(room: Room) -> None:
     room.sign_in()
     room.open()
-    assert room.request(b"pty-req", string(b"xterm"), *[uint32(0)] * 4, string(b"")) == messages.SUCCESS
+    assert (
+        room.request(b"pty-req", encode_string(b"xterm"), *[encode_uint32(0)] * 4, encode_string(b""))
+        == messages.SUCCESS
+    )
     room.request(b"shell")
     [(_, _, payload)] = room.orders()
     ask = wire.decode(payload)
@@ -181,15 +188,21 @@ def test_a_terminal_has_a_size_that_one_can_have(room: Room) -> None:
 @pytest.mark.parametrize("host", [b"example.com", b"10.0.0.1", b"127.0.0.1.evil", b"", b"\xff", b"::", b"0"])
 def test_no_other_host_is_dialled(room: Room, host: bytes) -> None:
     room.sign_in()
-    answer = room.open(b"direct-tcpip", string(host), uint32(80), string(b"x"), uint32(1))
-    assert (answer.byte(), answer.uint32(), answer.uint32()) == (messages.OPEN_FAILURE, 5, messages.PROHIBITED)
+    answer = room.open(b"direct-tcpip", encode_string(host), encode_uint32(80), encode_string(b"x"), encode_uint32(1))
+    assert (answer.read_byte(), answer.read_uint32(), answer.read_uint32()) == (
+        messages.OPEN_FAILURE,
+        5,
+        messages.PROHIBITED,
+    )
     assert not room.ports
 
 
 def test_the_desks_own_way_out_is_not_dialled(room: Room) -> None:
     room.sign_in()
-    answer = room.open(b"direct-tcpip", string(b"localhost"), uint32(GATE_PORT), string(b"x"), uint32(1))
-    assert answer.byte() == messages.OPEN_FAILURE
+    answer = room.open(
+        b"direct-tcpip", encode_string(b"localhost"), encode_uint32(GATE_PORT), encode_string(b"x"), encode_uint32(1)
+    )
+    assert answer.read_byte() == messages.OPEN_FAILURE
     assert GATE[1] == GATE_PORT
     assert not room.ports
 
@@ -197,8 +210,8 @@ def test_the_desks_own_way_out_is_not_dialled(room: Room) -> None:
 def dial(room: Room) -> socket.socket:
     """Open a channel to a port; give the owner's end."""
     room.sign_in()
-    room.send(messages.OPEN, string(b"direct-tcpip"), uint32(5), uint32(1 << 20), uint32(1 << 15),
-              string(b"localhost"), uint32(80), string(b"x"), uint32(1))  # fmt: skip
+    room.send(messages.OPEN, encode_string(b"direct-tcpip"), encode_uint32(5), encode_uint32(1 << 20), encode_uint32(1 << 15),
+              encode_string(b"localhost"), encode_uint32(80), encode_string(b"x"), encode_uint32(1))  # fmt: skip
     [port] = room.ports
     port.setblocking(False)
     assert port.recv(100) == b"dial/80"
@@ -217,16 +230,16 @@ def test_a_port_speaks_as_soon_as_its_owner_joined_it(room: Room) -> None:
     port = dial(room)
     port.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\nearly")
     turn(room)
-    assert room.read().byte() == messages.OPEN_CONFIRMATION
-    assert room.read().data == b"\x5e" + uint32(5) + string(b"early")
-    room.send(messages.DATA, uint32(1), string(b"hello"))
+    assert room.read().read_byte() == messages.OPEN_CONFIRMATION
+    assert room.read().data == b"\x5e" + encode_uint32(5) + encode_string(b"early")
+    room.send(messages.DATA, encode_uint32(1), encode_string(b"hello"))
     assert port.recv(100) == b"hello"
-    assert room.read().data == b"\x5d" + uint32(5) + uint32(5)
-    room.send(messages.EOF, uint32(1))
+    assert room.read().data == b"\x5d" + encode_uint32(5) + encode_uint32(5)
+    room.send(messages.EOF, encode_uint32(1))
     assert port.recv(100) == b""
     port.close()
     turn(room)
-    assert [room.read().byte(), room.read().byte()] == [messages.EOF, messages.CLOSE]
+    assert [room.read().read_byte(), room.read().read_byte()] == [messages.EOF, messages.CLOSE]
 
 
 def test_a_port_that_is_refused_says_why(room: Room) -> None:
@@ -236,8 +249,12 @@ def test_a_port_that_is_refused_says_why(room: Room) -> None:
     turn(room)
     turn(room)
     answer = room.read()
-    assert (answer.byte(), answer.uint32(), answer.uint32()) == (messages.OPEN_FAILURE, 5, messages.CONNECT_FAILED)
-    assert answer.text() == "nobody listens\\x1b[2J"
+    assert (answer.read_byte(), answer.read_uint32(), answer.read_uint32()) == (
+        messages.OPEN_FAILURE,
+        5,
+        messages.CONNECT_FAILED,
+    )
+    assert answer.read_text() == "nobody listens\\x1b[2J"
     room.connection.pump()
     assert not room.connection.channels
 
@@ -245,20 +262,24 @@ def test_a_port_that_is_refused_says_why(room: Room) -> None:
 def test_a_connection_has_so_many_channels(room: Room) -> None:
     room.sign_in()
     for _ in range(MAX_CHANNELS):
-        assert room.open().byte() == messages.OPEN_CONFIRMATION
+        assert room.open().read_byte() == messages.OPEN_CONFIRMATION
     answer = room.open()
-    assert (answer.byte(), answer.uint32(), answer.uint32()) == (messages.OPEN_FAILURE, 5, messages.RESOURCE_SHORTAGE)
+    assert (answer.read_byte(), answer.read_uint32(), answer.read_uint32()) == (
+        messages.OPEN_FAILURE,
+        5,
+        messages.RESOURCE_SHORTAGE,
+    )
 
 
 @pytest.mark.parametrize("name", [b"tcpip-forward", b"streamlocal-forward@openssh.com"])
 def test_a_port_for_the_desk_is_refused_and_told(room: Room, name: bytes) -> None:
     room.sign_in()
-    room.send(80, string(name), b"\1", string(b"localhost"), uint32(80))
-    assert room.read().byte() == 82
+    room.send(80, encode_string(name), b"\1", encode_string(b"localhost"), encode_uint32(80))
+    assert room.read().read_byte() == 82
     assert "-R is refused" in room.notes[0]
 
 
 def test_a_channel_that_is_not_open_ends_the_connection(room: Room) -> None:
     room.sign_in()
     with pytest.raises(SshError, match="not open"):
-        room.send(messages.DATA, uint32(7), string(b"x"))
+        room.send(messages.DATA, encode_uint32(7), encode_string(b"x"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ssh_client import CLIENT, OFFER, SshTestClient, kexinit, packet
 
 from hotdesk.cli.ssh import transport as ssh
-from hotdesk.cli.ssh.fields import SshError, string, uint32
+from hotdesk.cli.ssh.fields import SshError, encode_string, encode_uint32
 
 
 def test_keys_are_exchanged_signed_and_changed_amid_a_session() -> None:
@@ -55,17 +55,17 @@ WRONG = {
     "another protocol": b"GET / HTTP/1.1\r\n",
     "an old version": b"SSH-1.5-old\r\n",
     "a line without an end": b"x" * 300,
-    "a huge packet": HELLO + uint32(1 << 30),
-    "an empty packet": HELLO + uint32(0) + bytes(20),
-    "padding beyond the packet": HELLO + uint32(12) + b"\xff" + bytes(11),
-    "a message before the keys": HELLO + packet(b"\x05" + string(b"ssh-userauth")),
-    "something ignored before strict keys": HELLO + packet(b"\x02" + string(b"")) + packet(kexinit()),
-    "something ignored amid strict keys": HELLO + packet(kexinit()) + packet(b"\x02" + string(b"")),
-    "keys before an offer": HELLO + packet(bytes((ssh.KEX_ECDH_INIT,)) + string(bytes(32))),
+    "a huge packet": HELLO + encode_uint32(1 << 30),
+    "an empty packet": HELLO + encode_uint32(0) + bytes(20),
+    "padding beyond the packet": HELLO + encode_uint32(12) + b"\xff" + bytes(11),
+    "a message before the keys": HELLO + packet(b"\x05" + encode_string(b"ssh-userauth")),
+    "something ignored before strict keys": HELLO + packet(b"\x02" + encode_string(b"")) + packet(kexinit()),
+    "something ignored amid strict keys": HELLO + packet(kexinit()) + packet(b"\x02" + encode_string(b"")),
+    "keys before an offer": HELLO + packet(bytes((ssh.KEX_ECDH_INIT,)) + encode_string(bytes(32))),
     "new keys before an exchange": HELLO + packet(kexinit()) + packet(bytes((ssh.NEWKEYS,))),
     "two offers": HELLO + packet(kexinit()) + packet(kexinit()),
-    "a key that is none": HELLO + packet(kexinit()) + packet(bytes((ssh.KEX_ECDH_INIT,)) + string(bytes(31))),
-    "a key of zeros": HELLO + packet(kexinit()) + packet(bytes((ssh.KEX_ECDH_INIT,)) + string(bytes(32))),
+    "a key that is none": HELLO + packet(kexinit()) + packet(bytes((ssh.KEX_ECDH_INIT,)) + encode_string(bytes(31))),
+    "a key of zeros": HELLO + packet(kexinit()) + packet(bytes((ssh.KEX_ECDH_INIT,)) + encode_string(bytes(32))),
     "another exchange": HELLO + packet(kexinit((b"diffie-hellman-group1-sha1",))),
     "another cipher": HELLO + packet(kexinit(cipher=b"3des-cbc")),
     "an offer that ends early": HELLO + packet(kexinit()[:60]),

@@ -47,45 +47,49 @@ class Fields:
             raise ValueError("a message ends too early")
         return self.data[self.at - size : self.at]
 
-    def number(self, size: int = 4) -> int:
+    def read_number(self, size: int = 4) -> int:
         """Read a number."""
         return int.from_bytes(self.take(size), "big")
 
-    def string(self) -> bytes:
+    def read_string(self) -> bytes:
         """Read a string."""
-        return self.take(self.number())
+        return self.take(self.read_number())
 
-    def path(self) -> bytes:
+    def read_path(self) -> bytes:
         """Read a path; none is the folder this began in."""
-        return self.string() or b"."
+        return self.read_string() or b"."
 
-    def attributes(self) -> Attributes:
+    def read_attributes(self) -> Attributes:
         """Read attributes, by their flags."""
-        flags = self.number()
+        flags = self.read_number()
         found: Attributes = {}
         if flags & SIZE:
-            found[SIZE] = (self.number(8),)
+            found[SIZE] = (self.read_number(8),)
         for flag, count in ((OWNER, 2), (PERMISSIONS, 1), (TIMES, 2)):
             if flags & flag:
-                found[flag] = tuple(self.number() for _ in range(count))
+                found[flag] = tuple(self.read_number() for _ in range(count))
         return found
 
 
-def number(value: int, size: int = 4) -> bytes:
+def encode_number(value: int, size: int = 4) -> bytes:
     """Write a number."""
     return value.to_bytes(size, "big")
 
 
-def string(data: bytes) -> bytes:
+def encode_string(data: bytes) -> bytes:
     """Write a string."""
-    return number(len(data)) + data
+    return encode_number(len(data)) + data
 
 
 def describe(info: os.stat_result) -> bytes:
     """Write the attributes of a file."""
     times = [min(max(0, int(each)), 0xFFFFFFFF) for each in (info.st_atime, info.st_mtime)]
     facts = [info.st_uid, info.st_gid, info.st_mode, *times]
-    return number(SIZE | OWNER | PERMISSIONS | TIMES) + number(info.st_size, 8) + b"".join(map(number, facts))
+    return (
+        encode_number(SIZE | OWNER | PERMISSIONS | TIMES)
+        + encode_number(info.st_size, 8)
+        + b"".join(map(encode_number, facts))
+    )
 
 
 def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> None:
@@ -104,12 +108,12 @@ def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> 
 
 def name_path(path: bytes) -> Reply:
     """Write a reply that is one path."""
-    return NAME, number(1) + string(path) + string(path) + number(0)
+    return NAME, encode_number(1) + encode_string(path) + encode_string(path) + encode_number(0)
 
 
 def write_status(code: int, text: str = "") -> Reply:
     """Write a reply that says how it went."""
-    return STATUS, number(code) + string(text.encode("utf-8", "replace")) + string(b"")
+    return STATUS, encode_number(code) + encode_string(text.encode("utf-8", "replace")) + encode_string(b"")
 
 
 class Server:
@@ -122,19 +126,19 @@ class Server:
         self.calls: dict[int, Callable[[Fields], Reply | None]] = {
             OPEN: self.open, CLOSE: self.close, READ: self.read, WRITE: self.write, OPENDIR: self.open_folder,
             READDIR: self.list_folder, RENAME: self.rename, SYMLINK: self.link, EXTENDED: self.extend,
-            STAT: lambda fields: (ATTRS, describe(os.stat(fields.path()))),
-            LSTAT: lambda fields: (ATTRS, describe(os.lstat(fields.path()))),
+            STAT: lambda fields: (ATTRS, describe(os.stat(fields.read_path()))),
+            LSTAT: lambda fields: (ATTRS, describe(os.lstat(fields.read_path()))),
             FSTAT: lambda fields: (ATTRS, describe(os.fstat(self.find(fields)))),
-            SETSTAT: lambda fields: change(fields.path(), fields.attributes()),
-            FSETSTAT: lambda fields: change(self.find(fields), fields.attributes()),
-            REMOVE: lambda fields: os.unlink(fields.path()),
-            MKDIR: lambda fields: os.mkdir(fields.path(), fields.attributes().get(PERMISSIONS, (0o777,))[0] & 0o7777),
-            RMDIR: lambda fields: os.rmdir(fields.path()),
-            REALPATH: lambda fields: name_path(os.path.realpath(fields.path())),
-            READLINK: lambda fields: name_path(os.readlink(fields.path())),
+            SETSTAT: lambda fields: change(fields.read_path(), fields.read_attributes()),
+            FSETSTAT: lambda fields: change(self.find(fields), fields.read_attributes()),
+            REMOVE: lambda fields: os.unlink(fields.read_path()),
+            MKDIR: lambda fields: os.mkdir(fields.read_path(), fields.read_attributes().get(PERMISSIONS, (0o777,))[0] & 0o7777),
+            RMDIR: lambda fields: os.rmdir(fields.read_path()),
+            REALPATH: lambda fields: name_path(os.path.realpath(fields.read_path())),
+            READLINK: lambda fields: name_path(os.readlink(fields.read_path())),
         }  # fmt: skip
 
-    def next_handle(self) -> bytes:
+    def make_handle(self) -> bytes:
         """Return a name for something that stays open."""
         if len(self.files) + len(self.folders) >= MAX_HANDLES:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -143,15 +147,15 @@ class Server:
 
     def find(self, fields: Fields) -> int:
         """Return the descriptor of an open file."""
-        fd = self.files.get(fields.string())
+        fd = self.files.get(fields.read_string())
         if fd is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return fd
 
     def open(self, fields: Fields) -> Reply:
         """Open a file; nothing is waited for that is none."""
-        path, access, attributes = fields.path(), fields.number(), fields.attributes()
-        handle = self.next_handle()
+        path, access, attributes = fields.read_path(), fields.read_number(), fields.read_attributes()
+        handle = self.make_handle()
         flags = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         if access & FOR_WRITING:
             flags |= os.O_RDWR if access & FOR_READING else os.O_WRONLY
@@ -162,83 +166,83 @@ class Server:
             os.close(fd)
             raise OSError(errno.EINVAL, "not a regular file")
         self.files[handle] = fd
-        return HANDLE, string(handle)
+        return HANDLE, encode_string(handle)
 
     def close(self, fields: Fields) -> None:
         """Close a file or a folder."""
-        handle = fields.string()
+        handle = fields.read_string()
         if self.folders.pop(handle, None) is None:
-            os.close(self.find(Fields(string(handle), 0)))
+            os.close(self.find(Fields(encode_string(handle), 0)))
             del self.files[handle]
 
     def read(self, fields: Fields) -> Reply:
         """Read a part of a file."""
-        fd, offset, length = self.find(fields), fields.number(8), fields.number()
+        fd, offset, length = self.find(fields), fields.read_number(8), fields.read_number()
         data = os.pread(fd, min(length, MAX_READ), offset)
-        return (DATA, string(data)) if data or not length else write_status(END)
+        return (DATA, encode_string(data)) if data or not length else write_status(END)
 
     def write(self, fields: Fields) -> None:
         """Write a part of a file."""
-        fd, offset, data = self.find(fields), fields.number(8), fields.string()
+        fd, offset, data = self.find(fields), fields.read_number(8), fields.read_string()
         while data:
             count = os.pwrite(fd, data, offset)
             data, offset = data[count:], offset + count
 
     def open_folder(self, fields: Fields) -> Reply:
         """Begin to list a folder."""
-        path, handle = fields.path(), self.next_handle()
+        path, handle = fields.read_path(), self.make_handle()
         self.folders[handle] = path, iter([b".", b"..", *sorted(os.listdir(path))])
-        return HANDLE, string(handle)
+        return HANDLE, encode_string(handle)
 
     def list_folder(self, fields: Fields) -> Reply:
         """Return some more names of a folder."""
-        if (value := self.folders.get(fields.string())) is None:
+        if (value := self.folders.get(fields.read_string())) is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         path, names = value
         found: list[bytes] = []
         for name in names:
             try:
-                found.append(string(name) + string(b"") + describe(os.lstat(os.path.join(path, name))))
+                found.append(encode_string(name) + encode_string(b"") + describe(os.lstat(os.path.join(path, name))))
             except OSError:
                 continue  # it went
             if len(found) >= BATCH or sum(map(len, found)) >= MAX_BATCH_BYTES:
                 break
-        return (NAME, number(len(found)) + b"".join(found)) if found else write_status(END)
+        return (NAME, encode_number(len(found)) + b"".join(found)) if found else write_status(END)
 
     def rename(self, fields: Fields) -> None:
         """Rename, but over nothing."""
-        source, target = fields.path(), fields.path()
+        source, target = fields.read_path(), fields.read_path()
         if os.path.lexists(target):
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
         os.rename(source, target)
 
     def link(self, fields: Fields) -> None:
         """Make a symbolic link; OpenSSH sends what it leads to first."""
-        target, path = fields.path(), fields.path()
+        target, path = fields.read_path(), fields.read_path()
         os.symlink(target, path)
 
     def extend(self, fields: Fields) -> Reply | None:
         """Do what OpenSSH added."""
-        name = fields.string()
+        name = fields.read_string()
         if name == b"posix-rename@openssh.com":
-            os.rename(fields.path(), fields.path())
+            os.rename(fields.read_path(), fields.read_path())
         elif name == b"hardlink@openssh.com":
-            os.link(fields.path(), fields.path())
+            os.link(fields.read_path(), fields.read_path())
         elif name == b"fsync@openssh.com":
             os.fsync(self.find(fields))
         elif name == b"lsetstat@openssh.com":
-            change(fields.path(), fields.attributes(), follow=False)
+            change(fields.read_path(), fields.read_attributes(), follow=False)
         elif name == b"expand-path@openssh.com":
-            return name_path(os.path.realpath(os.path.expanduser(fields.path())))
+            return name_path(os.path.realpath(os.path.expanduser(fields.read_path())))
         else:
             return write_status(UNSUPPORTED)
         return None
 
-    def reply(self, message: bytes) -> bytes:
+    def write_reply(self, message: bytes) -> bytes:
         """Write the reply to one message."""
         kind, number_of_request = message[0], message[1:5]
         if kind == INIT:
-            return bytes((VERSION,)) + number(3)
+            return bytes((VERSION,)) + encode_number(3)
         try:
             call = self.calls.get(kind)
             done = write_status(UNSUPPORTED) if call is None else call(Fields(message, 5))
@@ -258,7 +262,7 @@ def main() -> None:
         message = incoming.read(size) if 0 < size <= MAX_MESSAGE_BYTES else b""
         if not message or len(message) != size:
             return
-        outgoing.write(string(server.reply(message)))
+        outgoing.write(encode_string(server.write_reply(message)))
         outgoing.flush()
 
 
