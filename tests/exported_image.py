@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.certificate import encode_canonical, raw
+from hotdesk.drive.certificate import encode_canonical, encode_public_key
 from hotdesk.drive.image_manifest import DOMAIN, MAGIC
-from hotdesk.drive.signing import Signer, fingerprint
+from hotdesk.drive.signing import Signer, compute_fingerprint
 
 Entry = tuple[str, dict[str, object], bytes]
 PYTHON: Entry = ("usr/bin/python3", {"mode": 0o755}, b"#!/bin/sh\n")
@@ -26,7 +26,7 @@ def new_signer() -> Signer:
 
 def trust(signer: Signer) -> dict[str, str]:
     """Trust a key, as --signer does."""
-    return {fingerprint(signer.public): "as --signer says"}
+    return {compute_fingerprint(signer.public): "as --signer says"}
 
 
 def pack(*entries: Entry) -> bytes:
@@ -51,7 +51,7 @@ def fields_of(payload: bytes, signer: Signer, **changes: object) -> dict[str, ob
         "format": 1,
         "name": "mine",
         "payload": {"sha256": hashlib.sha256(payload).hexdigest(), "size": len(payload)},
-        "public_key": raw(signer.public),
+        "public_key": encode_public_key(signer.public),
         "recipe": "",
         "size": 1 << 20,
         "source": "a test",

@@ -94,4 +94,4 @@ class SwarmRoom:
             try:
                 return await run_swarm(context)
             finally:
-                self.events = [row.event() for row in read(order.journal, order.id)]
+                self.events = [row.read_event() for row in read(order.journal, order.id)]

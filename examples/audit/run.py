@@ -29,7 +29,7 @@ from examples.audit.room import Room
 from examples.audit.truth import Truth
 from examples.recording import FOLDER, Recording, write_note
 
-from hotdesk.drive.signing import fingerprint, load_own_public
+from hotdesk.drive.signing import compute_fingerprint, load_own_public
 from hotdesk.walls import NAMES
 
 HERE = Path(__file__).absolute().parent
@@ -145,7 +145,7 @@ class Demo:
                 code = self.robbed(erp, thief)
             elif code == 0:
                 code = self.judged(room)
-            signer = fingerprint(load_own_public(room.home / "lib/keys"))
+            signer = compute_fingerprint(load_own_public(room.home / "lib/keys"))
         room.clear()
         whole = time.monotonic() - self.begun
         say(f"{made - self.begun:.1f} s to make the invoices, {worked - made:.1f} s to audit, {whole:.1f} s in all")

@@ -98,7 +98,7 @@ def row(name: str, seconds: float, model: float, work: float, checks: float) -> 
 
 def of_job(home: Path, job: str, wall: float) -> Numbers:
     """Read a job's journal; `wall` is how long its process ran."""
-    made = of_events([(row.at / 1000, row.event()) for row in read(home / "lib/keys" / FILE, job)])
+    made = of_events([(row.at / 1000, row.read_event()) for row in read(home / "lib/keys" / FILE, job)])
     made.add("start and end of the process", wall - sum(made.phases.values()))
     return made
 
@@ -124,7 +124,7 @@ def words(home: Path, job: str) -> Iterator[str]:
     """Give what the worker said on its way, and of each step when it was done; it quotes its desk."""
     kept = papers.find(home / "lib/jobs", job)
     for row in read(home / "lib/keys" / FILE, job):
-        match row.event():
+        match row.read_event():
             case Thought(step=step, paper=paper) if told := words_of(kept.read_text(paper)):
                 yield f"{step:<9}{make_printable(told[:LONGEST])}"
             case Summed(step=step, paper=paper):

@@ -48,7 +48,7 @@ async def install_node(desk: Desk) -> None:
 
 def events(settings: Config, desk: str) -> list[Event]:
     """Give what the journal says of a desk since it was handed over; a canary's last word may come after that."""
-    told = [row.event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
+    told = [row.read_event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
     proven = next(place for place, event in enumerate(told) if isinstance(event, Proven))
     return [event for event in told[proven + 1 :] if not (isinstance(event, Exchange) and event.host == canary.HOST)]
 

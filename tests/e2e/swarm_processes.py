@@ -113,7 +113,7 @@ class SwarmProcess:
 
     def read_events(self) -> list[Event]:
         """Read its chain of the journal."""
-        return [row.event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
+        return [row.read_event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
 
     def list_records(self) -> list[ItemEnded]:
         """List every record of an item, in the order they were written."""

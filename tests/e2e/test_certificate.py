@@ -20,7 +20,7 @@ from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE
 from hotdesk.drive.journal import read as read_journal
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.signing import fingerprint, load_own_public
+from hotdesk.drive.signing import compute_fingerprint, load_own_public
 from hotdesk.event import Certified, Kept
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.killed import Errand, settings_at
@@ -47,7 +47,7 @@ class Guide:
     @property
     def signer(self) -> str:
         """Give the machine's fingerprint."""
-        return fingerprint(load_own_public(self.settings.lib / "keys"))
+        return compute_fingerprint(load_own_public(self.settings.lib / "keys"))
 
     def run(self, line: str, **env: str) -> tuple[int, str]:
         """Run a line as a person does; give its exit code, and all it said."""
@@ -163,16 +163,16 @@ def check(errand: Errand) -> None:
     """See that there is one version, and one certificate that holds for it and is the last that was signed."""
     lib, job, events = settings_at(Path(errand.home)).lib, job_of(errand), history(errand)
     drive = Drive(lib / "drive")
-    (kept,) = drive.history(f"{job}/stock.xlsx", who=OPERATOR)
-    told, public = read(drive.certificate(kept))
-    assert fingerprint(public) == fingerprint(load_own_public(lib / "keys"))
+    (kept,) = drive.list_history(f"{job}/stock.xlsx", who=OPERATOR)
+    told, public = read(drive.read_certificate(kept))
+    assert compute_fingerprint(public) == compute_fingerprint(load_own_public(lib / "keys"))
     assert (told["file"]["sha256"], told["job"]["id"], kept.number) == (kept.sha256, job, 1)
     counted = Counter(type(event) for event in events)
     assert kept.certificate in {event.certificate for event in events if isinstance(event, Certified)}
     assert {event.version for event in events if isinstance(event, Kept)} == {1}
     assert counted[Certified] <= 2
     assert len(drive.blobs.list_blobs()) == 2 or drive.sweep()
-    assert drive.certificate(kept)
+    assert drive.read_certificate(kept)
 
 
 @pytest.mark.long

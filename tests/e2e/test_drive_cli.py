@@ -51,7 +51,7 @@ def run(hotdesk: Hotdesk, settings: Config, state: Path, place: Path) -> Hotdesk
 def changes(state: Path) -> list[DriveChanged]:
     """Give what the journal says of the drive."""
     rows = read(state / "lib/keys" / FILE)
-    return [event for event in (row.event() for row in rows) if isinstance(event, DriveChanged)]
+    return [event for event in (row.read_event() for row in rows) if isinstance(event, DriveChanged)]
 
 
 def test_a_file_goes_in_and_comes_out_and_each_change_is_an_event(run: Hotdesk, place: Path, state: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_file_goes_in_and_comes_out_and_each_change_is_an_event(run: Hotdesk, 
     assert (done.stdout, done.stderr) == (b"removed prices.csv@1\n", b"")
     listed = json.loads(run("ls", "--json").stdout)
     assert [(each["name"], each["number"]) for each in listed] == [("prices.csv", 2)]
-    assert [each.number for each in Drive(state / "lib/drive").history("prices.csv", who="uid:0")] == [2]
+    assert [each.number for each in Drive(state / "lib/drive").list_history("prices.csv", who="uid:0")] == [2]
     noted = changes(state)
     assert [(each.what, each.name, each.version, each.size) for each in noted] == [
         ("put", "prices.csv", 1, 3),

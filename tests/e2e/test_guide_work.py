@@ -68,7 +68,7 @@ class Terminal:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             for row in read(self.journal, names=["Pending"]):
-                event = row.event()
+                event = row.read_event()
                 if isinstance(event, Pending) and row.chain not in self.jobs and event.id not in self.answered:
                     self.answered.append(event.id)
                     return event.id

@@ -126,7 +126,7 @@ async def test_every_use_is_in_the_journal_without_what_it_was_used_with(room: R
     await room.fail("file_view", path="/secret-word")
     await room.fail("shell", comand="secret-word")
     await room.fail("secret-word")
-    rows = [row.event() for row in read(settings.lib / "keys" / FILE, desk=room.desk.id)]
+    rows = [row.read_event() for row in read(settings.lib / "keys" / FILE, desk=room.desk.id)]
     uses = [event for event in rows if isinstance(event, Used)][-4:]
     assert [(use.tool, use.outcome) for use in uses] == [
         ("shell", "done"),

@@ -132,7 +132,7 @@ def job_of(errand: Errand) -> str:
 
 def history(errand: Errand) -> list[Event]:
     """Give the events of its job."""
-    return [row.event() for row in read(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand))]
+    return [row.read_event() for row in read(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand))]
 
 
 def goes_on(errand: Errand) -> Errand:

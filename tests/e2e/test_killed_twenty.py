@@ -67,7 +67,7 @@ class Twenty:
     def events(self) -> list[Event]:
         """Give its events so far."""
         journal = self.home / "lib/keys" / FILE
-        return [row.event() for row in read(journal, self.job)] if journal.exists() and self.job else []
+        return [row.read_event() for row in read(journal, self.job)] if journal.exists() and self.job else []
 
     def until(self, working: subprocess.Popen[bytes], holds: Callable[[list[Event]], bool]) -> bool:
         """Wait until the events are so, and answer what is asked meanwhile; give whether they were before it ended."""

@@ -87,12 +87,12 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
     (folder / "orders.txt").write_text("# june\nPO-1\nPO-2\n")
     first, second = (work(run, folder, script) for script in (FIRST, SECOND))
     journal = settings.lib / "keys" / FILE
-    kept = [event for row in read(journal, first) if isinstance(event := row.event(), MemoryKept)]
+    kept = [event for row in read(journal, first) if isinstance(event := row.read_event(), MemoryKept)]
     assert [(each.kind, each.step, each.sources) for each in kept] == [
         ("fact", "count", ("input orders.txt",)),
         ("file", "count", ("input orders.txt",)),
     ]
-    (offered,) = [event for row in read(journal, second) if isinstance(event := row.event(), MemoryOffered)]
+    (offered,) = [event for row in read(journal, second) if isinstance(event := row.read_event(), MemoryOffered)]
     assert sorted(offered.digests) == sorted(each.sha256 for each in kept)
 
     (row,) = [each for each in json.loads(run("memory", "ls", "--json").stdout) if each["memory"] == "orders"]
@@ -109,7 +109,7 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
     assert run("memory", "rm", "orders").returncode == 0
     gone = run("memory", "show", "orders")
     assert (gone.returncode, b"There is no memory orders" in gone.stderr) == (125, True)
-    removed = [event for row in read(journal) if isinstance(event := row.event(), DriveChanged)]
+    removed = [event for row in read(journal) if isinstance(event := row.read_event(), DriveChanged)]
     assert removed[0].name == "memory/orders/files/parse.py"
 
 

@@ -14,7 +14,7 @@ from hotdesk.brief import Scope, parse_grant
 from hotdesk.config import Config
 from hotdesk.host import Host
 from hotdesk.linux import uids
-from hotdesk.vault import Command, Token, Totp, Vault, argv_value
+from hotdesk.vault import Command, Token, Totp, Vault, encode_argv
 
 pytestmark = pytest.mark.container
 
@@ -27,8 +27,8 @@ def own(settings: Config) -> Iterator[Config]:
     vault = Vault.make(home / "lib" / "keys", owner=uids.KEYS)
     vault.put("token", Token(), b"the-token-itself")
     vault.put("code", Totp(), b"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
-    vault.put("printed", Command(), argv_value(["/bin/echo", "printed-by-a-program"]))
-    vault.put("broken", Command(), argv_value(["/bin/false"]))
+    vault.put("printed", Command(), encode_argv(["/bin/echo", "printed-by-a-program"]))
+    vault.put("broken", Command(), encode_argv(["/bin/false"]))
     yield replace(settings, run=home / "run", lib=home / "lib")
     shutil.rmtree(home)
 

@@ -111,7 +111,7 @@ class Office:
 
     def events(self, *kinds: type) -> list[Event]:
         """List the newest job's events of some kinds."""
-        return [event for row in read(self.journal, self.jobs[-1]) if isinstance(event := row.event(), kinds)]
+        return [event for row in read(self.journal, self.jobs[-1]) if isinstance(event := row.read_event(), kinds)]
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ class Place:
         jobs = self.settings.lib / "jobs"
         if not jobs.exists() or not os.listdir(jobs):
             return []
-        return [row.event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
+        return [row.read_event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
 
     def all(self, kind: type[T]) -> list[T]:
         """Give its events of one kind."""

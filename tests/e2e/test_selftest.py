@@ -152,7 +152,7 @@ def _keys(settings: Config) -> None:
 
 def events(settings: Config, desk: str | None = None) -> list[Event]:
     """Read what was written down."""
-    return [row.event() for row in journal.read(settings.lib / "keys" / journal.FILE, desk)]
+    return [row.read_event() for row in journal.read(settings.lib / "keys" / journal.FILE, desk)]
 
 
 def proven(settings: Config, desk: str | None = None) -> Proven:

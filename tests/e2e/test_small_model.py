@@ -104,7 +104,7 @@ class Bench:
     def events(self, *kinds: type) -> list[Event]:
         """List events of some kinds: the job's, and its desks'."""
         rows = read(self.home / "lib/keys" / FILE)
-        return [event for row in rows if isinstance(event := row.event(), kinds)]
+        return [event for row in rows if isinstance(event := row.read_event(), kinds)]
 
 
 @pytest.fixture

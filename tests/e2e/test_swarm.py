@@ -43,7 +43,7 @@ def swarm_command(hotdesk: Hotdesk) -> Hotdesk:
 
 def read_events(settings: Config, chain: str) -> list[Event]:
     """Read a chain of the journal."""
-    return [row.event() for row in read(settings.lib / "keys" / FILE, chain)]
+    return [row.read_event() for row in read(settings.lib / "keys" / FILE, chain)]
 
 
 def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(

@@ -39,5 +39,5 @@ def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path:
     receipt = read_receipt(tmp_path / "lib/keys" / FILE, job)
     assert receipt.outcome == "failed"
     assert receipt.why.startswith("The model gave no readable plan after 5 rounds.")
-    events = [row.event() for row in read(tmp_path / "lib/keys" / FILE)]
+    events = [row.read_event() for row in read(tmp_path / "lib/keys" / FILE)]
     assert [event for event in events if isinstance(event, Burnt | StepBegun)] == []

@@ -21,7 +21,7 @@ from hotdesk.drive.journal import Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Alarm, Answered, Asked, Burnt, Event, Exchange, Revoked
 from hotdesk.linux import private_files
-from hotdesk.vault import Secret, Vault, argv_of, ls
+from hotdesk.vault import Secret, Vault, decode_argv, ls
 from tests.e2e.conftest import PROGRAM, Hotdesk, environment
 
 VALUE = b"a-very-secret-value"
@@ -98,10 +98,10 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
         done = run("vault", "set", *argv, stdin=value)
         assert done.returncode == 0, done.stderr
     vault = Vault.open(keys)
-    assert vault.reveal("mail").bytes() == b"password: x"
-    assert vault.reveal("post").bytes() == b"password: y"
-    assert argv_of(vault.reveal("cloud").bytes()) == ("/bin/echo", "--", "a token")
-    assert vault.reveal("code").bytes() == b"GEZDGNBVGY3TQOJQ"
+    assert vault.reveal("mail").get_bytes() == b"password: x"
+    assert vault.reveal("post").get_bytes() == b"password: y"
+    assert decode_argv(vault.reveal("cloud").get_bytes()) == ("/bin/echo", "--", "a token")
+    assert vault.reveal("code").get_bytes() == b"GEZDGNBVGY3TQOJQ"
     assert {told["name"]: told["public"] for told in json.loads(run("vault", "ls", "--json").stdout)} == {
         "mail": {"user": "anna"},
         "post": {"user": "bert"},
@@ -112,7 +112,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
     }
     assert b"token_url=https://login.test/token" in run("vault", "ls").stdout
     assert run("vault", "rotate", "cloud", "--", "/bin/echo", "other").returncode == 0
-    assert argv_of(vault.reveal("cloud").bytes()) == ("/bin/echo", "other")
+    assert decode_argv(vault.reveal("cloud").get_bytes()) == ("/bin/echo", "other")
 
 
 @pytest.mark.sample(5)
@@ -159,11 +159,11 @@ def test_a_token_url_on_this_machine_needs_the_switch(run: Hotdesk) -> None:
 def test_a_value_is_typed_twice_at_a_terminal_and_not_shown(here: dict[str, str], keys: Path) -> None:
     code, shown = typed(here, ["vault", "set", "erp"], [VALUE, VALUE])
     assert (code, VALUE in shown) == (0, False), shown
-    assert Vault.open(keys).reveal("erp").bytes() == VALUE
+    assert Vault.open(keys).reveal("erp").get_bytes() == VALUE
     code, shown = typed(here, ["vault", "rotate", "erp"], [VALUE, b"something else"])
     assert code == 125
     assert b"the two entries differ" in shown
-    assert Vault.open(keys).entry("erp").version == 1
+    assert Vault.open(keys).read_entry("erp").version == 1
 
 
 @pytest.mark.long
@@ -186,7 +186,7 @@ def test_a_passphrase_is_asked_for_or_read_from_a_file(
     assert b"chmod 600" in run("vault", "set", "erp", stdin=VALUE, **variable).stderr
     file.chmod(0o600)
     assert run("vault", "rotate", "--root", "--root-key", "file", **variable).returncode == 0
-    assert Vault.open(keys).reveal("erp").bytes() == VALUE
+    assert Vault.open(keys).reveal("erp").get_bytes() == VALUE
     more = {"HOTDESK_VAULT_NEW_PASSPHRASE_FILE": str(file)}
     assert run("vault", "rotate", "--root", "--root-key", "passphrase", **more).returncode == 0
     file.write_bytes(b"something quite else")

@@ -78,7 +78,7 @@ class Place:
 
     def noted(self) -> list[TookOver | HandedBack]:
         """Give what was written down of who drove."""
-        events = [row.event() for row in read(self.host.config.lib / "keys" / FILE, self.desk.id)]
+        events = [row.read_event() for row in read(self.host.config.lib / "keys" / FILE, self.desk.id)]
         return [event for event in events if isinstance(event, TookOver | HandedBack)]
 
 

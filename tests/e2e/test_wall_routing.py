@@ -72,7 +72,7 @@ async def host(settings: Config) -> AsyncIterator[Host]:
 def walls_by_step(settings: Config, receipt: Receipt) -> list[tuple[str, str]]:
     """Give which wall was proven around each desk, and what the desk was for."""
     rows = read(settings.lib / "keys" / FILE, receipt.job, names=["StepBegun"])
-    desks = {event.desk: event.what for row in rows if (event := row.event()).step == "desk"}  # type: ignore[union-attr]
+    desks = {event.desk: event.what for row in rows if (event := row.read_event()).step == "desk"}  # type: ignore[union-attr]
     return [(what, receipt.walls[desk].wall) for desk, what in desks.items()]
 
 
@@ -144,7 +144,7 @@ async def test_certificate_receipt_and_report_name_what_was_proven(
     assert receipt.outcome == "done", receipt.why
     drive = Drive(settings.lib / "drive")
     (kept,) = [each for each in drive.ls(who=OPERATOR) if each.name == f"{receipt.job}/{PATH}"]
-    told, _ = read_certificate(drive.certificate(kept))
+    told, _ = read_certificate(drive.read_certificate(kept))
     version = status.look(settings).version
     for each in told["checks"]:
         assert (each["desk"]["wall"], each["desk"]["kernel"], each["desk"]["boundary"]) == (NAME, "own", True)
@@ -163,4 +163,4 @@ async def test_the_wall_of_a_desk_with_a_way_out_is_in_its_journal(host: Host, s
         await host.ready()
         rows = [row for row in read(settings.lib / "keys" / FILE, desk.id) if row.name == WallProven.__name__]
     proof = WallProof(NAME, "own", True, status.look(settings).version, PLATFORM)
-    assert [(row.actor, row.event()) for row in rows] == [("keeper", WallProven(desk.id, **asdict(proof)))]
+    assert [(row.actor, row.read_event()) for row in rows] == [("keeper", WallProven(desk.id, **asdict(proof)))]

@@ -91,7 +91,7 @@ class Office:
 
     def events(self) -> list[Event]:
         """Give everything in the journal."""
-        return [row.event() for row in read(self.config.lib / "keys" / FILE)]
+        return [row.read_event() for row in read(self.config.lib / "keys" / FILE)]
 
     def desks(self) -> list[str]:
         """List the desks that are left."""
@@ -185,7 +185,7 @@ def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_lin
     assert Path(office.home, told["paths"][REPORT]).read_bytes()[:2] == b"PK"
     assert told["certificates"] == {REPORT: f"{told['paths'][REPORT]}.certificate.json"}
     assert Path(office.home, told["report"]).read_bytes()[:15] == b"<!doctype html>"
-    events = [row.event() for row in read(office.config.lib / "keys" / FILE, told["job"])]
+    events = [row.read_event() for row in read(office.config.lib / "keys" / FILE, told["job"])]
     assert [json.loads(line)["event"] for line in lines if json.loads(line)["data"].get("job")][:1] == ["JobBegun"]
     line = [event.step if isinstance(event, StepBegun) else type(event).__name__ for event in events]
     shown = [word for word in line if word not in ("StepEnded", "Thought", "Acted", "Observed")]

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MemoryStore
 from tests.security.drive_killed import STEPS, dying
@@ -21,7 +21,7 @@ ITEMS = {"a.py": b"print(1)\n", "b.py": b"print(2)\n"}
 
 def remember(folder: Path) -> None:
     """Keep two files of one job, in place of an earlier job's."""
-    store = MemoryStore(Drive(folder), me())
+    store = MemoryStore(Drive(folder), get_current_user())
     for name, data in ITEMS.items():
         store.keep("orders", "file", name, data, job="i2", brief="")
     store.prune("orders", int(time.time() * 1000), lambda item: None)
@@ -44,13 +44,15 @@ def main() -> None:
     """Live until a life ends by itself."""
     for after in range(0, STEPS, int(sys.argv[2])):
         folder = Path(sys.argv[1]) / str(after)
-        before = MemoryStore(Drive(folder), me())
+        before = MemoryStore(Drive(folder), get_current_user())
         before.keep("orders", "file", "a.py", b"old", job="i1", brief="")
         killed = one_life(folder, after)
         half = {item.name: before.read(item).decode() for item in before.list_items()}
         remember(folder)
         found = {item.name: [before.read(item).decode(), item.version.job] for item in before.list_items()}
-        versions = [len(before.drive.history(item.version.name, who=me())) for item in before.list_items()]
+        versions = [
+            len(before.drive.list_history(item.version.name, who=get_current_user())) for item in before.list_items()
+        ]
         numbers = {item.name: item.version.number for item in before.list_items()}
         print(json.dumps({"killed": killed, "half": half, "found": found, "versions": versions, "numbers": numbers}))
         if not killed:

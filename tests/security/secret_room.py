@@ -22,7 +22,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
-from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, argv_value
+from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, encode_argv
 from tests.leftovers import parent, pids
 from tests.origins import Origin
 from tests.upstream import Seen, Upstream, upstream
@@ -292,7 +292,7 @@ def make_vault(settings: Config, token_url: str) -> Vault:
     vault.put("basic-c", Basic("clerk"), PASSWORD)
     vault.put("totp-d", Totp(), SEED)
     vault.put("oauth-e", OAuth2(token_url, "client-e", "read"), CLIENT, loopback=True)
-    vault.put("command-f", Command(), argv_value(WHO))
+    vault.put("command-f", Command(), encode_argv(WHO))
     return vault
 
 

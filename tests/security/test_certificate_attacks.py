@@ -17,13 +17,13 @@ from hotdesk.brief.brief import RequiredCheck
 from hotdesk.cli.jobs import verify
 from hotdesk.cli.jobs.verify import Judged, judge
 from hotdesk.config import Config
-from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, beside_digest, encode_canonical, raw
-from hotdesk.drive.chain import statement
+from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, digest_beside, encode_canonical, encode_public_key
+from hotdesk.drive.chain import encode_statement
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import Journal, read
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.signing import Signer, fingerprint
+from hotdesk.drive.signing import Signer, compute_fingerprint
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import (
     Certified,
@@ -61,7 +61,7 @@ from tests.security.certificate_room import (
 )
 from tests.security.guards import Removal, falls_without, no_guard
 
-PINNED = {fingerprint(SIGNER.public): "as --signer says"}
+PINNED = {compute_fingerprint(SIGNER.public): "as --signer says"}
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202eDEIFIREV\n  signed by  everybody\r"
 
 
@@ -94,7 +94,7 @@ def judged(place: Path, proof: bytes, signers: dict[str, str] | None = None) -> 
 
 def signed_anew(told: dict[str, Any], signer: Signer, domain: bytes = DOMAIN) -> bytes:
     """Sign whatever is asked, as a forger would, or a signer that was taken over."""
-    return sealed(encode_canonical({**told, "public_key": raw(signer.public)}), signer, domain)
+    return sealed(encode_canonical({**told, "public_key": encode_public_key(signer.public)}), signer, domain)
 
 
 def sealed(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
@@ -191,7 +191,7 @@ def test_a_certificate_that_was_cut_is_none(place: Path, signed: bytes, size: in
 def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Journal, signed: bytes) -> None:
     body = encode_canonical(content(signed))
     other = certify(journal, claim(hotdesk={"architecture": "x86_64", "version": "0.1.0"}))
-    head = SIGNER.sign(statement(JOB, 1, b"\0" * 32)).hex().encode()
+    head = SIGNER.sign(encode_statement(JOB, 1, b"\0" * 32)).hex().encode()
     for signature in (other[-131:-3], head, b"0" * 128, SIGNER.sign(body).hex().encode()):
         assert judged(place, body[:-1] + b',"signature":"' + signature + b'"}\n').verdict == "failed"
 
@@ -212,7 +212,7 @@ def test_what_the_same_key_signed_as_something_else_is_no_certificate(
 def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
     found = judged(place, signed_anew(content(signed), STRANGER))
     assert (found.verdict, found.claim) == ("unknown signer", None)
-    assert fingerprint(STRANGER.public) in found.why
+    assert compute_fingerprint(STRANGER.public) in found.why
     assert "VERIFIED" not in "".join(verify.lines(place, found))
 
 
@@ -220,7 +220,7 @@ def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: byte
 def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Path, signed: bytes) -> None:
     for old, new in ((SIGNER, STRANGER), (STRANGER, SIGNER)):
         proof = signed_anew(content(signed), old)
-        forged = proof.replace(raw(old.public).encode(), raw(new.public).encode())
+        forged = proof.replace(encode_public_key(old.public).encode(), encode_public_key(new.public).encode())
         assert judged(place, forged).verdict == "failed"
 
 
@@ -381,7 +381,7 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not show"),
     "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "a different result"),
     "another rule": (
-        [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
+        [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
         "were next to its checks",
     ),
@@ -391,7 +391,7 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
         "were next to its checks",
     ),
     "no rule where there was one": (
-        [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
+        [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {},
         "were next to its checks",
     ),
@@ -530,7 +530,7 @@ def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(jour
     assert [each["by"] for each in told["plan"]["approvals"]] == ["uid 1000 pid 42"]
     assert told["checks"][0]["desk"]["id"] == DESK
     with pytest.raises(BriefError, match="unknown or missing fields"):
-        certify(journal, claim(public_key=raw(STRANGER.public)))
+        certify(journal, claim(public_key=encode_public_key(STRANGER.public)))
 
 
 # -- the wall around a check ---------------------------------------------------------------------------------------

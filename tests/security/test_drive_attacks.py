@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.drive.catalog import FILE, Version
-from hotdesk.drive.identity import OPERATOR, me
+from hotdesk.drive.identity import OPERATOR, get_current_user
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.job.results import Out
@@ -90,7 +90,7 @@ def test_another_users_name_is_no_name(drive: Drive) -> None:
             lambda: drive.find(name, who=MALLORY),
             lambda: drive.find(name, 1, who=MALLORY),
             lambda: drive.find(name, who=MALLORY, owner=ANNA),
-            lambda: drive.history(name, who=MALLORY),
+            lambda: drive.list_history(name, who=MALLORY),
             lambda: drive.remove(name, who=MALLORY),
             lambda: drive.remove(name, 1, who=MALLORY, owner=ANNA),
             lambda: read_input(drive, f"drive:{name}", MALLORY),
@@ -131,7 +131,7 @@ def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
 def test_the_environment_gives_no_rights(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "1000")
-    assert me() == f"uid:{os.geteuid()}"
+    assert get_current_user() == f"uid:{os.geteuid()}"
 
 
 ANY_HASH = Removal(
@@ -158,7 +158,7 @@ ANY_HASH = Removal(
 @no_guard("a control: there is nothing that could be given", cases="gone")
 @pytest.mark.parametrize("change", ["other bytes", "fewer", "more", "a link", "a pipe", "gone"])
 def test_bytes_that_were_changed_on_disk_are_not_given(drive: Drive, tmp_path: Path, change: str) -> None:
-    path = drive.version("secret.csv", who=ANNA).path
+    path = drive.get_version("secret.csv", who=ANNA).path
     path.unlink()
     (tmp_path / "elsewhere").write_bytes(b"secret")
     match change:
@@ -402,4 +402,4 @@ def require_whole(folder: Path, done: list[tuple[str, int, str]]) -> None:
 
 def numbers(drive: Drive) -> list[int]:
     """Give the versions there are."""
-    return [each.number for each in drive.history("a", who=ANNA)] if drive.ls("a", who=ANNA) else []
+    return [each.number for each in drive.list_history("a", who=ANNA)] if drive.ls("a", who=ANNA) else []

@@ -25,7 +25,7 @@ from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Prove
 from hotdesk.ipc.frames import HEAD, Frames
 from hotdesk.keys.process import LATE_S, KeysProcess
 from hotdesk.linux import private_files
-from hotdesk.vault import Command, Token, Vault, argv_value
+from hotdesk.vault import Command, Token, Vault, encode_argv
 from hotdesk.walls import WallProof
 from tests.security.guards import Removal, falls_without, no_guard
 
@@ -150,7 +150,7 @@ def keys(tmp_path: Path) -> Iterator[Kept]:
     private_files.make_folder(folder, None)
     vault = Vault.make(folder, "file")
     vault.put("erp-token", Token(), SECRET)
-    vault.put("printed", Command(), argv_value(["/bin/echo", "printed-by-a-program"]))
+    vault.put("printed", Command(), encode_argv(["/bin/echo", "printed-by-a-program"]))
     kept = Kept(folder)
     yield kept
     kept.close()
@@ -242,7 +242,7 @@ def test_what_the_keeper_proves_of_a_desk_with_a_way_out_is_written_down(keys: K
     keys.keeper.send(json.dumps({"desk": DESK, "proof": asdict(PROOF)}).encode())
     assert alive(keys)
     assert written(keys)[:2] == [("keys", "Opened"), ("keeper", "WallProven")]
-    (told,) = [row.event() for row in read(keys.folder / FILE) if row.name == WallProven.__name__]
+    (told,) = [row.read_event() for row in read(keys.folder / FILE) if row.name == WallProven.__name__]
     assert told == WallProven(DESK, **asdict(PROOF))
 
 

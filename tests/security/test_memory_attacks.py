@@ -26,7 +26,7 @@ from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.door.secrets.placeholder import make_placeholder
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.drive.memory import MAX_BYTES, MAX_FACT_CHARS, MAX_FACTS, MAX_FILE_BYTES, MAX_FILES, MemoryStore
@@ -76,12 +76,12 @@ def job(tmp_path: Path) -> Brief:
 
 def store_of(machine: LocalMachine) -> MemoryStore:
     """Open the memory."""
-    return MemoryStore(Drive(machine.config.lib / "drive"), me())
+    return MemoryStore(Drive(machine.config.lib / "drive"), get_current_user())
 
 
 def chain(machine: LocalMachine, job: str) -> list[Event]:
     """Give a job's events."""
-    return [row.event() for row in read(machine.config.lib / "keys" / FILE, job)]
+    return [row.read_event() for row in read(machine.config.lib / "keys" / FILE, job)]
 
 
 async def poison(hands: Hands) -> None:
@@ -361,7 +361,7 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 async def test_a_file_has_a_plain_name_or_is_not_kept(machine: LocalMachine, job: Brief, name: str) -> None:
     await leave(machine, job, lambda hands: hands.use("keep_file", path="count.txt", name=name))
-    assert Drive(machine.config.lib / "drive").ls("memory/", who=me()) == []
+    assert Drive(machine.config.lib / "drive").ls("memory/", who=get_current_user()) == []
 
 
 async def leave(machine: LocalMachine, job: Brief, use: Callable[[Hands], Any], prepare: str = "true") -> list[Event]:
@@ -571,7 +571,7 @@ async def test_a_granted_secret_is_found_by_the_real_keys(home: Path, settings: 
         assert receipt.outcome == "done", receipt.why
         assert [each.ok for each in answers] == [False, True]
         assert "the secret supplier-token" in answers[0].text
-        items = MemoryStore(Drive(room.config.lib / "drive"), me()).list_items()
+        items = MemoryStore(Drive(room.config.lib / "drive"), get_current_user()).list_items()
         assert [item.kind for item in items] == ["fact"]
 
 
@@ -603,7 +603,7 @@ async def test_a_job_that_failed_leaves_nothing(machine: LocalMachine, job: Brie
 )
 async def test_neither_a_hand_nor_another_user_puts_something_into_a_memory(machine: LocalMachine) -> None:
     drive = Drive(machine.config.lib / "drive")
-    drive.keep("memory/orders/files/mine.py", TROJAN, owner=me())
+    drive.keep("memory/orders/files/mine.py", TROJAN, owner=get_current_user())
     drive.keep("memory/orders/files/theirs.py", TROJAN, owner="uid:4711", job="i1", readers=["*"])
     assert store_of(machine).list_items() == []
 
@@ -630,7 +630,7 @@ async def test_what_is_in_a_memory_is_no_input_and_no_part_of_a_check(
     name = "drive:memory/orders/files/parse.py"
     if use == "check":
         with pytest.raises(BriefError, match="cannot be used as an input or in a check"):
-            read_input(Drive(machine.config.lib / "drive"), name, me())
+            read_input(Drive(machine.config.lib / "drive"), name, get_current_user())
     else:
         with pytest.raises(ValueError, match="is available through `memory` only"):
             parse_job(f'{BRIEF}inputs = ["{name}"]\n'.encode(), tmp_path, scope_of)

@@ -286,7 +286,7 @@ async def test_no_poisoned_item_widens_what_the_report_may_do(tmp_path: Path) ->
     room = SwarmRoom(tmp_path, ["one"], top='egress = ["GET https://erp.example.test/orders/*"]', script=script)
     receipt = await room.carry_out()
     assert receipt.outcome == "done", receipt.why
-    events = [row.event() for row in read(room.settings.lib / "keys" / FILE, receipt.report)]
+    events = [row.read_event() for row in read(room.settings.lib / "keys" / FILE, receipt.report)]
     assert not [event for event in events if isinstance(event, Amended)]
 
 
@@ -328,7 +328,7 @@ async def test_no_turned_worker_finds_another_item(settings: Config, tmp_path: P
         assert (receipt.outcome, receipt.done) == ("done", 3), receipt
         assert order.log is not None
         for row in read(order.journal, order.id):
-            if isinstance(event := row.event(), ItemEnded):
+            if isinstance(event := row.read_event(), ItemEnded):
                 found[event.item] = json.loads(order.log.papers.read(event.files[0]))["markers"]
     assert found == {f"line-00000{number}": [word] for number, word in enumerate(words, 1)}
 
@@ -380,9 +380,9 @@ async def carry_out_behind_door(
             order = JobContext(host, brief, exact=True)
             brains = ScriptBrains(script.encode(), folder / "script.py", turn)
             receipt = await run_swarm(SwarmContext(order, brains, doors=host.doors))
-            records = [each for row in read(order.journal, order.id) if isinstance(each := row.event(), ItemEnded)]
+            records = [each for row in read(order.journal, order.id) if isinstance(each := row.read_event(), ItemEnded)]
             items = {each.desk: each.item for each in records}
-            exchanges = [row.event() for row in read(order.journal, names=[Exchange.__name__])]
+            exchanges = [row.read_event() for row in read(order.journal, names=[Exchange.__name__])]
         reached = {each.header("host") or "" for each in server.seen}
     admitted = [
         (items[each.desk], each.host, each.path)

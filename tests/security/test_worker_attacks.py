@@ -455,7 +455,7 @@ def hostile(folder: Path, more: str = "") -> Brief:
 
 def chain(machine: LocalMachine, job: str) -> list[Event]:
     """Give a job's events."""
-    return [row.event() for row in read(machine.config.lib / "keys" / FILE, job)]
+    return [row.read_event() for row in read(machine.config.lib / "keys" / FILE, job)]
 
 
 @falls_without(

@@ -69,7 +69,7 @@ class Room:
 
     def events(self, chain: str = "") -> list[Event]:
         """Give what is in the journal."""
-        return [row.event() for row in self.rows(chain)]
+        return [row.read_event() for row in self.rows(chain)]
 
     async def turned(self, adversary: str, job: Brief | None = None) -> Receipt:
         """Have an adversary carry out the example behind its script's plan."""

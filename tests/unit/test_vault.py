@@ -28,12 +28,12 @@ from hotdesk.vault import (
     Token,
     Totp,
     Vault,
-    argv_of,
-    argv_value,
+    compute_totp_code,
+    decode_argv,
+    encode_argv,
     ls,
     root,
     seed_of,
-    totp_code,
 )
 
 VALUE = b"a-very-secret-value"
@@ -44,7 +44,7 @@ ONE_OF_EACH: list[tuple[Public, bytes]] = [
     (Basic("anna"), b"p\xc3\xa4ssword: with colon"),
     (OAUTH, b"client-secret"),
     (Totp(8, 60, "SHA256"), SEED),
-    (Command(), argv_value(["/usr/bin/printf", "token"])),
+    (Command(), encode_argv(["/usr/bin/printf", "token"])),
     (SigV4("AKIDEXAMPLE", "s3", "eu-west-1", "files"), VALUE),
 ]
 
@@ -76,8 +76,8 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_a_secret_of_every_kind_comes_back_as_it_was_put(folder: Path, public: Public, value: bytes) -> None:
     made = Vault.make(folder).put("erp", public, value)
     vault = Vault.open(folder)
-    assert vault.reveal("erp").bytes() == value
-    assert vault.entry("erp") == made
+    assert vault.reveal("erp").get_bytes() == value
+    assert vault.read_entry("erp") == made
     assert (made.public, made.version) == (public, 1)
     assert ls(folder) == [made]
 
@@ -116,10 +116,10 @@ def test_a_name_put_again_and_one_rotated_are_one_version_up(folder: Path) -> No
     first = vault.put("erp", OAUTH, b"first-secret")
     second = vault.rotate("erp", b"second-secret")
     assert (second.version, second.public, second.created) == (2, OAUTH, first.created)
-    assert vault.reveal("erp").bytes() == b"second-secret"
+    assert vault.reveal("erp").get_bytes() == b"second-secret"
     assert vault.put("erp", Token(), b"third-secret").version == 3
     entry, value = vault.take("erp")
-    assert (entry.kind, value.bytes()) == ("token", b"third-secret")
+    assert (entry.kind, value.get_bytes()) == ("token", b"third-secret")
 
 
 def test_a_removed_secret_is_gone_and_an_unknown_one_is_named(folder: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_removed_secret_is_gone_and_an_unknown_one_is_named(folder: Path) -> N
     vault.put("erp", Token(), VALUE)
     vault.remove("erp")
     assert ls(folder) == []
-    for act in (vault.remove, vault.entry, vault.reveal, lambda name: vault.rotate(name, VALUE)):
+    for act in (vault.remove, vault.read_entry, vault.reveal, lambda name: vault.rotate(name, VALUE)):
         with pytest.raises(BriefError, match="secret 'erp' not found"):
             act("erp")
 
@@ -135,9 +135,9 @@ def test_a_removed_secret_is_gone_and_an_unknown_one_is_named(folder: Path) -> N
 def test_what_one_process_puts_another_sees_without_opening_again(folder: Path) -> None:
     reader = Vault.make(folder)
     Vault.open(folder).put("late", Token(), VALUE)
-    assert reader.reveal("late").bytes() == VALUE
+    assert reader.reveal("late").get_bytes() == VALUE
     Vault.open(folder).rotate_root("file")
-    assert reader.reveal("late").bytes() == VALUE
+    assert reader.reveal("late").get_bytes() == VALUE
 
 
 def test_many_writers_at_once_lose_nothing(folder: Path) -> None:
@@ -202,14 +202,14 @@ def test_a_rotated_value_is_checked_like_a_first(folder: Path) -> None:
     vault.put("erp", Token(), VALUE)
     with pytest.raises(BriefError, match="less than 8"):
         vault.rotate("erp", b"short")
-    assert vault.reveal("erp").bytes() == VALUE
+    assert vault.reveal("erp").get_bytes() == VALUE
 
 
 @pytest.mark.parametrize("size", [8, 65536])
 def test_the_shortest_and_the_longest_value_are_kept(folder: Path, size: int) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Token(), b"x" * size)
-    assert len(vault.reveal("erp").bytes()) == size
+    assert len(vault.reveal("erp").get_bytes()) == size
 
 
 @pytest.mark.parametrize(
@@ -301,15 +301,15 @@ def test_nothing_that_belongs_to_a_secret_can_be_swapped(
     vault.put("erp", OAUTH, VALUE)
     vault.put("other", OAUTH, b"another-value")
     edit(folder, change)
-    for look in (vault.entry, vault.reveal, Vault.open(folder).take):
+    for look in (vault.read_entry, vault.reveal, Vault.open(folder).take):
         with pytest.raises(HostError, match="'erp' was changed"):
             look("erp")
-    assert vault.reveal("other").bytes() == b"another-value"
+    assert vault.reveal("other").get_bytes() == b"another-value"
 
 
 def test_a_token_cannot_be_made_a_command_that_runs(folder: Path) -> None:
     vault = Vault.make(folder)
-    vault.put("erp", Token(), argv_value(["/bin/evil", "as a token"]))
+    vault.put("erp", Token(), encode_argv(["/bin/evil", "as a token"]))
     edit(folder, set_field("kind", "command"))
     with pytest.raises(HostError, match="'erp' was changed"):
         vault.take("erp")
@@ -388,7 +388,7 @@ def test_a_passphrase_opens_and_a_wrong_one_does_not(folder: Path) -> None:
     assert not (folder / "root.key").exists()
     told = json.loads((folder / "vault.json").read_text())["root"]
     assert (told["memory"], told["passes"]) == (64 << 10, 3)
-    assert Vault.open(folder, passphrase(b"correct horse battery")).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder, passphrase(b"correct horse battery")).reveal("erp").get_bytes() == VALUE
     with pytest.raises(BriefError, match="passphrase is wrong"):
         Vault.open(folder, passphrase(b"correct horse batterz"))
     with pytest.raises(BriefError, match="none was given"):
@@ -452,21 +452,21 @@ def test_a_new_root_key_opens_and_the_old_one_no_longer(folder: Path) -> None:
     old = root.find(folder, root.RootKeySource("file", json.loads((folder / "vault.json").read_text())["root"]["id"]))
     vault.rotate_root("file")
     assert len((folder / "root.key").read_text().splitlines()) == 1
-    assert Vault.open(folder).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder).reveal("erp").get_bytes() == VALUE
     with pytest.raises(HostError, match="not that of"):
         Vault(folder, old)
     vault.rotate_root("passphrase", passphrase(b"correct horse battery"))
     assert not (folder / "root.key").exists()
-    assert Vault.open(folder, passphrase(b"correct horse battery")).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder, passphrase(b"correct horse battery")).reveal("erp").get_bytes() == VALUE
     vault.rotate_root("file")
-    assert Vault.open(folder).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder).reveal("erp").get_bytes() == VALUE
 
 
 def test_a_crash_between_the_new_root_key_and_the_vault_leaves_one_that_opens(folder: Path) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Token(), VALUE)
     root.make(folder, "file")
-    assert Vault.open(folder).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder).reveal("erp").get_bytes() == VALUE
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "0123456789abcdef notbase64", "\xff"])
@@ -530,7 +530,7 @@ def test_a_full_disk_leaves_the_old_vault_and_no_litter(folder: Path) -> None:
     done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60, env=env)
     assert "cannot be written" in done.stdout, done.stderr
     assert {file.name for file in folder.iterdir()} == {"vault.json", "vault.lock", "root.key"}
-    assert Vault.open(folder).reveal("erp").bytes() == VALUE
+    assert Vault.open(folder).reveal("erp").get_bytes() == VALUE
 
 
 def test_what_root_makes_belongs_to_the_folders_owner(tmp_path: Path) -> None:
@@ -564,19 +564,19 @@ SEEDS = {"SHA1": b"1234567890" * 2, "SHA256": b"1234567890" * 3 + b"12", "SHA512
 
 @pytest.mark.parametrize(("at", "algorithm", "code"), RFC_6238)
 def test_one_time_codes_are_those_of_the_standard(at: int, algorithm: Any, code: str) -> None:
-    assert totp_code(SEEDS[algorithm], at, Totp(8, 30, algorithm)) == code
-    assert totp_code(SEEDS[algorithm], at + 0.9, Totp(6, 30, algorithm)) == code[2:]
+    assert compute_totp_code(SEEDS[algorithm], at, Totp(8, 30, algorithm)) == code
+    assert compute_totp_code(SEEDS[algorithm], at + 0.9, Totp(6, 30, algorithm)) == code[2:]
 
 
 def test_a_seed_is_kept_as_people_do_not_write_it(folder: Path) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Totp(), b"gezd gnbv gy3t qojq-gezd gnbv gy3t qojq ====")
-    assert vault.reveal("erp").bytes() == SEED
-    assert totp_code(seed_of(vault.reveal("erp").bytes()), 59) == "287082"
+    assert vault.reveal("erp").get_bytes() == SEED
+    assert compute_totp_code(seed_of(vault.reveal("erp").get_bytes()), 59) == "287082"
 
 
 @pytest.mark.slow
 def test_a_commands_arguments_come_back() -> None:
-    assert argv_of(argv_value(["/usr/bin/printf", "ä b"])) == ("/usr/bin/printf", "ä b")
+    assert decode_argv(encode_argv(["/usr/bin/printf", "ä b"])) == ("/usr/bin/printf", "ä b")
     with pytest.raises(BriefError):
-        argv_value(["printf"])
+        encode_argv(["printf"])

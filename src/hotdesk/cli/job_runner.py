@@ -134,7 +134,7 @@ class TerminalJob:
             self.stream = JsonLines(sys.stdout, time.time)
         if self.goes_on:
             journal = self.settings.lib / "keys" / JOURNAL
-            self.board.recall((row.at / 1000, row.event()) for row in read(journal, self.id))
+            self.board.recall((row.at / 1000, row.read_event()) for row in read(journal, self.id))
 
     def show_event(self, event: Event) -> None:
         """Show an event."""

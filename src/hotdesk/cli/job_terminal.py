@@ -81,12 +81,12 @@ def halt(order: JobContext | None, job: str, what: str) -> None:
 
 def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
     """Copy a file out of the drive, with its certificate where it has one; give where both are."""
-    version = drive.version(f"{job}/{name}", who=OPERATOR)
+    version = drive.get_version(f"{job}/{name}", who=OPERATOR)
     is_stored = partial(drive.holds, who=OPERATOR)
     path = str(out.copy(name, drive.blobs.read(version.sha256, version.size), is_stored))
     if not version.certificate:
         return path, ""
-    return path, str(out.copy(name + SUFFIX, [drive.certificate(version)], is_stored))
+    return path, str(out.copy(name + SUFFIX, [drive.read_certificate(version)], is_stored))
 
 
 def change_limits(settings: Config, request: JobRequest, limits: dict[str, Any]) -> JobRequest:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.drive.signing import fingerprint, load_own_public, load_public
+from hotdesk.drive.signing import compute_fingerprint, load_own_public, load_public
 from hotdesk.errors import HotdeskError
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
@@ -21,10 +21,10 @@ def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
     settings = config.load()
     found = {key_of(each): "as the settings say" for each in settings.signers}
     with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
-        found[fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
+        found[compute_fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
     return found
 
 
 def key_of(text: str) -> str:
     """Return the fingerprint that a pin stands for."""
-    return text if _FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))
+    return text if _FINGERPRINT.fullmatch(text) else compute_fingerprint(load_public(Path(text)))

@@ -9,7 +9,7 @@ from hotdesk.brief.data import Scope
 from hotdesk.cli.machine.vault import PASSPHRASE_FILE, ask_hidden, read_passphrase
 from hotdesk.config import Config
 from hotdesk.errors import BriefError
-from hotdesk.vault import exists, root, source_of
+from hotdesk.vault import exists, read_source, root
 from hotdesk.vault.store import load
 
 
@@ -26,9 +26,9 @@ def find(settings: Config, scope: Scope) -> str:
         raise BriefError(
             f"there is no vault yet, so the secret {name} is missing; store it with `hotdesk vault set {name}`"
         )
-    if source_of(folder) == "file":
+    if read_source(folder) == "file":
         return ""
-    return base64.b64encode(root.find(folder, load(folder).root, passphrase).bytes()).decode()
+    return base64.b64encode(root.find(folder, load(folder).root, passphrase).get_bytes()).decode()
 
 
 def passphrase() -> bytes:

@@ -18,7 +18,7 @@ from hotdesk.config import Config
 from hotdesk.drive.audit import Walk
 from hotdesk.drive.export import as_line, load_json, parse_row
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.signing import PUBLIC, fingerprint
+from hotdesk.drive.signing import PUBLIC, compute_fingerprint
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import private_files
 
@@ -71,7 +71,7 @@ class PulledJournal:
     def _walk_of(self, pem: str) -> Walk:
         """Return the walk along what a key signed, from the file where this process has none yet."""
         key = _parse_key(pem)
-        name = f"{fingerprint(key)}.jsonl"
+        name = f"{compute_fingerprint(key)}.jsonl"
         if self.walk is None or self.name != name:
             walk = Walk(key, {}, thorough=True)
             for line in self._read(name):

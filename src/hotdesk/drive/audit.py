@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.chain import Head, Row, digest, statement
+from hotdesk.drive.chain import Head, Row, digest, encode_statement
 from hotdesk.drive.signing import is_signed
-from hotdesk.drive.table import SELECT, TABLE, reading, schema
+from hotdesk.drive.table import SELECT, TABLE, read_schema, reading
 
 MAX_FAULTS = 1000
 """Faults that are listed; a file that has more is not read on."""
@@ -116,7 +116,7 @@ class Walk:
 
     def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
         """Return whether the key vouches for a chain up to here."""
-        return is_signed(self.key, statement(chain, seq, hashed), signature)
+        return is_signed(self.key, encode_statement(chain, seq, hashed), signature)
 
 
 def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
@@ -151,7 +151,7 @@ def look(
 
 def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
     """See that the file is made as we make it, and sound as a file."""
-    tables = schema(db)
+    tables = read_schema(db)
     if tables != [TABLE]:
         walk.blame("shape", "", 0, "the schema of the file was changed")
     (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
@@ -161,13 +161,13 @@ def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
 
 def _take_steps(db: sqlite3.Connection, walk: Walk) -> None:
     """Walk over the events in the order of the file."""
-    for row in rows(db, walk):
+    for row in iterate_rows(db, walk):
         if len(walk.faults) >= MAX_FAULTS:
             return
         walk.step(row)
 
 
-def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
+def iterate_rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
     """Yield the rows that can be events at all."""
     for record in db.execute(SELECT + "ORDER BY id"):
         if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):

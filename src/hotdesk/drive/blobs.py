@@ -54,7 +54,7 @@ class Blobs:
         self.folder = folder
         private_files.make_folder(folder)
 
-    def path(self, sha256: str) -> Path:
+    def get_path(self, sha256: str) -> Path:
         """Return where a blob lies."""
         return self.folder / sha256
 
@@ -90,7 +90,10 @@ class Blobs:
 
     def admit(self, staged: Staged) -> None:
         """Give staged bytes their place; what lies there is replaced, by the same unless somebody changed it."""
-        with private_files.enter_folder(self.folder) as place, private_files.translate_errors(self.path(staged.sha256)):
+        with (
+            private_files.enter_folder(self.folder) as place,
+            private_files.translate_errors(self.get_path(staged.sha256)),
+        ):
             os.rename(staged.half, staged.sha256, src_dir_fd=place, dst_dir_fd=place)
             os.fsync(place)
 
@@ -108,12 +111,12 @@ class Blobs:
                     break
                 yield data
         if remaining or digest.hexdigest() != sha256:
-            raise HostError(f"the stored file {self.path(sha256)} was changed; restore it from a backup")
+            raise HostError(f"the stored file {self.get_path(sha256)} was changed; restore it from a backup")
 
     @contextmanager
     def open_blob(self, sha256: str) -> Iterator[BinaryIO]:
         """Open a blob, through no link."""
-        path = self.path(sha256)
+        path = self.get_path(sha256)
         with private_files.enter_folder(self.folder) as place:
             try:
                 fd = os.open(sha256, private_files.READ, dir_fd=place)
@@ -124,7 +127,7 @@ class Blobs:
                 raise HostError(f"{path} is not a regular file; the stored file was changed")
             yield file
 
-    def size(self, sha256: str, most: int) -> int:
+    def measure_size(self, sha256: str, most: int) -> int:
         """Return how many bytes a blob has, at most so many."""
         with self.open_blob(sha256) as file:
             return min(os.fstat(file.fileno()).st_size, most)

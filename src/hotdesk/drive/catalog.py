@@ -19,7 +19,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.drive.blobs import Staged
 from hotdesk.drive.identity import may_read
 from hotdesk.drive.names import format_name
-from hotdesk.drive.table import schema, transaction
+from hotdesk.drive.table import read_schema, transaction
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 
@@ -125,21 +125,21 @@ class Catalog:
         with translate_errors(), closing(self.connect()) as db, transaction(db):
             yield db
 
-    def versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
+    def list_versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
         """Return the versions somebody may know of."""
-        found = (self.version(row) for row in db.execute(SELECT + where, values))
+        found = (self.read_version(row) for row in db.execute(SELECT + where, values))
         return [each for each in found if may_read(who, each.owner, each.readers)]
 
-    def version(self, row: tuple[Any, ...]) -> Version:
+    def read_version(self, row: tuple[Any, ...]) -> Version:
         """Read a row."""
         name, number, sha256, size, at, owner, job, brief, certificate, readers = row
         path, allowed = self.blobs / sha256, tuple(readers.split())
         return Version(name, number, sha256, size, at, owner, job, brief, certificate, path, allowed)
 
-    def history(self, db: sqlite3.Connection, name: str, who: str, owner: str = "") -> list[Version]:
+    def list_history(self, db: sqlite3.Connection, name: str, who: str, owner: str = "") -> list[Version]:
         """Give a name's versions, oldest first: one's own, else the one others let one read; `BriefError` for none."""
         where = "WHERE n.name = ? AND (? = '' OR n.owner = ?) ORDER BY n.owner, v.number"
-        found = self.versions(db, where, (name, owner, owner), who)
+        found = self.list_versions(db, where, (name, owner, owner), who)
         owners = {each.owner for each in found}
         if who in owners:
             return [each for each in found if each.owner == who]
@@ -151,15 +151,15 @@ class Catalog:
             )
         return found
 
-    def newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
+    def list_newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
         """Return the newest version of every name that begins so."""
         where = """WHERE substr(n.name, 1, length(?)) = ?
  AND v.number = (SELECT max(number) FROM versions WHERE name = n.id) ORDER BY n.name, n.owner"""
-        return self.versions(db, where, (prefix, prefix), who)
+        return self.list_versions(db, where, (prefix, prefix), who)
 
     def of_blob(self, db: sqlite3.Connection, sha256: str, who: str) -> list[Version]:
         """Return the versions that have these bytes, or are certified by them."""
-        return self.versions(db, "WHERE v.sha256 = ? OR v.certificate = ?", (sha256, sha256), who)
+        return self.list_versions(db, "WHERE v.sha256 = ? OR v.certificate = ?", (sha256, sha256), who)
 
     def add(
         self,
@@ -182,7 +182,7 @@ class Catalog:
         row = (number, last, staged.sha256, staged.size, moment, origin.job, origin.brief, origin.certificate)
         db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         (record,) = db.execute(SELECT + "WHERE v.name = ? AND v.number = ?", (number, last)).fetchall()
-        return self.version(record)
+        return self.read_version(record)
 
     def remove(self, db: sqlite3.Connection, version: Version) -> None:
         """Take a version off its name."""
@@ -198,7 +198,7 @@ class Catalog:
         query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
         return db.execute(query, (owner, sha256)).fetchone() is not None
 
-    def certificates(self, db: sqlite3.Connection) -> set[str]:
+    def list_certificates(self, db: sqlite3.Connection) -> set[str]:
         """Return the hash of every certificate."""
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
@@ -237,7 +237,7 @@ def set_up(db: sqlite3.Connection) -> None:
             raise HostError(
                 f"the drive has format {version}, but this hotdesk only supports {FORMAT}; use a newer hotdesk"
             )
-        tables = schema(db)
+        tables = read_schema(db)
         if not tables:
             for statement in TABLES:
                 db.execute(statement)

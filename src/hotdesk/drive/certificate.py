@@ -119,7 +119,7 @@ def encode_canonical(fields: Mapping[str, object]) -> bytes:
     return PLAIN.encode(fields).encode("ascii")
 
 
-def raw(public: Ed25519PublicKey) -> str:
+def encode_public_key(public: Ed25519PublicKey) -> str:
     """Write a public key as a certificate has it."""
     return public.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
@@ -127,7 +127,7 @@ def raw(public: Ed25519PublicKey) -> str:
 def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
     number = choose_format(fields)
-    fields = {**fields, "format": number, "public_key": raw(signer.public)}
+    fields = {**fields, "format": number, "public_key": encode_public_key(signer.public)}
     if not fits(fields, _FORMATS[number]):
         raise BriefError("invalid certificate: a field is missing, unknown, or of the wrong type")
     body = encode_canonical(fields)
@@ -185,6 +185,6 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def beside_digest(beside: Mapping[str, str]) -> str:
+def digest_beside(beside: Mapping[str, str]) -> str:
     """Return the digest of what a check had beside the file, as the journal has it; empty: nothing."""
     return hashlib.sha256(encode_canonical(dict(beside))).hexdigest() if beside else ""

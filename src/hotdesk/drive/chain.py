@@ -40,7 +40,7 @@ class Row:
     signature: bytes | None
     """Of the chain up to here; only the last event of a commit has one."""
 
-    def event(self) -> Event:
+    def read_event(self) -> Event:
         """Read the event; `ValueError` for what this version does not know."""
         return from_json(self.name, self.data, self.version)
 
@@ -56,7 +56,7 @@ class Head:
 
     def __str__(self) -> str:
         """Write the head as one line."""
-        return f"{statement(self.chain, self.seq, self.hash).decode()} {self.signature.hex()}"
+        return f"{encode_statement(self.chain, self.seq, self.hash).decode()} {self.signature.hex()}"
 
 
 def parse_head(text: str) -> Head:
@@ -68,7 +68,7 @@ def parse_head(text: str) -> Head:
     return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
 
 
-def statement(chain: str, seq: int, digest: bytes) -> bytes:
+def encode_statement(chain: str, seq: int, digest: bytes) -> bytes:
     """Write what is signed."""
     return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode()
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotdesk.drive.audit import MAX_FAULTS, AuditReport, Walk
 from hotdesk.drive.chain import Head, Row, parse_head
-from hotdesk.drive.journal import heads_of
+from hotdesk.drive.journal import iterate_heads
 from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.table import reading
 from hotdesk.errors import BriefError
@@ -44,7 +44,7 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
 
 def _select_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
     """Return the heads of these chains."""
-    return (head for head in heads_of(db) if chains is None or head.chain in chains)
+    return (head for head in iterate_heads(db) if chains is None or head.chain in chains)
 
 
 def as_line(row: Row) -> str:

@@ -22,12 +22,12 @@ _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def me() -> str:
+def get_current_user() -> str:
     """Return who this process acts as."""
     return f"uid:{os.geteuid()}"
 
 
-def invoker() -> tuple[int, int] | None:
+def find_invoker() -> tuple[int, int] | None:
     """Return the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
     return _read_invoker(os.geteuid(), os.environ)
 

@@ -20,7 +20,7 @@ from hotdesk.desk.image.payload import export
 from hotdesk.desk.image.store import Progress, make_private
 from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.drive.image_manifest import MAGIC, MAX_MANIFEST_BYTES, MAX_PAYLOAD_BYTES, ImageManifest, parse
-from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.signing import compute_fingerprint
 from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 
 COPY = 1 << 20
@@ -110,7 +110,7 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
     if stream.read(len(MAGIC)) != MAGIC:
         raise ImageError("This is not an image that `hotdesk image export` wrote.")
     manifest, public = parse(stream.readline(MAX_MANIFEST_BYTES + 1))
-    signer = fingerprint(public)
+    signer = compute_fingerprint(public)
     if signer not in signers:
         raise ImageError(
             f"The image is signed by an unknown key, {signer}. If you trust it, pass --signer {signer} "
@@ -133,7 +133,7 @@ def import_archive(
         _spool_payload(stream, spool, manifest)
         progress(f"{called}: unpacking")
         image = describe(store, manifest, called)
-        return import_payload(store, spool.fileno(), image, progress, _limits_of(manifest))
+        return import_payload(store, spool.fileno(), image, progress, _get_limits(manifest))
 
 
 def describe(store: Path, manifest: ImageManifest, name: str) -> Image:
@@ -153,7 +153,7 @@ def describe(store: Path, manifest: ImageManifest, name: str) -> Image:
     )
 
 
-def _limits_of(manifest: ImageManifest) -> ArchiveLimits:
+def _get_limits(manifest: ImageManifest) -> ArchiveLimits:
     return replace(ArchiveLimits(), entries=manifest.entries, size=manifest.size)
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import NAME_SHAPE
 from hotdesk.desk.image.untar import ArchiveLimits
-from hotdesk.drive.certificate import ENDING, HEX, LENGTH, encode_canonical, raw
+from hotdesk.drive.certificate import ENDING, HEX, LENGTH, encode_canonical, encode_public_key
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import ImageError
 from hotdesk.strict import Range, StrictError, loads, read
@@ -63,7 +63,7 @@ class ImageManifest:
 def sign(fields: Mapping[str, object], signer: Signer) -> bytes:
     """Sign a manifest that has every field but the key; return its line."""
     try:
-        manifest = read(ImageManifest, {**fields, "format": 1, "public_key": raw(signer.public)})
+        manifest = read(ImageManifest, {**fields, "format": 1, "public_key": encode_public_key(signer.public)})
     except StrictError as e:
         raise ImageError(f"The image cannot be exported: its manifest is invalid at {e}.") from None
     body = encode_canonical(asdict(manifest))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
-from hotdesk.drive.chain import Head, Row, check_names, digest, statement
+from hotdesk.drive.chain import Head, Row, check_names, digest, encode_statement
 from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
@@ -22,12 +22,12 @@ from hotdesk.drive.table import (
     SELECT,
     connect,
     fetch_row,
+    list_values,
     prepare,
     reading,
     set_up,
     transaction,
     translate_errors,
-    values,
 )
 from hotdesk.errors import BriefError, HostError
 from hotdesk.event import VERSION, Event, to_json
@@ -94,15 +94,15 @@ class Journal:
         """Forget what is buffered: after a commit that failed, when what it tells did not happen after all."""
         self._buffer.clear()
 
-    def head(self, chain: str) -> Head | None:
+    def find_head(self, chain: str) -> Head | None:
         """Return a chain's head, None for a chain that has no event."""
         with translate_errors():
-            return _head_of(fetch_row(self._db.execute(LAST, (chain,))))
+            return _make_head(fetch_row(self._db.execute(LAST, (chain,))))
 
-    def heads(self) -> list[Head]:
+    def list_heads(self) -> list[Head]:
         """Return the head of every chain."""
         with translate_errors():
-            return list(heads_of(self._db))
+            return list(iterate_heads(self._db))
 
     def has(self, chain: str, kind: type[Event] | None = None) -> bool:
         """Return whether a chain has events, or one of a kind; what is buffered counts."""
@@ -160,7 +160,7 @@ class Journal:
         if last is None:
             return None
         signed = last.signature is not None and is_signed(
-            self.signer.public, statement(chain, last.seq, last.hash), last.signature
+            self.signer.public, encode_statement(chain, last.seq, last.hash), last.signature
         )
         if not signed:
             raise HostError(f"chain {chain} ends in an event without a valid signature; run `hotdesk journal verify`")
@@ -179,9 +179,9 @@ class Journal:
             row = place_row(draft, count + 1 + place, before.seq + 1 if before else 1)
             hashed = digest(row, before)
             last = ends[row.chain] == place
-            signature = self.signer.sign(statement(row.chain, row.seq, hashed)) if last else None
+            signature = self.signer.sign(encode_statement(row.chain, row.seq, hashed)) if last else None
             heads[row.chain] = row = place_row(row, row.id, row.seq, hashed, signature)
-            written.append(values(row))
+            written.append(list_values(row))
         self._db.executemany(INSERT, written)
         return heads
 
@@ -191,7 +191,7 @@ def place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: b
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
 
-def _head_of(row: Row | None) -> Head | None:
+def _make_head(row: Row | None) -> Head | None:
     """Return the head a chain's last event is."""
     if row is None:
         return None
@@ -200,17 +200,17 @@ def _head_of(row: Row | None) -> Head | None:
     return Head(row.chain, row.seq, row.hash, row.signature)
 
 
-def heads_of(db: sqlite3.Connection) -> Iterator[Head]:
+def iterate_heads(db: sqlite3.Connection) -> Iterator[Head]:
     """Yield the head of every chain."""
     for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
-        if head := _head_of(fetch_row(db.execute(LAST, (chain,)))):
+        if head := _make_head(fetch_row(db.execute(LAST, (chain,)))):
             yield head
 
 
-def heads(path: Path) -> list[Head]:
+def read_heads(path: Path) -> list[Head]:
     """Read the head of every chain of a journal."""
     with reading(path) as db:
-        return list(heads_of(db))
+        return list(iterate_heads(db))
 
 
 def find_chain(path: Path, text: str) -> str:
@@ -228,7 +228,7 @@ def find_chain(path: Path, text: str) -> str:
 def export_head(path: Path, chain: str) -> str:
     """Write a chain's head as a line to keep elsewhere."""
     with reading(path) as db:
-        head = _head_of(fetch_row(db.execute(LAST, (chain,))))
+        head = _make_head(fetch_row(db.execute(LAST, (chain,))))
     if head is None:
         raise BriefError(f"the journal has no chain {chain[:80]!r}")
     return str(head)

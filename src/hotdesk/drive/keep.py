@@ -37,7 +37,7 @@ INPUT = "drive:"
 """What an input of a job begins with when it is a name in the drive."""
 
 
-def silent(version: Version) -> None:
+def tell_nobody(version: Version) -> None:
     """Tell nobody."""
 
 
@@ -62,7 +62,7 @@ class Drive:
         brief: str = "",
         certificate: bytes = b"",
         readers: Iterable[str] | None = None,
-        intent: Intent = silent,
+        intent: Intent = tell_nobody,
     ) -> Version:
         """Keep bytes as the next version of an owner's name, its certificate beside it; both on disk when it returns.
 
@@ -71,7 +71,7 @@ class Drive:
         check_name(name)
         check_owner(owner)
         allowed = None if readers is None else check_readers(readers)
-        limit = self.room(owner, data)
+        limit = self.measure_room(owner, data)
         source = io.BytesIO(data) if isinstance(data, bytes) else data
         with self.blobs.stage(source, limit) as staged, self.proof(certificate) as proof, self.catalog.writing() as db:
             self.require_room(db, owner, staged.sha256, staged.size)
@@ -92,13 +92,13 @@ class Drive:
         with self.blobs.stage(io.BytesIO(certificate), LARGEST) as staged:
             yield staged
 
-    def certificate(self, version: Version) -> bytes:
+    def read_certificate(self, version: Version) -> bytes:
         """Return a version's certificate; `BriefError` when it has none."""
         if not version.certificate:
             raise BriefError(
                 f"{format_name(version.name)}@{version.number} has no certificate: its brief required no check"
             )
-        return b"".join(self.blobs.read(version.certificate, self.blobs.size(version.certificate, LARGEST)))
+        return b"".join(self.blobs.read(version.certificate, self.blobs.measure_size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
         """Return what is kept under a name; `HostError` when its bytes are no longer what they were."""
@@ -106,27 +106,27 @@ class Drive:
 
     def open_stream(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Iterator[bytes]:
         """Return the same in pieces; that they were changed is raised after the last, so use none of them before."""
-        version = self.version(name, number, who=who, owner=owner)
+        version = self.get_version(name, number, who=who, owner=owner)
         return self.blobs.read(version.sha256, version.size)
 
-    def version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
+    def get_version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
         """Return what is known of one version, the newest unless told otherwise."""
-        return select_version(self.history(name, who=who, owner=owner), number)
+        return select_version(self.list_history(name, who=who, owner=owner), number)
 
-    def history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
+    def list_history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
         """Return a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
         check_name(name)
         with self.catalog.reading() as db:
-            return self.catalog.history(db, name, who, owner)
+            return self.catalog.list_history(db, name, who, owner)
 
     def ls(self, prefix: str = "", *, who: str) -> list[Version]:
         """Return the newest version of every name that begins so."""
         with self.catalog.reading() as db:
-            return self.catalog.newest(db, prefix, who)
+            return self.catalog.list_newest(db, prefix, who)
 
     def place(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
         """Return where the bytes of a version lie."""
-        return self.version(name, number, who=who, owner=owner).path
+        return self.get_version(name, number, who=who, owner=owner).path
 
     def holds(self, sha256: str, *, who: str) -> bool:
         """Return whether somebody can have these bytes from the drive."""
@@ -134,12 +134,12 @@ class Drive:
             return bool(self.catalog.of_blob(db, sha256, who))
 
     def remove(
-        self, name: str, number: int | None = None, *, who: str, owner: str = "", intent: Intent = silent
+        self, name: str, number: int | None = None, *, who: str, owner: str = "", intent: Intent = tell_nobody
     ) -> list[Version]:
         """Remove a version of a name, or all of them, and the bytes nobody else has; give what was removed."""
         check_name(name)
         with self.catalog.writing() as db:
-            found = self.catalog.history(db, name, who, owner)
+            found = self.catalog.list_history(db, name, who, owner)
             gone = found if number is None else [select_version(found, number)]
             if not may_write(who, gone[0].owner):
                 raise BriefError(f"{format_name(name)} belongs to {gone[0].owner}; only its owner may remove it")
@@ -161,11 +161,11 @@ class Drive:
     def collect(self, candidates: Iterable[str]) -> int:
         """Remove those blobs that nobody has, while nobody can come to have them; give how many bytes that were."""
         with self.catalog.writing() as db:
-            proofs = self.catalog.certificates(db)
+            proofs = self.catalog.list_certificates(db)
             unused = [each for each in candidates if each not in proofs and not self.catalog.is_referenced(db, each)]
             return sum(map(self.blobs.remove, unused))
 
-    def room(self, owner: str, data: bytes | ByteSource) -> int:
+    def measure_room(self, owner: str, data: bytes | ByteSource) -> int:
         """Return how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
         with self.catalog.reading() as db:
             if isinstance(data, bytes):

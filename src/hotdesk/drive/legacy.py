@@ -12,7 +12,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.drive.blobs import SHAPE, Blobs, Staged
 from hotdesk.drive.catalog import Catalog, Origin
 from hotdesk.drive.identity import OPERATOR
-from hotdesk.drive.names import fault
+from hotdesk.drive.names import describe_fault
 from hotdesk.errors import make_printable
 
 FOLDER = "names"
@@ -30,7 +30,7 @@ class LegacyName:
 
 def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
     """Give the catalog every name it lacks, then remove the links; after a crash between it is done again."""
-    found = list(links(names, blobs))
+    found = list(iterate_links(names, blobs))
     owner = f"uid:{names.stat().st_uid}"
     with catalog.writing() as db:
         for link in found:
@@ -45,7 +45,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
             os.rmdir(folder)
 
 
-def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
+def iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
     """Yield the links that lead to a blob."""
     for folder, _, files in os.walk(names):
         for file in files:
@@ -53,7 +53,7 @@ def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
             with suppress(OSError):
                 sha256, at = os.path.basename(os.readlink(path)), int(path.lstat().st_mtime * 1000)
                 if SHAPE.fullmatch(sha256):
-                    size = blobs.path(sha256).lstat().st_size
+                    size = blobs.get_path(sha256).lstat().st_size
                     yield LegacyName(
                         path, convert_name(path.relative_to(names).as_posix()), at, Staged("", sha256, size)
                     )
@@ -61,7 +61,7 @@ def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
 
 def convert_name(name: str) -> str:
     """Return a name of today's rules: what they no longer allow is written out, or left away."""
-    if not fault(name):
+    if not describe_fault(name):
         return name
     plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in make_printable(name))
     return "/".join(part[:200] or "_" for part in plain.split("/"))

@@ -20,7 +20,7 @@ from hotdesk.brief.brief import MEMORY
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
-from hotdesk.drive.keep import Drive, Intent, silent
+from hotdesk.drive.keep import Drive, Intent, tell_nobody
 from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 
 FACTS_FILE = "facts.md"
@@ -137,7 +137,7 @@ class MemoryStore:
         if parsed is None or not number.isdecimal():
             return None
         try:
-            version = self.drive.version(name, int(number), who=self.owner, owner=self.owner)
+            version = self.drive.get_version(name, int(number), who=self.owner, owner=self.owner)
         except BriefError:
             return None
         return MemoryItem(*parsed, version)
@@ -154,7 +154,15 @@ class MemoryStore:
             return ""
 
     def keep(
-        self, memory: str, kind: MemoryKind, name: str, data: bytes, *, job: str, brief: str, intent: Intent = silent
+        self,
+        memory: str,
+        kind: MemoryKind,
+        name: str,
+        data: bytes,
+        *,
+        job: str,
+        brief: str,
+        intent: Intent = tell_nobody,
     ) -> bool:
         """Keep something a job left, in place of what had its name; False when this job has kept it already."""
         full = drive_name(memory, kind, name)
@@ -179,10 +187,10 @@ class MemoryStore:
         self.remove_item(item, lambda version: note(item))
 
     def _list_replaced(self, item: MemoryItem) -> Iterator[Version]:
-        history = self.drive.history(item.version.name, who=self.owner, owner=self.owner)
+        history = self.drive.list_history(item.version.name, who=self.owner, owner=self.owner)
         return (each for each in history if each.number < item.version.number)
 
-    def remove_item(self, item: MemoryItem, intent: Intent = silent) -> None:
+    def remove_item(self, item: MemoryItem, intent: Intent = tell_nobody) -> None:
         """Remove an item with all its versions. One that is gone already is no error."""
         try:
             self.drive.remove(item.version.name, who=self.owner, owner=self.owner, intent=intent)

@@ -23,7 +23,7 @@ def read_origin(journal: Path, item: MemoryItem) -> MemoryOrigin:
     """Read where an item comes from."""
     found = MemoryOrigin()
     for row in read(journal, item.version.job, names=(MemoryKept.__name__,)) if journal.exists() else ():
-        event = row.event()
+        event = row.read_event()
         if isinstance(event, MemoryKept) and (event.name, event.sha256) == (item.name, item.version.sha256):
             found = MemoryOrigin(event.step, event.sources)
     return found

@@ -19,12 +19,12 @@ REFERENCE = re.compile(r"(.*?)(?:@([1-9][0-9]{0,8}))?", re.DOTALL)
 
 def check_name(name: str) -> str:
     """Refuse what is no name: it must stay below a folder, and be the same for everybody who sees it."""
-    if why := fault(name):
+    if why := describe_fault(name):
         raise BriefError(f"{format_name(name)!r} is not a valid drive name: {why}; write it like 'reports/june.xlsx'")
     return name
 
 
-def fault(name: str) -> str:
+def describe_fault(name: str) -> str:
     """Describe what is wrong with a name; empty: nothing."""
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:

@@ -23,7 +23,7 @@ class EventFilter:
     names: tuple[str, ...] = ()
     """None named: events of every kind."""
 
-    def where(self) -> tuple[str, dict[str, object]]:
+    def format_where(self) -> tuple[str, dict[str, object]]:
         """Write it as SQL has it."""
         place = "id" if self.chains is None else "+id"  # a chain's events are found by the chain, not one by one
         text, values = f"WHERE {place} > :after AND {place} <= :until", dict[str, object]()
@@ -52,9 +52,9 @@ def select(
     if event_filter.chains is not None:
         yield from _select_chains(db, event_filter, after, limit, until)
         return
-    where, names = event_filter.where()
+    where, names = event_filter.format_where()
     if limit is not None:
-        after = newest(db, event_filter, after, limit, until)
+        after = find_tail_start(db, event_filter, after, limit, until)
     while True:
         query = SELECT + where + f" ORDER BY id LIMIT {BATCH}"
         rows = db.execute(query, {**names, "after": after, "until": until}).fetchall()
@@ -68,7 +68,7 @@ def _select_chains(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None, until: int
 ) -> Iterator[Row]:
     """Yield rows of some chains: first their places, by the index, and then some at a time."""
-    where, names = event_filter.where()
+    where, names = event_filter.format_where()
     found = db.execute(IDS + where, {**names, "after": after, "until": until})
     ids = sorted(number for (number,) in found)
     if limit is not None:
@@ -79,9 +79,9 @@ def _select_chains(
         yield from [Row(*record) for record in db.execute(query, some).fetchall()]
 
 
-def newest(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
+def find_tail_start(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
     """Return the place after which so many rows are left."""
-    where, names = event_filter.where()
+    where, names = event_filter.format_where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
     found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()
     return after if found is None else int(found[0])

@@ -92,7 +92,7 @@ def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
     return key
 
 
-def fingerprint(public: Ed25519PublicKey) -> str:
+def compute_fingerprint(public: Ed25519PublicKey) -> str:
     """Name a key in a way a person can compare."""
     return hashlib.sha256(public.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:32]
 

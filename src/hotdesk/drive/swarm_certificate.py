@@ -24,8 +24,8 @@ from hotdesk.drive.certificate import (
     LENGTH,
     Fields,
     encode_canonical,
+    encode_public_key,
     fits,
-    raw,
 )
 from hotdesk.drive.certificate import parse as parse_fields
 from hotdesk.drive.signing import Signer, is_signed
@@ -116,7 +116,7 @@ def read_proof(data: bytes) -> ItemProof:
 
 def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a swarm's certificate; give its bytes, as they are stored."""
-    fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
+    fields = {**fields, "format": FORMAT, "public_key": encode_public_key(signer.public)}
     if not fits(fields, SHAPE):
         raise BriefError("invalid swarm certificate: a field is missing, unknown, or of the wrong type")
     body = encode_canonical(fields)
@@ -150,14 +150,14 @@ def compute_error_bound(reviewed: int, wrong: int, confidence: float = CONFIDENC
     low, high = wrong / reviewed, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        if _chance_of_at_most(wrong, reviewed, middle) > 1 - confidence:
+        if _compute_chance_of_at_most(wrong, reviewed, middle) > 1 - confidence:
             low = middle
         else:
             high = middle
     return round(high, 6)
 
 
-def _chance_of_at_most(wrong: int, count: int, share: float) -> float:
+def _compute_chance_of_at_most(wrong: int, count: int, share: float) -> float:
     if share >= 1.0:
         return 0.0
     logs = (

@@ -83,7 +83,7 @@ def set_up(db: sqlite3.Connection) -> None:
 
 def _make_table(db: sqlite3.Connection) -> None:
     """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
-    tables = schema(db)
+    tables = read_schema(db)
     if not tables:
         db.execute(TABLE)
         db.execute(f"PRAGMA user_version={FORMAT}")
@@ -91,7 +91,7 @@ def _make_table(db: sqlite3.Connection) -> None:
         raise HostError("the schema of the journal's file was changed; run `hotdesk journal verify`")
 
 
-def schema(db: sqlite3.Connection) -> list[str]:
+def read_schema(db: sqlite3.Connection) -> list[str]:
     """Return what a file is made of, but for the indexes SQLite makes itself."""
     return [str(sql) for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql is not None]
 
@@ -121,7 +121,7 @@ def translate_errors() -> Iterator[None]:
         raise HostError(f"the journal cannot be used: {e}; {remedy}") from e
 
 
-def values(row: Row) -> tuple[Any, ...]:
+def list_values(row: Row) -> tuple[Any, ...]:
     """Return a row as its table has it."""
     return row.id, row.chain, row.seq, row.at, row.actor, row.name, row.version, row.data, row.hash, row.signature
 

@@ -16,7 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import DeskError, FileError
 from hotdesk.event import StepBegun, StepEnded
@@ -93,7 +93,7 @@ class Desks:
     async def bring_input(self, desk: Desk, name: str, target: str) -> str:
         """Put a file or folder of the brief's folder, or a file of the drive, on a desk; give its digest."""
         if name.startswith(DRIVE):
-            data = read_input(Drive(self.machine.config.lib / "drive"), name, me())
+            data = read_input(Drive(self.machine.config.lib / "drive"), name, get_current_user())
             await desk.write(target, data)
             return hashlib.sha256(data).hexdigest()
         digest = await anyio.to_thread.run_sync(digest_of, self.job.folder / name)

@@ -187,7 +187,7 @@ class JobMemory:
 
     def list_sources(self, desks: Iterable[str]) -> Iterator[str]:
         """List what the job could have read so far: its inputs, its memory, and the hosts that answered its desks."""
-        exchanges = (row.event() for desk in desks for row in read(self.journal, desk, names=(Exchange.__name__,)))
+        exchanges = (row.read_event() for desk in desks for row in read(self.journal, desk, names=(Exchange.__name__,)))
         hosts = {
             each.host for each in exchanges if isinstance(each, Exchange) and each.verdict == "allow" and each.step
         }

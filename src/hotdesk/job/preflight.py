@@ -18,7 +18,7 @@ from hotdesk.brief import Scope
 from hotdesk.brief.brief import DRIVE, ITEM, Brief
 from hotdesk.brief.names import is_address
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.names import parse_reference
 from hotdesk.errors import BriefError, HotdeskError, make_printable
@@ -169,7 +169,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
         if drive is None:
             raise BriefError("this machine has no drive")
         label, version = parse_reference(name.removeprefix(DRIVE))
-        stored = Drive(drive).version(label, version, who=me())
+        stored = Drive(drive).get_version(label, version, who=get_current_user())
         found.tell(f"{what}, version {stored.number}, {stored.size:,} bytes")
     except HotdeskError as e:
         found.tell(what, str(e))

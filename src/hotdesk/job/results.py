@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.identity import invoker
+from hotdesk.drive.identity import find_invoker
 from hotdesk.drive.names import check_name
 from hotdesk.errors import BriefError, make_printable
 
@@ -203,7 +203,7 @@ def acting_as_owner(place: int) -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    found, behind, groups = os.fstat(place), invoker(), os.getgroups()
+    found, behind, groups = os.fstat(place), find_invoker(), os.getgroups()
     uid, gid = behind if behind and behind[0] == found.st_uid else (found.st_uid, found.st_gid)
     if uid == 0:
         yield

@@ -10,7 +10,7 @@ from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
-from hotdesk.drive.identity import OPERATOR, me
+from hotdesk.drive.identity import OPERATOR, get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS
 from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, make_printable
@@ -179,7 +179,13 @@ class JobRun:
         with self.part("keep", path):
             proof, brief = self.certify(candidate), self.job.digest
             self.drive.keep(
-                name, candidate.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent
+                name,
+                candidate.data,
+                owner=get_current_user(),
+                job=self.id,
+                brief=brief,
+                certificate=proof,
+                intent=intent,
             )
 
     def certify(self, candidate: Candidate) -> bytes:

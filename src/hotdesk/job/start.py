@@ -18,7 +18,7 @@ from hotdesk.checks.required import list_checks
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MemoryStore
@@ -121,7 +121,7 @@ def build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     eyes = MeteredVision(make_eyes(job.look, read_prices(settings.prices)), log) if job.look else None
     tools, desk = machine.tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
     drive = Drive(settings.lib / "drive", settings.drive_quota)
-    memory = JobMemory(job, log, past, MemoryStore(drive, me()), order.journal)
+    memory = JobMemory(job, log, past, MemoryStore(drive, get_current_user()), order.journal)
     plans = Plans(machine, job, brain, log, people, past, tools, memory, desk)
     desks = Desks(machine, job, order.id, log.note, job.seconds)
     checkpoints = Checkpoints(folder.folder, job.size.disk)

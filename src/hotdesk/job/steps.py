@@ -513,7 +513,7 @@ def list_writes(journal: Path, past: ResumeState) -> list[str]:
     if not past.lost:
         return []
     since = past.kept_at if past.goes_on else 0
-    events = (row.event() for desk in past.summary.course.desks for row in read(journal, desk) if row.at >= since)
+    events = (row.read_event() for desk in past.summary.course.desks for row in read(journal, desk) if row.at >= since)
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events

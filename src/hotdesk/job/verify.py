@@ -23,7 +23,7 @@ from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
 from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_json
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.drive.certificate import beside_digest
+from hotdesk.drive.certificate import digest_beside
 from hotdesk.errors import ImageError, unwrap_group
 from hotdesk.event import StepBegun, StepEnded, Verified
 from hotdesk.job.desks import Desks
@@ -269,7 +269,7 @@ class DeliverableVerifier:
                 outcome,
                 verdict.findings,
                 paper,
-                beside_digest(stored.beside),
+                digest_beside(stored.beside),
             ),
             StepEnded(job, "verify", "done", "", desk),
         )

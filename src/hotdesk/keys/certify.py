@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.certificate import CLAIM, Fields, beside_digest, digest_of, fits, sign
+from hotdesk.drive.certificate import CLAIM, Fields, digest_beside, digest_of, fits, sign
 from hotdesk.drive.journal import Journal
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import (
@@ -142,7 +142,7 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
     story = CertifiedStory()
     for row in journal.read_verified(job):
         if row.name in TOLD:
-            story.take(row.event(), row.at)
+            story.take(row.read_event(), row.at)
     return story
 
 
@@ -158,7 +158,7 @@ def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
         return "its checks examined a different file"
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
         return "its checks had a different result"
-    if any(look.beside != beside_digest(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
+    if any(look.beside != digest_beside(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
         return "other files were next to its checks"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
         return "its decisions were fixed beforehand, not made by a model"
@@ -170,7 +170,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
     proof = None
     for row in journal.read_verified(desk):
         if row.name in _OF_WALLS:
-            event = row.event()
+            event = row.read_event()
             proof = (proof_of(event) if row.actor == KEEPER else None) or proof
             if isinstance(event, Opened) and (event.rules or event.grants):
                 raise BriefError("no certificate: the file was checked in a desk with a door")
@@ -187,7 +187,7 @@ def certificate(
     """Put together what is claimed, what the journal says, and what keepers proved."""
     begun = story.begun
     assert begun is not None
-    head, last = journal.head(begun.job), journal.read_last()
+    head, last = journal.find_head(begun.job), journal.read_last()
     assert head is not None
     assert last is not None
     checks = zip(claim["checks"], looks, strict=True)

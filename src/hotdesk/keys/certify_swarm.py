@@ -83,7 +83,7 @@ def certify_swarm(
     story = SwarmStory()
     for row in journal.read_verified(swarm):
         if row.name in _NAMES:
-            story.take(row.event(), row.at)
+            story.take(row.read_event(), row.at)
     if why := _refuse(journal, story, walled=walled):
         raise BriefError(f"swarm {swarm} gets no certificate: {why}")
     walls = _find_walls(journal, story, proofs) if walled else []
@@ -125,7 +125,7 @@ def _refuse_report(journal: Journal, reduced: Reduced) -> str:
     certified = {
         (event.path, event.sha256)
         for row in journal.read_verified(reduced.reduce)
-        if row.name == Certified.__name__ and isinstance(event := row.event(), Certified)
+        if row.name == Certified.__name__ and isinstance(event := row.read_event(), Certified)
     }
     lacking = [
         path for path, sha256 in zip(reduced.paths, reduced.digests, strict=True) if (path, sha256) not in certified
@@ -146,7 +146,7 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
 
 def _write_fields(journal: Journal, swarm: str, story: SwarmStory, walls: list[str]) -> Fields:
     """Put together what the journal says."""
-    begun, head, last = story.job.begun, journal.head(swarm), journal.read_last()
+    begun, head, last = story.job.begun, journal.find_head(swarm), journal.read_last()
     assert begun is not None
     assert story.begun is not None
     assert head is not None

@@ -192,10 +192,10 @@ def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Describe what of a secret the door needs."""
     if entry.kind in _PRINTED:
         return {}
-    fields: dict[str, str] = {"value": encode(secret.bytes())}
+    fields: dict[str, str] = {"value": encode(secret.get_bytes())}
     match entry.public:
         case Basic(user):
-            fields["value"] = encode(user.encode() + b":" + secret.bytes())
+            fields["value"] = encode(user.encode() + b":" + secret.get_bytes())
         case OAuth2(url, client, scope):
             fields |= {"token_url": url, "client_id": client, "scope": scope}
         case SigV4(key_id, service, region, bucket):

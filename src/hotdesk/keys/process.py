@@ -64,7 +64,7 @@ from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
 from hotdesk.keys.peer import READ, Peer
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import bpf, jail
-from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
+from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, seed_of
 from hotdesk.vault.store import open_sealed, seal
 from hotdesk.walls import WallProof
 
@@ -497,7 +497,7 @@ class KeysProcess:
             return
         entry, secret = self.open_vault().take(grants[0].grant.secret)
         if isinstance(entry.public, Totp):
-            code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
+            code = compute_totp_code(seed_of(secret.get_bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
         else:
 
@@ -507,7 +507,7 @@ class KeysProcess:
                 else:
                     line.tell(re=number, error={"code": HostError.code, "text": reply["error"]})
 
-            self.ask_teller(argv_of(secret.bytes()), deliver)
+            self.ask_teller(decode_argv(secret.get_bytes()), deliver)
 
     def identity_signer(self) -> IdentitySigner:
         """Return what signs workload tokens, once it is needed; its public half is published from then on."""
@@ -557,10 +557,10 @@ class KeysProcess:
         kind = grant(vault, 0, requested).kind
         entry, secret = vault.take(requested.secret)
         if kind == "command":
-            self.ask_teller(argv_of(secret.bytes()), lambda reply: done(reply.get("error", "")))
+            self.ask_teller(decode_argv(secret.get_bytes()), lambda reply: done(reply.get("error", "")))
             return
         if isinstance(entry.public, Totp):
-            totp_code(seed_of(secret.bytes()), time.time(), entry.public)
+            compute_totp_code(seed_of(secret.get_bytes()), time.time(), entry.public)
         done("")
 
 
@@ -570,7 +570,7 @@ def rehearse() -> None:
     root = Secret(AESGCM.generate_key(256))
     open_sealed(root, seal(root, b"rehearsal", b""), b"")
     Signer(Ed25519PrivateKey.generate()).sign(b"rehearsal")
-    totp_code(b"0123456789", 0.0)
+    compute_totp_code(b"0123456789", 0.0)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from hotdesk.brain.seam import JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.catalog import Version
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.swarm_certificate import encode_record
 from hotdesk.event import ItemEnded, ItemReviewed, Kept
 from hotdesk.swarm.page import choose_quoted, make_page
@@ -117,4 +117,4 @@ class SwarmEnding:
             self.run.context.order.listener(event)
 
         drive, brief, job = self.run.line.drive, self.run.brief.digest, self.run.id
-        drive.keep(f"{job}/{name}", data, owner=me(), job=job, brief=brief, intent=intent)
+        drive.keep(f"{job}/{name}", data, owner=get_current_user(), job=job, brief=brief, intent=intent)

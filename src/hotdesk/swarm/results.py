@@ -119,4 +119,4 @@ def read_last(journal: Path, job: str, kind: type[Event]) -> int:
 
 
 def _read_events(journal: Path, job: str) -> Iterator[Event]:
-    return (row.event() for row in read(journal, job, names=NAMES))
+    return (row.read_event() for row in read(journal, job, names=NAMES))

@@ -15,13 +15,13 @@ from hotdesk.vault.kinds import (
     SigV4,
     Token,
     Totp,
-    argv_of,
-    argv_value,
+    compute_totp_code,
+    decode_argv,
+    encode_argv,
     seed_of,
-    totp_code,
 )
 from hotdesk.vault.root import Source, Unlock
-from hotdesk.vault.store import Vault, VaultEntry, exists, ls, source_of
+from hotdesk.vault.store import Vault, VaultEntry, exists, ls, read_source
 
 __all__ = [
     "KINDS",

@@ -37,7 +37,7 @@ class Secret:
     def __init__(self, value: bytes) -> None:
         self._value = bytes(value)
 
-    def bytes(self) -> bytes:
+    def get_bytes(self) -> bytes:
         """Return the value."""
         return self._value
 
@@ -114,7 +114,7 @@ KINDS: Mapping[str, type[Public]] = {
 }
 
 
-def kind_of(public: Public) -> str:
+def get_kind(public: Public) -> str:
     """Name the kind of a secret."""
     return next(name for name, kind in KINDS.items() if type(public) is kind)
 
@@ -200,7 +200,7 @@ def check_value(public: Public, value: bytes) -> bytes:
     """Return a value as it is kept; refuse one its kind cannot have. The value is in no message."""
     require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB")
     if isinstance(public, Command):
-        argv_of(value)
+        decode_argv(value)
         return value
     require(
         len(value) >= MIN_VALUE_BYTES,
@@ -235,14 +235,14 @@ def require(holds: bool, otherwise: str) -> None:
         raise BriefError(otherwise)
 
 
-def argv_value(argv: Sequence[str]) -> bytes:
+def encode_argv(argv: Sequence[str]) -> bytes:
     """Write a command's arguments as the value of a secret."""
     value = json.dumps(list(argv)).encode()
-    argv_of(value)
+    decode_argv(value)
     return value
 
 
-def argv_of(value: bytes) -> tuple[str, ...]:
+def decode_argv(value: bytes) -> tuple[str, ...]:
     """Read a command's arguments; the program is an absolute path, found by nobody's PATH."""
     try:
         argv = json.loads(value)
@@ -266,7 +266,7 @@ def seed_of(value: bytes) -> bytes:
 _USUAL_TOTP = Totp()
 
 
-def totp_code(seed: bytes, at: float, kind: Totp = _USUAL_TOTP) -> str:
+def compute_totp_code(seed: bytes, at: float, kind: Totp = _USUAL_TOTP) -> str:
     """Return the one-time code of a moment (RFC 6238); `seed` is decoded."""
     digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)

@@ -18,7 +18,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 from hotdesk.vault import root
-from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, kind_of, load_public
+from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, get_kind, load_public
 from hotdesk.vault.root import RootKeySource, Source, Unlock, refuse_passphrase
 
 FILE = "vault.json"
@@ -41,7 +41,7 @@ class VaultEntry:
     @property
     def kind(self) -> str:
         """Name the kind."""
-        return kind_of(self.public)
+        return get_kind(self.public)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Vault:
         """Unlock a vault with the root key from where it was put; `BriefError` for a wrong passphrase."""
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
-    def entry(self, name: str) -> VaultEntry:
+    def read_entry(self, name: str) -> VaultEntry:
         """Return what a secret is; what is said was checked against its seal."""
         return self._unseal(name)[0]
 
@@ -118,7 +118,7 @@ class Vault:
 
     def rotate(self, name: str, value: bytes) -> VaultEntry:
         """Set a secret's new value, one version up; everything else stays."""
-        public = self.entry(name).public
+        public = self.read_entry(name).public
         value = check_value(public, value)
         with self._changing() as entries:
             if name not in entries or entries[name].entry.public != public:
@@ -129,7 +129,7 @@ class Vault:
         """Forget a secret."""
         with self._changing() as entries:
             if entries.pop(name, None) is None:
-                raise missing(name)
+                raise make_missing_error(name)
 
     def rotate_root(self, source: Source, unlock: Unlock = refuse_passphrase) -> None:
         """Put a new root key above everything and forget the old one.
@@ -139,7 +139,7 @@ class Vault:
         with private_files.hold_lock(self.folder, LOCK):
             before = self._load()
             described, key = root.make(self.folder, source, unlock)
-            sealed = seal(key, self._key.bytes(), _make_key_aad(self.id, described))
+            sealed = seal(key, self._key.get_bytes(), _make_key_aad(self.id, described))
             save(self.folder, Contents(self.id, described, sealed, before.entries))
             root.keep_only(self.folder, described, before.root)
 
@@ -152,7 +152,7 @@ class Vault:
     def _unseal(self, name: str) -> tuple[VaultEntry, Secret]:
         stored = self._load().entries.get(name)
         if stored is None:
-            raise missing(name)
+            raise make_missing_error(name)
         try:
             return stored.entry, Secret(open_sealed(self._key, stored.sealed, _make_entry_aad(self.id, stored.entry)))
         except InvalidTag:
@@ -181,7 +181,7 @@ def ls(folder: Path) -> list[VaultEntry]:
     return [stored.entry for _, stored in sorted(load(folder).entries.items())]
 
 
-def source_of(folder: Path) -> Source:
+def read_source(folder: Path) -> Source:
     """Return where a vault's root key comes from."""
     return load(folder).root.source
 
@@ -191,7 +191,7 @@ def exists(folder: Path) -> bool:
     return folder.exists() and private_files.read(folder, FILE) is not None
 
 
-def missing(name: str) -> BriefError:
+def make_missing_error(name: str) -> BriefError:
     """Say that there is no such secret."""
     return BriefError(f"secret {name[:80]!r} not found in the vault; `hotdesk vault ls` lists the secrets")
 
@@ -215,14 +215,14 @@ def encode_canonical(value: object) -> bytes:
 def seal(key: Secret, value: bytes, bound: bytes) -> bytes:
     """Encrypt a value with a fresh nonce."""
     nonce = secrets.token_bytes(NONCE)
-    return nonce + AESGCM(key.bytes()).encrypt(nonce, value, bound)
+    return nonce + AESGCM(key.get_bytes()).encrypt(nonce, value, bound)
 
 
 def open_sealed(key: Secret, sealed: bytes, bound: bytes) -> bytes:
     """Decrypt a value; `InvalidTag` when it or what it is bound to was changed."""
     if len(sealed) < NONCE + 16:
         raise InvalidTag
-    return AESGCM(key.bytes()).decrypt(sealed[:NONCE], sealed[NONCE:], bound)
+    return AESGCM(key.get_bytes()).decrypt(sealed[:NONCE], sealed[NONCE:], bound)
 
 
 def save(folder: Path, contents: Contents) -> None:

@@ -65,7 +65,7 @@ def hand_back(page: Page) -> None:
 
 def events(server: Served, *chains: str) -> list[Event]:
     """Read what was written down of a job and its desks."""
-    return [row.event() for chain in chains for row in read(server.settings.lib / "keys" / FILE, chain)]
+    return [row.read_event() for chain in chains for row in read(server.settings.lib / "keys" / FILE, chain)]
 
 
 def test_a_job_is_taken_over_again_and_again_and_ends_verified(server: Served, seen: Seen, api: httpx.Client) -> None:

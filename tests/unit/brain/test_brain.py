@@ -80,7 +80,7 @@ async def carry_out(
 def events(folder: Path, job: str, *kinds: type[Event]) -> list[Any]:
     """List a job's events of some kinds."""
     rows = read(folder / "lib/keys" / FILE, job)
-    return [event for row in rows if isinstance(event := row.event(), kinds)]
+    return [event for row in rows if isinstance(event := row.read_event(), kinds)]
 
 
 def write(text: str = "x") -> Reply:

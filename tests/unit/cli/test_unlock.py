@@ -49,4 +49,4 @@ def test_what_is_found_with_a_passphrase_opens_the_vault(
     (tmp_path / "words").chmod(0o600)
     monkeypatch.setenv("HOTDESK_VAULT_PASSPHRASE_FILE", str(tmp_path / "words"))
     key = Secret(base64.b64decode(find(place, SCOPE)))
-    assert Vault(folder, key).reveal("erp-token").bytes() == b"value-of-the-token"
+    assert Vault(folder, key).reveal("erp-token").get_bytes() == b"value-of-the-token"

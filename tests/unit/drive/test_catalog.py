@@ -78,16 +78,16 @@ def test_who_may_read_and_who_may_write() -> None:
 
 def test_who_calls_by_sudo_is_shown_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
-    assert identity.invoker() is None
+    assert identity.find_invoker() is None
     assert identity.describe_actor() == f"uid {os.geteuid()} pid {os.getpid()}"
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "1001")
-    assert identity.me() == ME
+    assert identity.get_current_user() == ME
     if os.geteuid() == 0:
-        assert identity.invoker() == (1000, 1001)
+        assert identity.find_invoker() == (1000, 1001)
         assert identity.describe_actor().endswith(" sudo 1000")
     monkeypatch.setenv("SUDO_UID", "-1")
-    assert identity.invoker() is None
+    assert identity.find_invoker() is None
 
 
 def test_a_catalog_is_the_owners_alone_and_keeps_what_it_has_committed(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_a_catalog_of_the_first_format_stays_loadable(tmp_path: Path) -> None:
     drive = Drive(folder)
     name = f"{FIRST}/results/report.txt"
     assert [drive.find(name, number, who="uid:1000") for number in (1, 2)] == [b"first\n", b"second\n"]
-    (first, second) = drive.history(name, who="uid:1000")
+    (first, second) = drive.list_history(name, who="uid:1000")
     assert (first.certificate, second.certificate, first.brief, first.job) == ("cert", "", "ab" * 32, FIRST)
     assert drive.find("prices.csv", who="uid:7") == b"notes\n"
-    assert drive.version("prices.csv", who="uid:7").readers == ("uid:1000", "*")
+    assert drive.get_version("prices.csv", who="uid:7").readers == ("uid:1000", "*")
     assert drive.keep("gone.csv", b"again", owner="uid:0").number == 2

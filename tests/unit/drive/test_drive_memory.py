@@ -76,7 +76,7 @@ def test_a_job_keeps_each_thing_once_and_a_later_job_replaces_it(store: MemorySt
     assert [each.number for each in noted] == [1, 2, 3]
     now = store.list_items()[0].version.at
     store.prune("orders", now, lambda item: None)
-    assert [each.number for each in store.drive.history("memory/orders/files/a.py", who=OPERATOR)] == [3]
+    assert [each.number for each in store.drive.list_history("memory/orders/files/a.py", who=OPERATOR)] == [3]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.unit.test_event import ONE_OF_EACH
 from hotdesk.drive.audit import AuditReport, verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.export import export, verify_export
-from hotdesk.drive.journal import Journal, heads, read
+from hotdesk.drive.journal import Journal, read, read_heads
 from hotdesk.drive.signing import load_public
 from hotdesk.errors import BriefError
 from hotdesk.event import as_dict, chain_of, kinds
@@ -129,7 +129,7 @@ def test_a_head_that_is_changed_shows(path: Path) -> None:
 
 
 def test_an_end_cut_together_with_its_heads_shows_against_a_head_kept_elsewhere(path: Path) -> None:
-    kept = heads(path)
+    kept = read_heads(path)
     whole = list(export(path, ["i2"]))
     end = next(place for place, line in enumerate(whole) if "signature" in json.loads(line))  # where a commit ended
     lines, told = whole[: end + 1], json.loads(whole[end])
@@ -167,7 +167,7 @@ DONE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("act", DONE)
 def test_whatever_is_done_to_any_row_of_a_journal_shows(path: Path, act: str) -> None:
-    kept, count = heads(path), len(ONE_OF_EACH)
+    kept, count = read_heads(path), len(ONE_OF_EACH)
     with closing(sqlite3.connect(path)) as db:
         original = "\n".join(db.iterdump())
     for row in range(1, count + 1):
@@ -190,7 +190,7 @@ def test_a_journal_of_jobs_written_by_an_earlier_version_still_loads_and_is_whol
     rows = list(read(place))
     assert {row.name for row in rows} <= {kind.__name__ for kind in kinds()}
     for row in rows:
-        told = json.loads(json.dumps(as_dict(row.event())))
+        told = json.loads(json.dumps(as_dict(row.read_event())))
         assert {name: told[name] for name in json.loads(row.data)} == json.loads(row.data)
 
 

@@ -17,10 +17,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotdesk.drive.audit import MAX_FAULTS, AuditReport, verify
-from hotdesk.drive.chain import Head, Row, digest, parse_head, statement
-from hotdesk.drive.journal import Journal, export_head, follow, heads, read
-from hotdesk.drive.signing import Signer, fingerprint, load_public, load_signer
-from hotdesk.drive.table import SELECT, values
+from hotdesk.drive.chain import Head, Row, digest, encode_statement, parse_head
+from hotdesk.drive.journal import Journal, export_head, follow, read, read_heads
+from hotdesk.drive.signing import Signer, compute_fingerprint, load_public, load_signer
+from hotdesk.drive.table import SELECT, list_values
 from hotdesk.errors import BriefError, HostError
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Revoked
 
@@ -79,7 +79,7 @@ def test_events_come_back_in_order_with_who_told_of_them(path: Path, journal: Jo
     rows = list(read(path))
     assert [row.id for row in rows] == list(range(1, 12))
     assert [(row.chain, row.seq) for row in rows if row.chain == "i1"] == [("i1", seq) for seq in range(1, 7)]
-    assert rows[0].event() == exchange("i1", 0)
+    assert rows[0].read_event() == exchange("i1", 0)
     assert {(row.chain, row.actor) for row in rows} == {("i1", "door"), ("i2", "door"), ("job.7", "owner")}
     assert verify(path, SIGNER.public) == AuditReport(3, 11, ())
 
@@ -271,7 +271,7 @@ def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
         for row in rows:
             row = replace(row, hash=digest(row, ends.get(row.chain)))
             row = replace(row, signature=sign(row) if row.signature else None)
-            db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values(row))
+            db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", list_values(row))
             ends[row.chain] = row
         db.commit()
 
@@ -284,7 +284,7 @@ def test_a_journal_written_anew_without_the_key_shows(path: Path, journal: Journ
 
 def test_a_journal_signed_by_a_stranger_shows(path: Path, journal: Journal) -> None:
     fill(journal)
-    rechain(path, lambda row: STRANGER.sign(statement(row.chain, row.seq, row.hash)))
+    rechain(path, lambda row: STRANGER.sign(encode_statement(row.chain, row.seq, row.hash)))
     assert look(path) == {"signature"}
     assert verify(path, STRANGER.public).faults == ()
 
@@ -348,7 +348,7 @@ def test_a_cut_at_the_end_shows_against_a_head_that_was_kept(path: Path, journal
 def test_another_past_by_the_same_key_shows_against_a_head_that_was_kept(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = parse_head(export_head(path, "i1"))
-    rechain(path, lambda row: SIGNER.sign(statement(row.chain, row.seq, row.hash)))
+    rechain(path, lambda row: SIGNER.sign(encode_statement(row.chain, row.seq, row.hash)))
     assert look(path) == set()
     assert look(path, kept) == {"head"}
 
@@ -361,7 +361,7 @@ def test_a_head_that_never_was_shows(path: Path, journal: Journal) -> None:
         replace(kept, hash=bytes(32)),
         replace(kept, chain="i2"),
         replace(kept, signature=bytes(64)),
-        replace(kept, signature=STRANGER.sign(statement(kept.chain, kept.seq, kept.hash))),
+        replace(kept, signature=STRANGER.sign(encode_statement(kept.chain, kept.seq, kept.hash))),
     ):
         assert look(path, never) == {"head"}
 
@@ -371,10 +371,10 @@ def test_a_head_inside_a_chain_still_holds_when_it_has_grown(path: Path, journal
     kept = parse_head(export_head(path, "i1"))
     fill(journal)
     assert look(path, kept) == set()
-    assert {head.chain: head.seq for head in heads(path)} == {"i1": 12, "i2": 6, "job.7": 4}
-    assert journal.heads() == heads(path)
-    assert str(journal.head("i1")) == export_head(path, "i1")
-    assert journal.head("i77") is None
+    assert {head.chain: head.seq for head in read_heads(path)} == {"i1": 12, "i2": 6, "job.7": 4}
+    assert journal.list_heads() == read_heads(path)
+    assert str(journal.find_head("i1")) == export_head(path, "i1")
+    assert journal.find_head("i77") is None
 
 
 def test_a_head_is_one_line_and_only_a_whole_one_is_read(path: Path, journal: Journal) -> None:
@@ -625,7 +625,11 @@ def test_the_first_to_ask_makes_the_signing_key_and_others_get_the_same(path: Pa
         first, second = load_signer(folder), load_signer(folder)
     finally:
         os.umask(before)
-    assert fingerprint(first.public) == fingerprint(second.public) == fingerprint(load_public(folder / "signing.pub"))
+    assert (
+        compute_fingerprint(first.public)
+        == compute_fingerprint(second.public)
+        == compute_fingerprint(load_public(folder / "signing.pub"))
+    )
     modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
     assert modes == {"signing.key": 0o600, "signing.pub": 0o644}
     (folder / "signing.key").chmod(0o640)
@@ -667,7 +671,7 @@ def test_an_old_journal_still_loads_and_is_whole(path: Path) -> None:
     kept = [parse_head(line) for line in (GOLDEN / "journal-v1.heads").read_text().splitlines()]
     assert len(kept) == 2
     assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == AuditReport(2, 5, ())
-    assert [(row.chain, row.actor, row.event()) for row in read(path)] == GOLDEN_EVENTS
+    assert [(row.chain, row.actor, row.read_event()) for row in read(path)] == GOLDEN_EVENTS
     path.chmod(0o600)
     journal = Journal(path, SIGNER)
     journal.add("i1", "keys", Burnt("i1", "again"))

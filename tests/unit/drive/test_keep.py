@@ -31,7 +31,7 @@ def test_a_file_is_kept_under_its_hash_and_found_by_its_name(drive: Drive) -> No
     assert (kept.job, kept.brief, kept.certificate, kept.owner) == (JOB, "ab", hashlib.sha256(b"c").hexdigest(), ANNA)
     assert kept.path.read_bytes() == drive.find(f"{JOB}/out/report.xlsx", who=ANNA) == b"data"
     assert kept.path.stat().st_mode & 0o777 == 0o400
-    assert drive.version(f"{JOB}/out/report.xlsx", who=ANNA) == kept
+    assert drive.get_version(f"{JOB}/out/report.xlsx", who=ANNA) == kept
     assert set(os.listdir(drive.blobs.folder)) == {kept.sha256, kept.certificate}
 
 
@@ -39,7 +39,7 @@ def test_a_name_has_versions_and_the_same_bytes_are_kept_once(drive: Drive) -> N
     for data in (b"one", b"two", b"one"):
         drive.keep("a", data, owner=ANNA)
     assert [drive.find("a", number, who=ANNA) for number in (1, 2, 3, None)] == [b"one", b"two", b"one", b"one"]
-    assert [each.number for each in drive.history("a", who=ANNA)] == [1, 2, 3]
+    assert [each.number for each in drive.list_history("a", who=ANNA)] == [1, 2, 3]
     assert (len(drive.blobs.list_blobs()), drive.count_used_bytes(ANNA)) == (2, 6)
     with pytest.raises(BriefError, match="a has no version 4"):
         drive.find("a", 4, who=ANNA)
@@ -62,7 +62,7 @@ def test_what_is_removed_is_gone_unless_others_have_the_same_bytes(drive: Drive)
     drive.keep("a", b"two", owner=ANNA)
     kept = drive.keep("b", b"one", owner=BERT)
     drive.remove("a", 2, who=ANNA)
-    assert [each.number for each in drive.history("a", who=ANNA)] == [1]
+    assert [each.number for each in drive.list_history("a", who=ANNA)] == [1]
     drive.remove("a", who=ANNA)
     assert (drive.blobs.list_blobs(), drive.find("b", who=BERT)) == ([kept.sha256], b"one")
     assert drive.ls(who=ANNA) == []
@@ -149,7 +149,7 @@ def test_what_is_meant_is_told_before_it_is_true_and_undone_when_that_fails(driv
         drive.keep("a", b"two", owner=ANNA, intent=fail)
     with pytest.raises(HostError, match="no journal"):
         drive.remove("a", who=ANNA, intent=fail)
-    assert drive.history("a", who=ANNA) == [kept]
+    assert drive.list_history("a", who=ANNA) == [kept]
     assert drive.find("a", who=ANNA) == b"one"
 
 
@@ -193,7 +193,7 @@ def test_an_owner_is_somebody(drive: Drive, owner: str) -> None:
 def test_a_drive_that_is_opened_again_has_everything(drive: Drive) -> None:
     kept = drive.keep("a", b"one", owner=ANNA, readers=[BERT])
     again = Drive(drive.folder)
-    assert (again.history("a", who=ANNA), again.find("a", who=BERT)) == ([kept], b"one")
+    assert (again.list_history("a", who=ANNA), again.find("a", who=BERT)) == ([kept], b"one")
     assert again.holds(kept.sha256, who=ANNA)
     assert not again.holds(kept.sha256, who="uid:7")
 
@@ -201,28 +201,28 @@ def test_a_drive_that_is_opened_again_has_everything(drive: Drive) -> None:
 def test_a_certificate_lies_beside_its_version_and_goes_with_it(drive: Drive) -> None:
     kept = drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
     drive.keep("a", b"two", owner=ANNA)
-    assert drive.certificate(kept) == b"proof"
+    assert drive.read_certificate(kept) == b"proof"
     assert drive.holds(kept.certificate, who=ANNA)
     assert not drive.holds(kept.certificate, who=BERT)
     assert drive.sweep() == 0
-    assert drive.certificate(drive.version("a", 1, who=ANNA)) == b"proof"
+    assert drive.read_certificate(drive.get_version("a", 1, who=ANNA)) == b"proof"
     drive.remove("a", 1, who=ANNA)
     assert len(drive.blobs.list_blobs()) == 1
     with pytest.raises(BriefError, match="a@2 has no certificate"):
-        drive.certificate(drive.version("a", who=ANNA))
+        drive.read_certificate(drive.get_version("a", who=ANNA))
 
 
 def test_a_certificate_that_was_changed_on_disk_is_not_given(drive: Drive) -> None:
     kept = drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
-    path = drive.blobs.path(kept.certificate)
+    path = drive.blobs.get_path(kept.certificate)
     path.chmod(0o600)
     path.write_bytes(b"Proof")
     with pytest.raises(HostError, match="was changed"):
-        drive.certificate(kept)
+        drive.read_certificate(kept)
 
 
 def test_two_versions_of_one_certificate_keep_it_until_both_are_gone(drive: Drive) -> None:
     for _ in range(2):
         drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
     drive.remove("a", 1, who=ANNA)
-    assert drive.certificate(drive.version("a", who=ANNA)) == b"proof"
+    assert drive.read_certificate(drive.get_version("a", who=ANNA)) == b"proof"

@@ -36,7 +36,7 @@ from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read as read_journal
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.signing import compute_fingerprint
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought, WallProven
 from hotdesk.job.certificate import claim_of
@@ -94,7 +94,7 @@ def test_a_certificate_is_one_line_in_the_one_way_it_can_be_written(tmp_path: Pa
     assert signed.count(b"\n") == 1
     assert signed.isascii()
     assert signed.startswith(encode_canonical(told)[:-1])
-    assert fingerprint(public) == fingerprint(SIGNER.public)
+    assert compute_fingerprint(public) == compute_fingerprint(SIGNER.public)
 
 
 def test_a_certificate_says_where_the_journal_stood_and_the_journal_that_it_was_signed(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_the_wall_of_a_desk_with_a_longer_story_is_the_last_that_was_proven(tmp_
 @pytest.mark.parametrize("golden", [FIRST, GOLDEN, FOURTH], ids=["first", "second", "fourth"])
 def test_a_certificate_of_every_format_can_always_be_read(golden: Path) -> None:
     told, public = read(golden.read_bytes())
-    assert (told["file"]["name"], fingerprint(public)) == (NAME, fingerprint(SIGNER.public))
+    assert (told["file"]["name"], compute_fingerprint(public)) == (NAME, compute_fingerprint(SIGNER.public))
     assert "signed" in "".join(short(told, NAME, "ab", "as --signer says"))
 
 
@@ -243,7 +243,7 @@ async def test_a_certificate_has_the_digest_of_the_check_that_was_run(machine: L
     assert receipt.outcome == "done", receipt.why
     drive = Drive(machine.config.lib / "drive")
     (kept,) = drive.ls(who=OPERATOR)
-    told, _ = read(drive.certificate(kept))
+    told, _ = read(drive.read_certificate(kept))
     listed = f"{hashlib.sha256(b'a').hexdigest()}  a.txt\n"
     assert [each["beside"] for each in told["checks"]] == [
         {},
@@ -264,7 +264,7 @@ async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMac
     assert receipt.outcome == "done", receipt.why
     drive = Drive(machine.config.lib / "drive")
     (kept,) = drive.ls(who=OPERATOR)
-    told, _ = read(drive.certificate(kept))
+    told, _ = read(drive.read_certificate(kept))
     assert (told["file"]["sha256"], told["job"]["id"]) == (kept.sha256, receipt.job)
     assert told["brain"]["kind"] == "script"
     assert [each["check"] for each in told["checks"]] == ["active-content", "sheet"]

@@ -11,7 +11,7 @@ from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.event import Preflight
@@ -40,8 +40,8 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     drive = Drive(settings.lib / "drive")
     if kept:
-        drive.keep("sums/june.txt", b"40", owner=me())
-        drive.keep("sums/june.txt", b"9000", owner=me())
+        drive.keep("sums/june.txt", b"40", owner=get_current_user())
+        drive.keep("sums/june.txt", b"9000", owner=get_current_user())
     (tmp_path / "beside.txt").write_text("2")
     job = parse_job(BRIEF.encode(), tmp_path, scope_of)
     scene = step(add_up, files=["beside.txt", "sums/june.txt"], makes=["sum.txt"])
@@ -53,9 +53,9 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
                 await work(order, ModelBrain(job, [model], [model]))
             return
         receipt = await work(order, ModelBrain(job, [model], [model]))
-        tried = [row.event() for row in read(order.journal, order.id) if row.name == Preflight.__name__]
+        tried = [row.read_event() for row in read(order.journal, order.id) if row.name == Preflight.__name__]
     assert (receipt.outcome, receipt.why) == ("done", "")
-    assert drive.find(f"{order.id}/sum.txt", who=me()) == b"42"
+    assert drive.find(f"{order.id}/sum.txt", who=get_current_user()) == b"42"
     (preflight,) = tried
     assert isinstance(preflight, Preflight)
     assert "input drive:sums/june.txt@1, version 1, 2 bytes" in preflight.held

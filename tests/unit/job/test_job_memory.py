@@ -18,7 +18,7 @@ from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS, MAX_FACT_CHARS, MAX_FACTS, MAX_FILE_BYTES, MemoryStore
@@ -82,12 +82,12 @@ async def carry_out(folder: Path, *acts: Any, brief: str = BRIEF) -> tuple[Recei
     async with local_machine(settings_in(folder)) as machine:
         order = JobContext(machine, job, exact=True)
         receipt = await work(order, ModelBrain(job, [model], [model]))
-        return receipt, model, [row.event() for row in read(order.journal, order.id)]
+        return receipt, model, [row.read_event() for row in read(order.journal, order.id)]
 
 
 def store_of(folder: Path) -> MemoryStore:
     """Open the memory."""
-    return MemoryStore(Drive(settings_in(folder).lib / "drive"), me())
+    return MemoryStore(Drive(settings_in(folder).lib / "drive"), get_current_user())
 
 
 def of_kind(events: Sequence[Event], kind: type) -> list[Any]:
@@ -182,7 +182,7 @@ async def test_the_same_fact_again_is_one_fact_of_the_newer_job(tmp_path: Path) 
         ("file", 2, second.job),
     ]
     drive = store_of(tmp_path).drive
-    assert [len(drive.history(item.version.name, who=me())) for item in items] == [1, 1]
+    assert [len(drive.list_history(item.version.name, who=get_current_user())) for item in items] == [1, 1]
     assert first.job != second.job
 
 
@@ -214,7 +214,7 @@ async def test_a_job_that_goes_on_keeps_nothing_twice_and_is_offered_what_it_was
             if not goes_on:  # what comes meanwhile is not for a job that began before
                 other = Listener(newer)
                 await work(JobContext(machine, job, exact=True), ModelBrain(job, [other], [other]))
-        events = [row.event() for row in read(stopped[0].journal, stopped[0].id)]
+        events = [row.read_event() for row in read(stopped[0].journal, stopped[0].id)]
     assert [each.outcome for each in receipts] == ["paused", "done"]
     assert len(of_kind(events, MemoryOffered)) == 1
     assert len(of_kind(events, MemoryStaged)) == 1
@@ -300,14 +300,14 @@ async def test_past_the_quota_nothing_is_kept_and_the_job_is_done_all_the_same(t
     async with local_machine(settings) as machine:
         order = JobContext(machine, job, exact=True)
         receipt = await work(order, ModelBrain(job, [model], [model]))
-        events = [row.event() for row in read(order.journal, order.id)]
+        events = [row.read_event() for row in read(order.journal, order.id)]
     assert receipt.outcome == "done"
     assert {each.name for each in of_kind(events, MemoryDropped)} >= {"parse.py"}
 
 
 async def test_what_was_put_there_by_hand_is_offered_to_nobody(tmp_path: Path) -> None:
     drive = Drive(settings_in(tmp_path).lib / "drive")
-    drive.keep("memory/orders/files/mine.py", b"x", owner=me())
-    drive.keep("memory/orders/facts/x", b"x", owner=me(), job="i1")
+    drive.keep("memory/orders/files/mine.py", b"x", owner=get_current_user())
+    drive.keep("memory/orders/facts/x", b"x", owner=get_current_user(), job="i1")
     drive.keep("memory/orders/files/theirs.py", b"x", owner="uid:4711", job="i1")
-    assert MemoryStore(drive, me()).list_items() == []
+    assert MemoryStore(drive, get_current_user()).list_items() == []

@@ -12,7 +12,7 @@ from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.event import Event, SentBack, StepBegun, Verified
@@ -42,7 +42,7 @@ async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], D
     async with local_machine(settings) as machine:
         order = JobContext(machine, job, exact=True)
         receipt = await work(order, ModelBrain(job, [model], [model]))
-        return receipt, [row.event() for row in read(order.journal, order.id)], Drive(settings.lib / "drive")
+        return receipt, [row.read_event() for row in read(order.journal, order.id)], Drive(settings.lib / "drive")
 
 
 def taken(events: list[Event]) -> list[tuple[str, int]]:
@@ -79,7 +79,7 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     assert (sent.step, sent.path) == ("count", "list.csv")
     checks = [(each.check, each.outcome) for each in events if isinstance(each, Verified) and each.check == "csv"]
     assert checks == [("csv", "failed"), ("csv", "passed")]
-    assert drive.find(f"{receipt.job}/list.csv", who=me()) == RIGHT
+    assert drive.find(f"{receipt.job}/list.csv", who=get_current_user()) == RIGHT
 
 
 @pytest.mark.slow
@@ -108,4 +108,4 @@ async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_pat
     assert ("the same file was delivered again" in receipt.why) != anew
     assert "list.csv failed its checks: " in receipt.why
     assert len(taken(events)) == 1 + 1 + (ROUNDS if anew else 1)
-    assert drive.ls(f"{receipt.job}/", who=me()) == []
+    assert drive.ls(f"{receipt.job}/", who=get_current_user()) == []

@@ -16,7 +16,7 @@ from hotdesk.ipc.frames import Frames, write
 from hotdesk.keys import token_command
 from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
-from hotdesk.vault import Basic, Command, Token, Totp, Vault, argv_value
+from hotdesk.vault import Basic, Command, Token, Totp, Vault, encode_argv
 
 VALUES = ("the-token-itself", "the-password-itself", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", "printed-by-a-program")
 
@@ -30,8 +30,8 @@ def owner(tmp_path: Path) -> Iterator[socket.socket]:
     vault.put("token", Token(), VALUES[0].encode())
     vault.put("login", Basic("me"), VALUES[1].encode())
     vault.put("code", Totp(), VALUES[2].encode())
-    vault.put("printed", Command(), argv_value(["/bin/echo", VALUES[3]]))
-    vault.put("broken", Command(), argv_value(["/bin/false"]))
+    vault.put("printed", Command(), encode_argv(["/bin/echo", VALUES[3]]))
+    vault.put("broken", Command(), encode_argv(["/bin/false"]))
     keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     asked, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

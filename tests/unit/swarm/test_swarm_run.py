@@ -11,7 +11,7 @@ from tests.swarm_room import SCRIPT, SwarmRoom
 
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import ModelRequest, Reply
-from hotdesk.drive.identity import me
+from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
 from hotdesk.errors import BriefError, ModelError
@@ -52,7 +52,7 @@ async def test_each_item_is_taken_at_its_own_desk_and_the_report_is_built_from_a
     assert not {each.desk for each in records.values()} & {each.clean for each in records.values()}
     assert sum(isinstance(event, Planned) for event in room.events) == 1
     drive = Drive(room.settings.lib / "drive")
-    assert json.loads(drive.find(f"{receipt.report}/total.json", who=me())) == {"total": 19}
+    assert json.loads(drive.find(f"{receipt.report}/total.json", who=get_current_user())) == {"total": 19}
 
 
 @pytest.mark.long
@@ -60,14 +60,14 @@ async def test_the_certificate_proves_each_item_with_a_few_hundred_bytes(tmp_pat
     room = SwarmRoom(tmp_path, WORDS)
     receipt = await room.carry_out()
     drive = Drive(room.settings.lib / "drive")
-    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=get_current_user()))
     records = sorted(ends(room).values(), key=lambda each: each.index)
     assert claim["items"] == {
         "count": 4, "done": 4, "quarantined": 0, "root": compute_root(records), "manifest": claim["items"]["manifest"],
     }  # fmt: skip
     assert receipt.root == claim["items"]["root"]
     assert [each["name"] for each in claim["report"]] == ["total.json"]
-    assert len(drive.find(f"{room.job}/{RECORDS}", who=me()).splitlines()) == 4
+    assert len(drive.find(f"{room.job}/{RECORDS}", who=get_current_user()).splitlines()) == 4
     for index in range(4):
         assert read_proof(write_proof(prove(records, index))).leads_to(receipt.root)
 
@@ -145,8 +145,8 @@ async def test_items_are_added_to_a_swarm_that_is_done_and_the_report_is_built_a
         ItemsAdded,
     ]
     drive = Drive(room.settings.lib / "drive")
-    assert json.loads(drive.find(f"{receipt.report}/total.json", who=me())) == {"total": 13}
-    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    assert json.loads(drive.find(f"{receipt.report}/total.json", who=get_current_user())) == {"total": 13}
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=get_current_user()))
     assert (claim["items"]["count"], claim["items"]["root"]) == (3, receipt.root)
     assert receipt.root != first.root
 
@@ -249,7 +249,7 @@ async def test_a_person_decides_on_pilot_and_review_and_the_certificate_says_so(
     receipt = await room.carry_out(prompt=answer, pilot=2, review=4)
     assert receipt.outcome == "done", receipt.why
     drive = Drive(room.settings.lib / "drive")
-    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=get_current_user()))
     assert (claim["review"]["reviewed"], claim["review"]["wrong"]) == (4, 1)
     kinds = {each["kind"]: each["answer"] for each in claim["plan"]["approvals"]}
     assert kinds["pilot"] == "approved"

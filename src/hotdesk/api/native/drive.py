@@ -84,7 +84,7 @@ async def read(
         return await off(lambda: page_of(context.tenant.settings, version, page))
     if certificate:
         try:
-            proof = await off(lambda: drive.certificate(version))
+            proof = await off(lambda: drive.read_certificate(version))
         except BriefError as e:
             raise ProblemError(404, "certificate.missing", str(e)) from None
         return Response(proof, 200, attachment(version.name + SUFFIX), "application/json")
@@ -136,7 +136,7 @@ async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     name, number = parse_reference(path)
     drive = await off(lambda: _drive_of(context))
     try:
-        return drive, await off(lambda: drive.version(name, number, who=OPERATOR))
+        return drive, await off(lambda: drive.get_version(name, number, who=OPERATOR))
     except BriefError as e:
         raise ProblemError(404, "drive.missing", str(e)) from None
 

@@ -20,7 +20,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.room.room import GATE
-from hotdesk.drive.identity import invoker
+from hotdesk.drive.identity import find_invoker
 from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 from hotdesk.host import borrow
 from hotdesk.linux.landlock import confine
@@ -108,7 +108,7 @@ def is_loopback(address: str) -> bool:
 
 def list_users() -> frozenset[int]:
     """List whose programs may connect: this user's, root's, and those of whoever root acts for."""
-    behind = invoker()
+    behind = find_invoker()
     return frozenset({0, os.geteuid(), *([behind[0]] if behind is not None else [])})
 
 

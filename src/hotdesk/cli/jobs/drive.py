@@ -21,7 +21,7 @@ from hotdesk.desk.image.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import check_owner, describe_actor, me
+from hotdesk.drive.identity import check_owner, describe_actor, get_current_user
 from hotdesk.drive.keep import Drive, Intent
 from hotdesk.drive.names import check_name, parse_reference
 from hotdesk.errors import BriefError, HostError, make_printable
@@ -100,7 +100,10 @@ def ls(arguments: argparse.Namespace) -> None:
     if (drive := find_drive()) is None:
         show([], arguments.json)
         return
-    show([each for each in drive.ls(arguments.prefix, who=me()) if arguments.owner in ("", each.owner)], arguments.json)
+    show(
+        [each for each in drive.ls(arguments.prefix, who=get_current_user()) if arguments.owner in ("", each.owner)],
+        arguments.json,
+    )
 
 
 def history(arguments: argparse.Namespace) -> None:
@@ -109,7 +112,7 @@ def history(arguments: argparse.Namespace) -> None:
     hotdesk drive history reports/june.xlsx
     """
     name, number = parse_reference(arguments.name)
-    versions = _require_drive(name).history(name, who=me(), owner=arguments.owner)
+    versions = _require_drive(name).list_history(name, who=get_current_user(), owner=arguments.owner)
     show([each for each in versions if number in (None, each.number)], arguments.json)
 
 
@@ -125,8 +128,8 @@ def get(arguments: argparse.Namespace) -> None:
     """
     name, number = parse_reference(arguments.name)
     drive = _require_drive(name)
-    version = drive.version(name, number, who=me(), owner=arguments.owner)
-    proof = drive.certificate(version) if arguments.certificate else None
+    version = drive.get_version(name, number, who=get_current_user(), owner=arguments.owner)
+    proof = drive.read_certificate(version) if arguments.certificate else None
     if arguments.to == "-":
         _to_stdout(drive, version, proof)
         return
@@ -134,7 +137,7 @@ def get(arguments: argparse.Namespace) -> None:
     with Out(target.parent, [target.name]) as out:
         read = drive.blobs.read(version.sha256, version.size)
         pieces = _meter_pieces(read, version.size) if proof is None else [proof]
-        path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
+        path = out.copy(target.name, pieces, partial(drive.holds, who=get_current_user()))
     fields = {**as_json(version), "to": str(path)}
     print(json.dumps(fields, indent=1) if arguments.json else make_printable(str(path)))
 
@@ -152,7 +155,7 @@ def put(arguments: argparse.Namespace) -> None:
     require_root("changing the machine's drive")
 
     def keep(drive: Drive, intent: Intent) -> list[Version]:
-        owner = arguments.owner or me()
+        owner = arguments.owner or get_current_user()
         return [drive.keep(name, Metered(file), owner=owner, readers=arguments.reader, intent=intent)]
 
     with source(arguments.file) as file:
@@ -171,7 +174,7 @@ def rm(arguments: argparse.Namespace) -> None:
     require_root("changing the machine's drive")
 
     def remove(drive: Drive, intent: Intent) -> list[Version]:
-        return drive.remove(name, number, who=me(), owner=arguments.owner, intent=intent)
+        return drive.remove(name, number, who=get_current_user(), owner=arguments.owner, intent=intent)
 
     change(arguments, "removed", remove)
 

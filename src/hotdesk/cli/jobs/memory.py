@@ -16,7 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
-from hotdesk.drive.identity import describe_actor, me
+from hotdesk.drive.identity import describe_actor, get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS, MemoryItem, MemoryStore, check_memory_name
 from hotdesk.drive.memory_origin import MemoryOrigin, read_origin
@@ -123,7 +123,7 @@ def ls(arguments: argparse.Namespace) -> None:
     hotdesk memory ls --json
     """
     drive = find_drive()
-    items = MemoryStore(drive, me()).list_items() if drive is not None else []
+    items = MemoryStore(drive, get_current_user()).list_items() if drive is not None else []
     names = sorted({item.memory for item in items})
     found = [summarize([item for item in items if item.memory == name]) for name in names]
     if arguments.json:
@@ -183,7 +183,7 @@ def rm(arguments: argparse.Namespace) -> None:
                 identity = (version.sha256, version.size, version.number)
                 host.note(DriveChanged(new_id(), version.name, "removed", describe_actor(), *identity))
 
-            store = MemoryStore(Drive(settings.lib / "drive", settings.drive_quota), me())
+            store = MemoryStore(Drive(settings.lib / "drive", settings.drive_quota), get_current_user())
             for item in items:
                 store.remove_item(item, intent)
         if arguments.json:
@@ -201,7 +201,7 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
     name, drive = check_memory_name(arguments.memory), find_drive()
     if drive is None:
         raise BriefError(f"There is no memory {name}: no job has stored anything yet.")
-    store = MemoryStore(drive, me())
+    store = MemoryStore(drive, get_current_user())
     items = [each for each in store.list_items(name) if arguments.item in ("", each.name)]
     if not items:
         what = (

@@ -80,7 +80,7 @@ def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None],
 def is_trial(row: Row) -> bool:
     """Return whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
     with suppress(ValueError, RecursionError):
-        event = row.event()
+        event = row.read_event()
         return isinstance(event, Exchange) and not event.step
     return False
 

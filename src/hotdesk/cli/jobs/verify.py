@@ -14,7 +14,7 @@ from hotdesk.cli.jobs.verify_item import judge_item, list_item_rows
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.drive.certificate import LARGEST, SUFFIX, read
-from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.signing import compute_fingerprint
 from hotdesk.drive.swarm_certificate import write_proof
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import as_dict
@@ -101,7 +101,7 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         claim, public = read(data)
     except BriefError as e:
         return Judged("failed", f"{proof}: {e}")
-    signer = fingerprint(public)
+    signer = compute_fingerprint(public)
     if (size, sha256) != (claim["file"]["size"], claim["file"]["sha256"]):
         return Judged("failed", f"this is not the certified file: its SHA-256 is {sha256}", signer)
     if signer not in signers:

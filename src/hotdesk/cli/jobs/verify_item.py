@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hotdesk.cli.jobs.verify_file import Judged, hash_file, open_regular_file
 from hotdesk.drive.certificate import LARGEST, Fields
-from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.signing import compute_fingerprint
 from hotdesk.drive.swarm_certificate import CONFIDENCE, MAX_PROOF_BYTES, ItemProof, prove, read, read_proof
 from hotdesk.errors import BriefError
 from hotdesk.event import ItemEnded, from_json
@@ -28,7 +28,7 @@ def judge_item(
         found = _find_proof(certificate, proof, item)
     except BriefError as e:
         return Judged("failed", str(e)), None
-    signer = fingerprint(public)
+    signer = compute_fingerprint(public)
     if why := _find_fault(claim, found, item, size, sha256):
         return Judged("failed", why, signer), None
     if signer not in signers:

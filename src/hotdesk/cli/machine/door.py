@@ -70,7 +70,7 @@ def as_line(row: Row) -> str | None:
     if row.name not in SHOWN:
         return None
     try:
-        desk, what = describe_event(row.event())
+        desk, what = describe_event(row.read_event())
     except (ValueError, RecursionError):
         desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
     return make_printable(f"{moment(row.at)}  {desk}  {what}")

@@ -34,7 +34,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.image_archive import import_archive, is_signed_image, open_source, read_manifest, write_archive
 from hotdesk.drive.image_manifest import sign
-from hotdesk.drive.signing import fingerprint, load_signer
+from hotdesk.drive.signing import compute_fingerprint, load_signer
 from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, make_printable
 from hotdesk.host import Host, borrow
 from hotdesk.linux.landlock import confine
@@ -233,7 +233,7 @@ def _export(arguments: argparse.Namespace) -> None:
         return line
 
     size = write_archive(settings.images, arguments.name, arguments.file, __version__, sign_noted)
-    print(f"{arguments.file}: {size / 1e6:.0f} MB, signed by {fingerprint(signer.public)}")
+    print(f"{arguments.file}: {size / 1e6:.0f} MB, signed by {compute_fingerprint(signer.public)}")
 
 
 def ls(arguments: argparse.Namespace) -> None:

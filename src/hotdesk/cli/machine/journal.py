@@ -25,9 +25,9 @@ from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.export import export as export_lines
 from hotdesk.drive.export import verify_export
-from hotdesk.drive.journal import FILE, export_head, find_chain, follow, heads, read
+from hotdesk.drive.journal import FILE, export_head, find_chain, follow, read, read_heads
 from hotdesk.drive.outbox import take_in_at
-from hotdesk.drive.signing import fingerprint, load_own_public, load_public
+from hotdesk.drive.signing import compute_fingerprint, load_own_public, load_public
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.record.summary import find_job, tell
 
@@ -124,9 +124,9 @@ def verify(arguments: argparse.Namespace) -> int:
     key = load_public(arguments.key) if arguments.key else load_own_public(place().parent)
     report = _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
     if arguments.json:
-        print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
+        print(json.dumps({"sound": not report.faults, "key": compute_fingerprint(key), **asdict(report)}, indent=1))
     else:
-        print("\n".join(map(make_printable, _describe_report(report, fingerprint(key), saved_heads))))
+        print("\n".join(map(make_printable, _describe_report(report, compute_fingerprint(key), saved_heads))))
     return _FAULTY if report.faults else 0
 
 
@@ -138,7 +138,7 @@ def head(arguments: argparse.Namespace) -> int:
     """
     path = place()
     chain = find_chain(path, arguments.chain) if arguments.chain else None
-    lines = [export_head(path, chain)] if chain else [str(each) for each in heads(path)]
+    lines = [export_head(path, chain)] if chain else [str(each) for each in read_heads(path)]
     for line in lines:
         print(make_printable(line))
     return 0
@@ -252,7 +252,7 @@ def as_line(row: Row) -> str:
     """Write an event as a line for people."""
     try:
         fields = pairs(
-            {name: value for name, value in asdict(row.event()).items() if (name, value) != ("desk", row.chain)}
+            {name: value for name, value in asdict(row.read_event()).items() if (name, value) != ("desk", row.chain)}
         )
     except (ValueError, RecursionError):
         fields = row.data  # of a later version, or damaged: shown as it is

@@ -18,9 +18,9 @@ from hotdesk.cli.terminal import align_columns
 from hotdesk.config import DEFAULT_TENANT, parse_seconds
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
-from hotdesk.drive.certificate import raw
+from hotdesk.drive.certificate import encode_public_key
 from hotdesk.drive.identity import describe_actor as described_user
-from hotdesk.drive.signing import PUBLIC, fingerprint, load_own_public
+from hotdesk.drive.signing import PUBLIC, compute_fingerprint, load_own_public
 from hotdesk.errors import BriefError, make_printable
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ def show(arguments: argparse.Namespace) -> None:
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:
         fields = {
-            "fingerprint": fingerprint(public),
-            "public_key": raw(public),
+            "fingerprint": compute_fingerprint(public),
+            "public_key": encode_public_key(public),
             "pem": pem,
             "file": str(folder / PUBLIC),
         }
@@ -168,8 +168,8 @@ def show(arguments: argparse.Namespace) -> None:
     elif arguments.pem:
         print(pem, end="")
     else:
-        print(f"fingerprint  {fingerprint(public)}", f"public key   {raw(public)}", sep="\n")
-        print(f"pin it with  hotdesk verify FILE --signer {fingerprint(public)}")
+        print(f"fingerprint  {compute_fingerprint(public)}", f"public key   {encode_public_key(public)}", sep="\n")
+        print(f"pin it with  hotdesk verify FILE --signer {compute_fingerprint(public)}")
 
 
 def _load_keys() -> ApiKeys:

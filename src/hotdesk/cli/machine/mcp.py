@@ -16,7 +16,7 @@ from hotdesk.cli.parser import seconds
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
-from hotdesk.drive.identity import describe_actor, me
+from hotdesk.drive.identity import describe_actor, get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import ImageError
 from hotdesk.host import Host, control_path
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
                     host.doors.on_question = show
                 if key:
                     await host.doors.unlock(key)
-            await serve(McpSession(host, McpPolicy(spec, scope), me(), f"{describe_actor()} mcp"))
+            await serve(McpSession(host, McpPolicy(spec, scope), get_current_user(), f"{describe_actor()} mcp"))
         return 0
 
     return run_interruptible(work)

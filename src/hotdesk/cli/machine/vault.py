@@ -31,9 +31,9 @@ from hotdesk.vault import (
     Totp,
     Vault,
     VaultEntry,
-    argv_value,
+    encode_argv,
     exists,
-    source_of,
+    read_source,
 )
 from hotdesk.vault import ls as list_entries
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
@@ -134,10 +134,10 @@ def rotate(arguments: argparse.Namespace) -> None:
         raise BriefError("rotate needs the name of a secret, or --root")
     vault = unlock_vault()
     if arguments.root:
-        vault.rotate_root(arguments.root_key or source_of(place()), _new_passphrase)
+        vault.rotate_root(arguments.root_key or read_source(place()), _new_passphrase)
         print("the vault has a new root key")
         return
-    entry = vault.entry(arguments.name)
+    entry = vault.read_entry(arguments.name)
     if arguments.command is not None and entry.kind != "command":
         raise BriefError(
             f"{arguments.name} is not a secret of kind command; pass its value on standard input or at the prompt"
@@ -254,7 +254,7 @@ def _split_user(value: bytes) -> tuple[bytes, bytes]:
 
 def _command_value(argv: list[str] | None) -> bytes:
     """Return the value of a command; its program must be there."""
-    value = argv_value(argv or [])
+    value = encode_argv(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
         raise BriefError(f"program not found: {(argv or [''])[0]}")
     return value

@@ -101,7 +101,7 @@ class OpenQuestions:
         """Take an event as it is kept; one of a later version waits for nobody."""
         self.last = max(self.last, row.id)
         with suppress(ValueError, RecursionError):
-            self.take(row.event(), row.at)
+            self.take(row.read_event(), row.at)
 
     def read_on(self, journal: Path, job: str) -> None:
         """Take in what was written since."""

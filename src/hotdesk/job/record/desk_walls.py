@@ -21,6 +21,6 @@ def read_walls(journal: Path, desks: Collection[str]) -> dict[str, WallProof]:
         if row.actor != KEEPER:
             continue
         with suppress(ValueError, RecursionError):
-            if (proof := proof_of(row.event())) is not None:
+            if (proof := proof_of(row.read_event())) is not None:
                 found[row.chain] = proof
     return found

@@ -55,7 +55,7 @@ def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
     door = DoorActivity()
     for row in read(journal, list(desks), names=[kind.__name__ for kind in EVENTS]) if desks else ():
         with suppress(ValueError, RecursionError):
-            door.take(row.event(), row.at)
+            door.take(row.read_event(), row.at)
     return door
 
 

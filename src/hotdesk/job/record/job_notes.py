@@ -22,7 +22,7 @@ def iterate_entries(journal: Path, job: str) -> Iterator[NoteEntry]:
     """Yield an entry for each summary, each note, and each act whose outcome is known."""
     tools: dict[int, str] = {}
     for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
-        match event := row.event():
+        match event := row.read_event():
             case Summed():
                 yield NoteEntry("summary", event.step, paper=event.paper)
             case Acted(tool=tool) if tool == REMEMBER.name:

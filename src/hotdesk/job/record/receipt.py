@@ -66,9 +66,9 @@ class Receipt:
 
 def read_receipt(journal: Path, job: str) -> Receipt:
     """Read a job's events, and those of its desks."""
-    events = [(row.at / 1000, row.event()) for row in read(journal, job)]
+    events = [(row.at / 1000, row.read_event()) for row in read(journal, job)]
     desks = dict.fromkeys(event.desk for _, event in events if isinstance(event, StepBegun) and event.desk)
-    events += [(row.at / 1000, row.event()) for desk in desks for row in read(journal, desk)]
+    events += [(row.at / 1000, row.read_event()) for desk in desks for row in read(journal, desk)]
     return replace(fold_timed(job, events), walls=read_walls(journal, desks))
 
 

@@ -35,7 +35,7 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
     """Read what was decided: of each step the attempt that was the last."""
     plan, replies, step = "", dict[str, list[Reply]](), ""
     for row in read(journal, job):
-        match event := row.event():
+        match event := row.read_event():
             case Planned() | Amended():
                 plan = event.paper
             case StepBegun() if event.step not in OURS:

@@ -235,7 +235,7 @@ def fold(job: str, rows: Iterable[Row]) -> ResumeState:
     """Fold a job's rows, in order."""
     past = ResumeState(job)
     for row in rows:
-        past.take(row.event(), row.at)
+        past.take(row.read_event(), row.at)
     return past
 
 

@@ -111,7 +111,7 @@ class JobSummary:
     def take_row(self, row: Row) -> None:
         """Take an event as it is kept; one of a later version is counted."""
         try:
-            self.take(row.event(), row.at)
+            self.take(row.read_event(), row.at)
         except (ValueError, RecursionError):
             self.strange += 1
 

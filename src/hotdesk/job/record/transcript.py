@@ -24,7 +24,7 @@ def format_transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
     """Yield the lines of a job's papers, in the order of its events."""
     for row in rows:
         try:
-            event = row.event()
+            event = row.read_event()
         except (ValueError, RecursionError):
             continue
         if (named := describe_paper(event)) is not None:

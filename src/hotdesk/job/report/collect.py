@@ -30,7 +30,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
     tale, story = JobSummary(job), Timeline(PaperReader(jobs, job))
     for row in read(journal, job):
         try:
-            event = row.event()
+            event = row.read_event()
         except (ValueError, RecursionError):
             tale.strange += 1
             continue
@@ -50,7 +50,7 @@ def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
     report.walls = read_walls(journal, desks)
     for row in read(journal, desks, names=_DESK_EVENTS) if desks else ():
         with suppress(ValueError, RecursionError):
-            event = row.event()
+            event = row.read_event()
             report.door.take(event, row.at)
             story.take(event, row.at)
 

@@ -139,7 +139,7 @@ class Following:
         for row in self.iterate_rows(journal):
             self.last = row.id
             with suppress(ValueError, RecursionError):
-                self.story.take(row.event(), row.at, row.id)
+                self.story.take(row.read_event(), row.at, row.id)
 
     def iterate_rows(self, journal: Path) -> Iterator[Row]:
         """Yield the events that follow, and from the event on that names a desk those of that desk."""
@@ -158,5 +158,5 @@ def find_desk(row: Row) -> str:
     """Return the desk that an event of a job names."""
     if row.name in (StepBegun.__name__, Verified.__name__):
         with suppress(ValueError, RecursionError):
-            return str(getattr(row.event(), "desk", ""))
+            return str(getattr(row.read_event(), "desk", ""))
     return ""

@@ -75,7 +75,7 @@ class Office:
 
     def events(self, kind: type[Event]) -> list[Event]:
         """Give the job's events of a kind."""
-        return [event for row in read(self.journal, JOB) if isinstance(event := row.event(), kind)]
+        return [event for row in read(self.journal, JOB) if isinstance(event := row.read_event(), kind)]
 
 
 @pytest.fixture

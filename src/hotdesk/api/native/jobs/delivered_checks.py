@@ -36,7 +36,7 @@ class Checked:
         for row in read(self.journal, names=[DriveChanged.__name__], after=self.last) if self.journal.exists() else ():
             self.last = row.id
             with suppress(ValueError, RecursionError):
-                match row.event():
+                match row.read_event():
                     case DriveChanged(what="put", checks=checks) as event if checks:
                         self.passed[event.name, event.version, event.sha256] = checks
                     case DriveChanged(what="removed") as event:

@@ -38,7 +38,7 @@ def _paper_of(settings: Config, job: str, act: int) -> str:
     """Return the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
     drawn, paper = False, ""
     for row in read(get_journal_path(settings), job, names=[Acted.__name__, Observed.__name__]):
-        match row.event():
+        match row.read_event():
             case Acted(act=number, tool=tool) if number == act:
                 drawn = tool.startswith(DRAWN_HERE)
             case Observed(act=number, paper=name) if number == act:

@@ -67,7 +67,7 @@ def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePic
     """Return the pages that checks of its job drew of exactly these bytes, each with the check's name."""
     journal, last = get_journal_path(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
-        match row.event():
+        match row.read_event():
             case Verified(sha256=sha256, check=check, paper=paper) if sha256 == version.sha256:
                 last[check] = paper
     reading = PaperReader(settings.lib / JOBS, version.job)

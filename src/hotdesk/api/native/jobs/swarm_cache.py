@@ -36,7 +36,7 @@ class FollowedSwarm:
         """Take in what was written since."""
         for row in read(journal, self.job, names=NAMES, after=self.last):
             self.last = row.id
-            event = row.event()
+            event = row.read_event()
             self.state.take(event)
             if isinstance(event, ItemEnded | ItemReviewed):
                 self.changes[event.item] = row.id
