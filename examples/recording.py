@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hotdesk.errors import BriefError, make_printable
-from hotdesk.strict import Length, Range, StrictError, loads, read
+from hotdesk.strict import Length, Range, StrictError, parse_json, read
 
 FOLDER = "recorded"
 SUFFIX = ".jsonl"
@@ -68,7 +68,7 @@ def read_note(file: Path) -> RecordingNote:
     note = file.with_suffix(".json")
     try:
         with note.open("rb") as source:
-            return read(RecordingNote, loads(source.read(_MAX_NOTE_BYTES)))
+            return read(RecordingNote, parse_json(source.read(_MAX_NOTE_BYTES)))
     except OSError as e:
         raise BriefError(f"Cannot read {note}: {e.strerror}. It must say how {file.name} was made.") from e
     except StrictError as e:

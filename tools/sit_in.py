@@ -42,7 +42,7 @@ from tests.providers.server import Provider, Refused
 from tools.request_view import OWN, Picture, RequestView, ViewMessage, count_common, view_request
 
 from hotdesk.errors import make_printable
-from hotdesk.strict import StrictError, loads, read
+from hotdesk.strict import StrictError, parse_json, read
 
 Body: TypeAlias = dict[str, Any]
 PATHS = {"/v1/messages": "anthropic", "/v1/responses": "openai", "/v1/chat/completions": "chat"}
@@ -133,7 +133,7 @@ class Room:
 def parse_reply(data: bytes) -> HandReply:
     """Read a reply strictly."""
     try:
-        reply = read(HandReply, loads(data))
+        reply = read(HandReply, parse_json(data))
     except StrictError as e:
         raise SitInError(f"The reply is malformed: {e}. `--help` shows what a reply looks like.") from None
     if not reply.text.strip() and not reply.calls:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
-from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
+from hotdesk.strict import Length, Otherwise, Range, StrictError, compile_reader
 from hotdesk.walls import NAMES
 
 GIB = 1 << 30
@@ -124,7 +124,7 @@ class Config:
 def load(environ: dict[str, str] | None = None) -> Config:
     """Read the settings that hold for this process."""
     env = dict(os.environ) if environ is None else environ
-    run, lib, etc = folders(env)
+    run, lib, etc = choose_folders(env)
     table = read_table(etc / "config.toml")
     kinds = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
     chosen: dict[str, object] = _load_walls(table.pop("wall", {}))
@@ -145,10 +145,10 @@ def load(environ: dict[str, str] | None = None) -> Config:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
     images = Path(str(chosen.pop("images", lib / "images")))
     machine = Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
-    return for_tenant(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
+    return get_tenant_settings(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
 
 
-def for_tenant(settings: Config, name: str) -> Config:
+def get_tenant_settings(settings: Config, name: str) -> Config:
     """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
     if not TENANT_SHAPE.fullmatch(name):
         raise BriefError(
@@ -159,7 +159,7 @@ def for_tenant(settings: Config, name: str) -> Config:
     return replace(settings, run=settings.run / "tenants" / name, lib=settings.lib / "tenants" / name)
 
 
-def tenant_names(settings: Config) -> list[str]:
+def list_tenants(settings: Config) -> list[str]:
     """Name the tenants that have a state directory, the machine's own first; for settings of one, that is all."""
     found = sorted(each.name for each in (settings.run / "tenants").glob("*") if TENANT_SHAPE.fullmatch(each.name))
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
@@ -177,7 +177,9 @@ def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, obje
 
 def _load_holder(table: object) -> dict[str, object]:
     """Check what is said about the resident holder."""
-    found = read_settings("holder", table, {"enabled": bool, "ready": count(0, 100), "idle": number(0.1, 86400)})
+    found = read_settings(
+        "holder", table, {"enabled": bool, "ready": count(0, 100), "idle": make_number_hint(0.1, 86400)}
+    )
     names = {"enabled": "holder", "ready": "holder_ready", "idle": "holder_idle"}
     return {names[name]: value for name, value in found.items()}
 
@@ -186,7 +188,7 @@ def _load_walls(table: object) -> dict[str, object]:
     """Check what is said about walls."""
     walls = read_settings("wall", table, {"gvisor": dict, "microvm": dict})
     hints = {
-        "gvisor": {"program": _PROGRAM, "platform": one_of(GVISOR_PLATFORMS)},
+        "gvisor": {"program": _PROGRAM, "platform": make_choice_hint(GVISOR_PLATFORMS)},
         "microvm": {"emulate": bool},
     }
     return {
@@ -198,7 +200,7 @@ def _load_walls(table: object) -> dict[str, object]:
 
 def _load_verify(table: object, listed: str) -> dict[str, object]:
     """Check whose certificates are believed, in the file and the environment, and the wall deliverables need."""
-    settings = read_settings("verify", table, {"signers": _SIGNERS, "wall": one_of(WALLS[1:])})
+    settings = read_settings("verify", table, {"signers": _SIGNERS, "wall": make_choice_hint(WALLS[1:])})
     found: tuple[str, ...] = settings.get("signers", ())
     signers = (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))
     return {"signers": signers, "verify_wall": settings.get("wall", "")}
@@ -212,9 +214,11 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     if not isinstance(prices, dict):
         raise BriefError("setting prices is not a table; write [prices] and models below")
     return {
-        **read_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
+        **read_settings(
+            "jobs", jobs, {"retention_days": make_number_hint(0, 36500), "patience": make_number_hint(0, 86400)}
+        ),
         **{f"drive_{name}": value for name, value in read_settings("drive", drive, {"quota": SIZE}).items()},
-        "prices": {name: price(name, each) for name, each in prices.items()},
+        "prices": {name: read_price(name, each) for name, each in prices.items()},
         "models": {name: read_settings(f"models.{name}", each, MODEL) for name, each in models.items()},
     }
 
@@ -231,22 +235,22 @@ def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[st
 def _read_setting(name: str, value: object, hint: Any) -> Any:
     """Read one setting; the error says what it takes."""
     try:
-        return reader(hint)(value)
+        return compile_reader(hint)(value)
     except StrictError as e:
         where = f"{name}.{e.where}" if e.path else name
         raise BriefError(f"setting {where} {e.why.replace('expected', 'must be', 1)}; or remove the setting") from None
 
 
-def price(name: str, table: object) -> Price:
+def read_price(name: str, table: object) -> Price:
     """Read what one model costs."""
-    rate = number(0, 1e6)
+    rate = make_number_hint(0, 1e6)
     found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
     if "input" not in found or "output" not in found:
         raise BriefError(f'[prices] {name!r} lacks input or output; write "{name}" = {{input = 3, output = 15}}')
     return Price(**{"cached": found["input"], **found})
 
 
-def number(least: float, most: float) -> Any:
+def make_number_hint(least: float, most: float) -> Any:
     """Return the hint of a number within bounds."""
     return Annotated[float, Range(least, most), float]
 
@@ -256,7 +260,7 @@ def count(least: int, most: float) -> Any:
     return Annotated[int, Range(least, most)]
 
 
-def one_of(choices: tuple[str, ...]) -> Any:
+def make_choice_hint(choices: tuple[str, ...]) -> Any:
     """Return the hint of one of some words."""
     return Annotated[Literal[choices], Otherwise(f"must be one of {', '.join(choices)}")]
 
@@ -285,14 +289,14 @@ _PROGRAM = Annotated[
 ]
 CEILING: Mapping[str, Any] = {
     "hosts": RULES,
-    "wall": one_of(WALLS[1:]),
+    "wall": make_choice_hint(WALLS[1:]),
     "grants": PATTERNS,
     "models": PATTERNS,
     "tokens": count(1, 1e12),
-    "dollars": number(0.01, 1e6),
+    "dollars": make_number_hint(0.01, 1e6),
     "acts": count(1, 1e6),
-    "seconds": number(1, 7 * 86400),
-    "approve": one_of(APPROVALS),
+    "seconds": make_number_hint(1, 7 * 86400),
+    "approve": make_choice_hint(APPROVALS),
 }
 """What `[ceiling]` has."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -300,13 +304,13 @@ MODEL: Mapping[str, Any] = {
     "context": count(1000, 1e8),
     "output": count(256, 1e7),
     "window": count(1000, 1e8),
-    "thinking": one_of(("adaptive", "budget", "reasoning", "none")),
-    "efforts": Annotated[tuple[one_of(EFFORTS), ...], Length(7)],  # type: ignore[misc]
-    "effort": one_of(EFFORTS),
+    "thinking": make_choice_hint(("adaptive", "budget", "reasoning", "none")),
+    "efforts": Annotated[tuple[make_choice_hint(EFFORTS), ...], Length(7)],  # type: ignore[misc]
+    "effort": make_choice_hint(EFFORTS),
     "summary": bool,
     "images": bool,
     "computer": Annotated[str, re.compile(r"[a-z0-9_]{0,64}"), Otherwise('must be a type of tool, or "" for none')],
-    "preserved": one_of(("bound", "kept", "none")),
+    "preserved": make_choice_hint(("bound", "kept", "none")),
 }
 """What `[models."NAME"]` has: capabilities of a model that hotdesk does not know, or knows wrongly."""
 DOOR: Mapping[str, Any] = {
@@ -322,12 +326,12 @@ DOOR: Mapping[str, Any] = {
         re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?"),
         Otherwise("must be http://host:port, without a user or password, because settings must not have secrets"),
     ],
-    "approval_seconds": number(1, 86400),
+    "approval_seconds": make_number_hint(1, 86400),
 }
 """What `[door]` has."""
 
 
-def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
+def choose_folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
     """Return the run, lib and etc folders: `HOTDESK_HOME`, the system's as root, XDG's otherwise."""
     if home := env.get("HOTDESK_HOME"):
         base = Path(home).absolute()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
-from hotdesk.strict import By, Length, StrictError, loads, read
+from hotdesk.strict import By, Length, StrictError, parse_json, read
 
 _StepKind: TypeAlias = Literal["work", "program", "choose"]
 _Risk: TypeAlias = Literal["low", "high"]
@@ -58,7 +58,7 @@ def _require_some(value: str) -> str:
 def _read_arguments(value: object) -> dict[str, object]:
     """Read what a tool is used with: an object, or JSON of one in a text, since TOML has no word for everything."""
     try:
-        found = loads(value, overflow=True) if isinstance(value, str) else value
+        found = parse_json(value, overflow=True) if isinstance(value, str) else value
     except StrictError as e:
         raise ValueError(f"it is not JSON: {str(e)[:200]}") from None
     if not isinstance(found, dict) or not is_plain(found):
@@ -162,7 +162,7 @@ def from_json(text: str) -> Plan:
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     try:
-        data = loads(text, overflow=True)
+        data = parse_json(text, overflow=True)
     except StrictError as e:
         raise make_error("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
     return read_part(Plan, data)

@@ -93,31 +93,31 @@ class StrictError(ValueError):
 
 def read(kind: Callable[..., T], value: object) -> T:
     """Read a dataclass, or whatever a hint describes; `StrictError` says what is wrong and where."""
-    result: T = reader(kind)(value)
+    result: T = compile_reader(kind)(value)
     return result
 
 
 @cache
-def reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
+def compile_reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
     """Compile what reads values of a type; `ignore_unknown` passes over keys that no field has, at every depth."""
     return _compile_hint(hint, ignore_unknown)[0]
 
 
-def loads(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
+def parse_json(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
     """Parse JSON that every reader reads alike: no NaN, and unless allowed no key twice and no float beyond all bounds.
 
     `StrictError` says what is wrong with it, be it UTF-8 or how deep it is.
     """
-    once = None if duplicates else _unique_keys
+    once = None if duplicates else _require_unique_keys
     try:
         decoded = text if isinstance(text, str) else text.decode()
-        parse_float = None if overflow else _finite
+        parse_float = None if overflow else _parse_finite
         return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=once, parse_float=parse_float)
     except (ValueError, RecursionError) as e:
         raise StrictError(str(e)) from None
 
 
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _require_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):
         raise ValueError("duplicate key")
@@ -128,7 +128,7 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
         raise ValueError("a number is too large")
     return number
@@ -170,21 +170,21 @@ def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
 
 
 def _compile_class(kind: Any, lax: bool) -> tuple[Read, str]:
-    readers, needed = _fields_of(kind, lax)
+    readers, needed = _compile_fields(kind, lax)
     what = f"an object with {', '.join(readers)}" if readers else "an empty object"
     return partial(_read_object, kind, readers, needed, lax, what), what
 
 
-def _fields_of(kind: Any, lax: bool) -> tuple[dict[str, tuple[str, Read]], frozenset[str]]:
+def _compile_fields(kind: Any, lax: bool) -> tuple[dict[str, tuple[str, Read]], frozenset[str]]:
     """Return what reads each field, with its name, by its key; and the keys that must be there."""
     hints = get_type_hints(kind, include_extras=True)
-    keys = {field.name: _key_of(hints[field.name], field.name) for field in fields(kind)}
+    keys = {field.name: _get_key(hints[field.name], field.name) for field in fields(kind)}
     readers = {key: (name, _compile_hint(hints[name], lax)[0]) for name, key in keys.items()}
     needed = [keys[each.name] for each in fields(kind) if each.default is each.default_factory is MISSING]
     return readers, frozenset(needed)
 
 
-def _key_of(hint: Any, name: str) -> str:
+def _get_key(hint: Any, name: str) -> str:
     return next((each.name for each in getattr(hint, "__metadata__", ()) if isinstance(each, Alias)), name)
 
 
@@ -216,7 +216,7 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
 
 
 def _compile_row(kind: Any, lax: bool) -> tuple[Read, str]:
-    readers, _ = _fields_of(kind, lax)
+    readers, _ = _compile_fields(kind, lax)
     what = f"a list of {', '.join(readers)}"
     parts = partial(_read_row, [each for _, each in readers.values()], what)
     return (lambda value: kind(*parts(value))), what

@@ -32,7 +32,7 @@ from hotdesk.api.launch.launcher_client import open_launcher, spawn
 from hotdesk.api.native.access.browsers import MAX_SESSIONS_PER_TENANT as OF_TENANT
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.cli.job_request import JobRequest
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.errors import BriefError
 from hotdesk.job.record import papers
@@ -840,7 +840,9 @@ def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
     "links in a job's folder", Removal("launch/job_command.py", "os.O_CREAT | os.O_NOFOLLOW |", "os.O_CREAT |")
 )
 def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
-    settings = for_tenant(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme")
+    settings = get_tenant_settings(
+        Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme"
+    )
     folder = job_command.folder_of(settings, JOB)
     folder.mkdir(parents=True)
     target = tmp_path / "target"

@@ -22,7 +22,7 @@ from hotdesk.cluster.agent import NodeAgent
 from hotdesk.cluster.certificates import ANY_NODE, read_name, tls_context
 from hotdesk.cluster.names import check_name
 from hotdesk.cluster.report import NodeReport
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
@@ -121,7 +121,7 @@ async def _bury(settings: Config, registry: Tenants) -> None:
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     for name in names:
         try:
-            if any((for_tenant(settings, name).run / "desks").glob("*")):
+            if any((get_tenant_settings(settings, name).run / "desks").glob("*")):
                 await registry.tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)

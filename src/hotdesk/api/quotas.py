@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Literal
 
-from hotdesk.config import SIZE, count, number, read_settings
+from hotdesk.config import SIZE, count, make_number_hint, read_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, HotdeskError
 
@@ -185,10 +185,10 @@ def read(name: str, table: object) -> QuotaLimits:
 SETTINGS: Mapping[str, Any] = {
     "desks": count(0, 1e6),
     "jobs": count(0, 1e6),
-    "cpus": number(0.01, 1e6),
+    "cpus": make_number_hint(0.01, 1e6),
     "memory": SIZE,
     "disk": SIZE,
-    "rate": number(0.01, 1e6),
-    "calls": number(0.01, 1e6),
+    "rate": make_number_hint(0.01, 1e6),
+    "calls": make_number_hint(0.01, 1e6),
 }
 """What `[serve.quota]` has."""

@@ -65,7 +65,7 @@ from hotdesk.api.walls import TenantWalls
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import WebPage
 from hotdesk.cluster.nodes import Nodes
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
 
@@ -250,7 +250,7 @@ async def bury(settings: Config, registry: Tenants) -> None:
 def _tenants_with_desks(settings: Config) -> list[str]:
     """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
-    return [name for name in names if any((for_tenant(settings, name).run / "desks").glob("*"))]
+    return [name for name in names if any((get_tenant_settings(settings, name).run / "desks").glob("*"))]
 
 
 def _listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:

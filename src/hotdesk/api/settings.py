@@ -18,7 +18,7 @@ from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
 from hotdesk.cluster.discovery import FORMS as NODE_FORMS
 from hotdesk.cluster.discovery import parse_nodes
-from hotdesk.config import GIB, SIZE, WALLS, count, number, one_of, read_settings
+from hotdesk.config import GIB, SIZE, WALLS, count, make_choice_hint, make_number_hint, read_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
@@ -217,27 +217,27 @@ SETTINGS: dict[str, Any] = {
     "acme_ca": FILE,
     "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("must be a list of lower-case host names without ports")],
     "domain": _HOST_NAME,
-    "egress": one_of(get_args(Egress)),
-    "shutdown": one_of(get_args(_Shutdown)),
+    "egress": make_choice_hint(get_args(Egress)),
+    "shutdown": make_choice_hint(get_args(_Shutdown)),
     "ready": dict[str, Annotated[int, Range(0, MAX_READY)]],
-    "longest": number(1, _MAX_LIFETIME_S),
+    "longest": make_number_hint(1, _MAX_LIFETIME_S),
     "mcp_image": Annotated[str, as_name],
-    "mcp_idle": number(1, _MAX_LIFETIME_S),
-    "mcp_grace": number(0, 3600),
+    "mcp_idle": make_number_hint(1, _MAX_LIFETIME_S),
+    "mcp_grace": make_number_hint(0, 3600),
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],
     "models": Annotated[
         list[str], Otherwise('must be a list of models, such as ["anthropic:claude-sonnet-5"]'), read_models
     ],
-    "log": one_of(get_args(_LogFormat)),
+    "log": make_choice_hint(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
     "base_images": dict[str, Annotated[str, as_name]],
     "registries": Annotated[
         list[str], Otherwise('must be a list of registries, such as ["registry.example.com"]'), read_registries
     ],
-    "build_egress": one_of(get_args(Egress)),
+    "build_egress": make_choice_hint(get_args(Egress)),
     "build_cache": SIZE,
-    "wall": one_of(WALLS[1:]),
+    "wall": make_choice_hint(WALLS[1:]),
     "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
     "volume_size": SIZE,
     "access_log": bool,
@@ -245,7 +245,7 @@ SETTINGS: dict[str, Any] = {
     "origins": Annotated[
         list[str], Otherwise('takes a list of origins, as in ["https://app.example.com"]'), read_origins
     ],
-    "share_rate": number(0.1, 1e6),
+    "share_rate": make_number_hint(0.1, 1e6),
     "nodes": Annotated[list[str], Otherwise(f"takes a list of nodes: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,
 }

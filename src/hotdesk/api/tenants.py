@@ -16,7 +16,7 @@ from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.nodes import Nodes
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.errors import HostError, HotdeskError
@@ -122,7 +122,7 @@ class Tenants:
 
 def settings_of(settings: Config, name: str) -> Config:
     """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
-    return for_tenant(settings, name)
+    return get_tenant_settings(settings, name)
 
 
 @asynccontextmanager

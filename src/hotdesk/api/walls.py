@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from hotdesk.config import WALLS, one_of, read_settings
+from hotdesk.config import WALLS, make_choice_hint, read_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, WallError
@@ -76,5 +76,7 @@ def read_tenants(name: str, table: object) -> dict[str, str]:
     """Read `[serve.tenants]`: a table for each tenant, with its wall."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is not a table; write [{name}.NAME] and its settings below")
-    found = {key: read_settings(f"{name}.{key}", each, {"wall": one_of(WALLS[1:])}) for key, each in table.items()}
+    found = {
+        key: read_settings(f"{name}.{key}", each, {"wall": make_choice_hint(WALLS[1:])}) for key, each in table.items()
+    }
     return {key: str(each["wall"]) for key, each in found.items() if "wall" in each}

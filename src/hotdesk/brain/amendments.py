@@ -17,12 +17,12 @@ from hotdesk.brain.permits import can_write, is_risky, matches, select_grants, s
 from hotdesk.brain.plan_reply import restrict_step, strip_home, tidy_step
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
-from hotdesk.brief.coverage import decides, overlap, within
-from hotdesk.brief.names import domain_first
+from hotdesk.brief.coverage import can_overlap, find_cover, rank_rule
+from hotdesk.brief.names import put_domain_first
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
-from hotdesk.strict import StrictError, loads
+from hotdesk.strict import StrictError, parse_json
 from hotdesk.tool import Arguments, text_of, texts_of
 from hotdesk.walls import NAMES
 
@@ -72,7 +72,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
 def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
     """Read steps as a plan has them; one of which only the name is given stays as it is."""
     try:
-        data = loads(text or "[]", overflow=True)
+        data = parse_json(text or "[]", overflow=True)
     except StrictError as e:
         raise BriefError(f"steps is not valid JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
     if not isinstance(data, list) or len(data) > MOST_STEPS:
@@ -150,7 +150,9 @@ def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[st
 def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
     """Return a brief's scope with what a person approved beyond it, each rule for its step alone."""
     rules = list_rules(amendment)
-    more = [replace(rule, step=step) for step, rule in rules if within(rule, select_rules(step, scope.rules)) is None]
+    more = [
+        replace(rule, step=step) for step, rule in rules if find_cover(rule, select_rules(step, scope.rules)) is None
+    ]
     return replace(scope, rules=tuple(dict.fromkeys((*scope.rules, *more))))
 
 
@@ -219,7 +221,7 @@ def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...]
 def _format_rule(text: str) -> str:
     """Write a rule with its host's domain first where that is long."""
     try:
-        return make_printable(domain_first(parse_rule(text).host, text))
+        return make_printable(put_domain_first(parse_rule(text).host, text))
     except BriefError:
         return make_printable(text)
 
@@ -239,7 +241,7 @@ def decide_amendment(
         return "refused"
     if not secrets <= {each.secret for each in job.scope.grants}:
         return "refused"
-    inside = all(within(rule, select_rules(step, job.scope.rules)) for step, rule in rules)
+    inside = all(find_cover(rule, select_rules(step, job.scope.rules)) for step, rule in rules)
     tools = all(matches(each, job.tools or ("*",)) for each in amendment.tools)
     harmless = inside and tools and _is_harmless(amendment, plan, job, finished)
     return "approved" if approve in ("auto", "risky") and harmless else "ask"
@@ -276,9 +278,9 @@ def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:
     """Return whether nobody may approve a rule: the operator or the brief denies it, or nobody could look inside."""
     brief_rules = tuple(brief)
-    if ceiling and within(rule, ceiling) is None:
+    if ceiling and find_cover(rule, ceiling) is None:
         return True
-    if rule.tunnel and within(rule, brief_rules) is None:
+    if rule.tunnel and find_cover(rule, brief_rules) is None:
         return True
-    denies = (each for each in brief_rules if each.verdict == "deny" and overlap(rule, each))
-    return any(not decides(each) > decides(rule) for each in denies)
+    denies = (each for each in brief_rules if each.verdict == "deny" and can_overlap(rule, each))
+    return any(not rank_rule(each) > rank_rule(rule) for each in denies)

@@ -21,7 +21,7 @@ from hotdesk.brain.permits import (
 )
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import MEMORY, Brief, locate_input
-from hotdesk.brief.coverage import covers_host, ends, within
+from hotdesk.brief.coverage import covers_host, find_cover, list_endpoints
 from hotdesk.brief.data import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.errors import BriefError, make_printable
@@ -109,7 +109,7 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
         yield f"{shown} is a deny rule. A plan lists only the hosts a step uses; leave it out."
     elif rule.step not in ("", step.name):
         yield f"{shown} is for another step. List it there, or leave `step=` out."
-    elif within(rule, select_rules(step.name, scope.rules)) is None:
+    elif find_cover(rule, select_rules(step.name, scope.rules)) is None:
         names = {each.name for each in plan.steps}
         yield f"{shown} {_OUTSIDE}. {explain(rule, step, scope, names)}"
     elif can_write(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
@@ -141,7 +141,7 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
 def can_reach(step: Step, scope: Scope, host: str, port: int) -> bool:
     """Return whether a step goes to a host over https."""
     return any(
-        rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
+        rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in list_endpoints(rule)
         for rule in _list_rules(step, scope)
     )
 

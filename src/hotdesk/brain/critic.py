@@ -12,7 +12,7 @@ from hotdesk.brain.seam import Log
 from hotdesk.brain.thinking import WINDOW, Ask, Thinking, format_list
 from hotdesk.dataclass import dataclass
 from hotdesk.plan import Plan, to_json
-from hotdesk.strict import StrictError, loads
+from hotdesk.strict import StrictError, parse_json
 from hotdesk.tool import Parameter, Tool
 
 REVIEWS = 2
@@ -94,7 +94,7 @@ def _read_prose(text: str) -> list[str]:
     begin, end = text.find("{"), text.rfind("}")
     if 0 <= begin < end:
         try:
-            data = loads(text[begin : end + 1], duplicates=True)
+            data = parse_json(text[begin : end + 1], duplicates=True)
         except StrictError:
             data = None
         if isinstance(data, dict) and isinstance(data.get("findings"), list):

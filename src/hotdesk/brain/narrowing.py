@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from hotdesk.brain.permits import select_rules
 from hotdesk.brief import ANY, READ, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.coverage import covers, covers_host, ends, narrow, overlap, shares_host, within
-from hotdesk.brief.rules import size_text
+from hotdesk.brief.coverage import can_overlap, covers, covers_host, find_cover, list_endpoints, narrow, shares_host
+from hotdesk.brief.rules import format_size
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
 
@@ -46,7 +46,7 @@ def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
     if rule.verdict == "deny":
         return None
     mine = select_rules(step, rules)
-    if rule.step in ("", step) and within(rule, mine) is not None:
+    if rule.step in ("", step) and find_cover(rule, mine) is not None:
         return rule
     return narrow(rule, mine)
 
@@ -95,7 +95,7 @@ def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str
     mine = select_rules(step.name, scope.rules)
     if (part := narrow(rule, mine)) is not None:
         return f"{_explain_parts(rule, part, mine)}: write `{rule_text(part)}`."
-    denies = [each for each in mine if each.verdict != "allow" and overlap(rule, each)]
+    denies = [each for each in mine if each.verdict != "allow" and can_overlap(rule, each)]
     if denies and any(covers(each, rule) for each in mine):
         return f"The brief's `{rule_text(denies[0])}` applies to a part of it. List paths outside of that rule."
     near = [each for each in mine if each.verdict != "deny" and shares_host(each.host, rule.host)]
@@ -119,10 +119,10 @@ def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
 
 def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
     """Describe what the brief's rule has otherwise, of what was cut down."""
-    cover = within(part, rules) or part
+    cover = find_cover(part, rules) or part
     parts = [_describe_query(cover)] if part.query != rule.query else []
     sizes = (("up", rule.up, part.up), ("down", rule.down, part.down))
-    parts += [f"at most {name}={size_text(size)}" for name, old, size in sizes if old and size and size < old]
+    parts += [f"at most {name}={format_size(size)}" for name, old, size in sizes if old and size and size < old]
     parts += [f"at most rate={part.rate:g}"] if rule.rate and part.rate and part.rate < rule.rate else []
     parts += ["GET only"] if part.methods != rule.methods else []
     parts += [f"{part.scheme} only"] if part.scheme != rule.scheme else []
@@ -147,8 +147,8 @@ def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
         return
     if not covers_host(brief.host, rule.host):
         yield f"it is for the host {brief.host}"
-    if not ends(rule) <= ends(brief):
-        yield f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(ends(brief)))} only"
+    if not list_endpoints(rule) <= list_endpoints(brief):
+        yield f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(list_endpoints(brief)))} only"
     if not set(rule.methods) <= set(brief.methods) and brief.methods != ANY:
         yield f"it allows {'reading (GET, HEAD)' if brief.methods == READ else ', '.join(brief.methods)} only"
     same_but_path = replace(brief, path=rule.path, query=None, up=None, down=None, rate=None)

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import MEMORY, Brief
-from hotdesk.brief.coverage import decides, overlap, shares_host, within
-from hotdesk.brief.names import domain_first, is_address
+from hotdesk.brief.coverage import can_overlap, find_cover, rank_rule, shares_host
+from hotdesk.brief.names import is_address, put_domain_first
 from hotdesk.dataclass import dataclass
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
@@ -75,7 +75,7 @@ def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]
     """Yield each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
-        cover = within(rule, select_rules(step.name, scope.rules)) if rule.step in ("", step.name) else None
+        cover = find_cover(rule, select_rules(step.name, scope.rules)) if rule.step in ("", step.name) else None
         if cover is not None and "ask" not in (rule.verdict, cover.verdict):
             yield rule, cover
 
@@ -110,11 +110,11 @@ def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[
     for piece in split_rule(rule):
         ask = replace(piece, verdict="ask", query=piece.query or None)
         before = [each for each in allowed if each.tunnel and shares_host(each.host, ask.host)]
-        before += [each for each in allowed if overlap(each, ask) and not decides(each) > decides(ask)]
+        before += [each for each in allowed if can_overlap(each, ask) and not rank_rule(each) > rank_rule(ask)]
         hidden = [
             each
             for each in scope.rules
-            if each.verdict == "deny" and shares_host(each.host, ask.host) and not decides(each) > decides(ask)
+            if each.verdict == "deny" and shares_host(each.host, ask.host) and not rank_rule(each) > rank_rule(ask)
         ]
         if not before and not hidden:
             yield ask
@@ -193,17 +193,19 @@ def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
     grants, rules = select_grants(step, scope), list_reachable_rules(step, scope)
     trusted = {each.host for each in grants}
     for grant in grants:
-        yield Stake("secret", f"uses the secret {grant.secret} at {domain_first(grant.host, grant.host)}", grant=grant)
+        yield Stake(
+            "secret", f"uses the secret {grant.secret} at {put_domain_first(grant.host, grant.host)}", grant=grant
+        )
     for rule in rules:
         if rule.tunnel:
             yield Stake(
                 "tunnel",
-                f"opens a TLS tunnel that the door cannot read: {domain_first(rule.host, rule_text(rule))}",
+                f"opens a TLS tunnel that the door cannot read: {put_domain_first(rule.host, rule_text(rule))}",
                 rule,
             )
     for rule in rules:
         if can_write(rule) and not rule.tunnel:
-            signed_in, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
+            signed_in, text = rule.host in trusted, put_domain_first(rule.host, rule_text(rule))
             yield Stake(
                 "write", f"may write{'' if signed_in else ' without signing in'}: {text}", rule, signed_in=signed_in
             )

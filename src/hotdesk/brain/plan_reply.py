@@ -14,7 +14,7 @@ from typing import Any
 
 from hotdesk.brain.models.seam import Reply
 from hotdesk.plan import EXAMPLE, MAX_PLAN_CHARS, Plan, Step, make_error, read_part
-from hotdesk.strict import StrictError, loads
+from hotdesk.strict import StrictError, parse_json
 from hotdesk.tool import Parameter, Tool, text_of
 
 PLAN = Tool(
@@ -78,7 +78,7 @@ def find_plan(text: str) -> object:
 
 def _load(text: str) -> object:
     try:
-        return loads(text, overflow=True)
+        return parse_json(text, overflow=True)
     except StrictError as e:
         raise make_error("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
 from hotdesk.brief.fields import read_list
-from hotdesk.brief.keys import example
+from hotdesk.brief.keys import format_example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
 
@@ -24,25 +24,25 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
         raise names.make_error(
-            f"names must be a table of at most {MOST_NAMES} entries; write {example(names, 'names')}"
+            f"names must be a table of at most {MOST_NAMES} entries; write {format_example(names, 'names')}"
         )
     if not rules.value and not grants.value and not names.value:
         return CLOSED
     try:
         return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
-        raise culprit(rules, grants, names, make_scope).make_error(str(e)) from None
+        raise find_culprit(rules, grants, names, make_scope).make_error(str(e)) from None
 
 
-def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
+def find_culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
     """Return what a scope fails by: the first that fails by itself."""
-    for rule in rules.each():
+    for rule in rules.list_items():
         if fails(make_scope, [rule.value], [], {}):
             return rule
     for name, lead in names.value.items():
         if fails(make_scope, [], [], {name: lead}):
             return names.get(name)
-    for grant in grants.each():
+    for grant in grants.list_items():
         if fails(make_scope, rules.value, [grant.value], {}):
             return grant
     return rules

@@ -22,10 +22,10 @@ def admit_brief(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATAL
     """
     if outside := find_excess(job, ceiling, walls):
         raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
-    return within(job, ceiling, walls)
+    return apply_ceiling(job, ceiling, walls)
 
 
-def within(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
+def apply_ceiling(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
     """Put the ceiling where the brief is silent. What it does say is left, and is for `beyond` to judge."""
     budget = job.budget
     job = replace(
@@ -41,7 +41,7 @@ def within(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -
         job = replace(job, seconds=min(job.seconds, ceiling.seconds))
     if job.reduce is not None and ceiling.seconds is not None:
         job = replace(job, reduce=replace(job.reduce, seconds=min(job.reduce.seconds, ceiling.seconds)))
-    if "approve" not in job.explicit and lax(job.approve) < lax(ceiling.approve):
+    if "approve" not in job.explicit and rank_approval(job.approve) < rank_approval(ceiling.approve):
         job = replace(job, approve=cast(Approve, ceiling.approve))
     if "wall" not in job.explicit and walls.is_weaker(job.wall, ceiling.wall):
         job = replace(job, wall=ceiling.wall)
@@ -52,7 +52,7 @@ def find_excess(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATAL
     """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
     if ceiling == FREE:
         return ()
-    job = within(job, ceiling, walls)
+    job = apply_ceiling(job, ceiling, walls)
     return (*_check_wall(job, ceiling, walls), *_check_names(job, ceiling), *_check_amounts(job, ceiling))
 
 
@@ -60,7 +60,7 @@ def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[st
     """Judge what holds the job, and who admits its plan."""
     if walls.is_weaker(job.wall, ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
-    if lax(job.approve) < lax(ceiling.approve):
+    if rank_approval(job.approve) < rank_approval(ceiling.approve):
         yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'
     if job.scope.names:
         yield "only the operator may map host names; leave names out, and ask for an entry in `[door] names`"
@@ -70,10 +70,10 @@ def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
-            yield f"the secret {secret} may not be granted ({only(ceiling.grants)}); leave it out, or ask the operator"
+            yield f"the secret {secret} may not be granted ({format_allowed(ceiling.grants)}); leave it out, or ask the operator"
     for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
         if not admits(model, ceiling.models):
-            yield f"the model {model} may not be used here ({only(ceiling.models)}); name another"
+            yield f"the model {model} may not be used here ({format_allowed(ceiling.models)}); name another"
 
 
 def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
@@ -107,11 +107,11 @@ def matches(name: str, pattern: str) -> bool:
     return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
 
 
-def only(patterns: Iterable[str] | None) -> str:
+def format_allowed(patterns: Iterable[str] | None) -> str:
     """Write what is allowed."""
     return f"allowed: {', '.join(patterns or ()) or 'none'}"
 
 
-def lax(approve: str) -> int:
+def rank_approval(approve: str) -> int:
     """Return how strict a way of admitting plans is; the laxest is 0."""
     return APPROVALS.index(approve)

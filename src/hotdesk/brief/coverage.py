@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief.data import ANY, READ, Rule
 from hotdesk.brief.names import is_address
-from hotdesk.brief.paths import compile_glob, compile_value, readings
+from hotdesk.brief.paths import compile_glob, compile_value, list_readings
 from hotdesk.brief.rules import PORTS, check_rule
 from hotdesk.errors import BriefError
 
@@ -27,11 +27,11 @@ _Query: TypeAlias = tuple[tuple[str, str], ...] | None
 _Limit = TypeVar("_Limit", int | None, float | None)
 
 
-def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
+def find_cover(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
     """Return the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
     candidates = tuple(rules)
-    for each in sorted((each for each in candidates if covers(each, rule)), key=decides, reverse=True):
-        if not any(undone(rule, each, other) for other in candidates):
+    for each in sorted((each for each in candidates if covers(each, rule)), key=rank_rule, reverse=True):
+        if not any(is_undone(rule, each, other) for other in candidates):
             return each
     return None
 
@@ -42,7 +42,7 @@ def covers(wide: Rule, narrow: Rule) -> bool:
         return False
     return (
         covers_host(wide.host, narrow.host)
-        and ends(narrow) <= ends(wide)
+        and list_endpoints(narrow) <= list_endpoints(wide)
         and _covers_methods(wide.methods, narrow.methods)
         and _covers_path(wide.path, narrow.path)
         and _covers_query(wide.query, narrow.query)
@@ -58,9 +58,9 @@ def narrow(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
     named methods may not: a rule that differs in those means something else.
     """
     candidates = tuple(rules)
-    for wide in sorted((each for each in candidates if each.verdict != "deny"), key=decides, reverse=True):
+    for wide in sorted((each for each in candidates if each.verdict != "deny"), key=rank_rule, reverse=True):
         part = _intersect(rule, wide)
-        if part is not None and covers(wide, part) and covers(rule, part) and within(part, candidates) is not None:
+        if part is not None and covers(wide, part) and covers(rule, part) and find_cover(part, candidates) is not None:
             return part
     return None
 
@@ -77,9 +77,9 @@ def _intersect(rule: Rule, wide: Rule) -> Rule | None:
                 port=wide.port if open_end else rule.port,
                 methods=methods,
                 query=_intersect_queries(rule.query, wide.query),
-                up=_lesser(rule.up, wide.up),
-                down=_lesser(rule.down, wide.down),
-                rate=_lesser(rule.rate, wide.rate),
+                up=_choose_lesser(rule.up, wide.up),
+                down=_choose_lesser(rule.down, wide.down),
+                rate=_choose_lesser(rule.rate, wide.rate),
                 private=rule.private and wide.private,
                 step="",
             )
@@ -103,35 +103,35 @@ def _intersect_queries(narrow: _Query, wide: _Query) -> _Query:
     return tuple(found)
 
 
-def _lesser(one: _Limit, other: _Limit) -> _Limit:
+def _choose_lesser(one: _Limit, other: _Limit) -> _Limit:
     """Return the lesser of two limits; None is no limit."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
 
 
-def undone(rule: Rule, cover: Rule, other: Rule) -> bool:
+def is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
     """Return whether a rule might admit what a deny or ask beside its cover would have caught."""
-    if other is cover or other.tunnel or other.verdict == "allow" or not overlap(rule, other):
+    if other is cover or other.tunnel or other.verdict == "allow" or not can_overlap(rule, other):
         return False
     if rule.tunnel:
         return True
     if other.verdict == "ask" and "ask" in (cover.verdict, rule.verdict):
         return False
-    return not (decides(other) > decides(replace(rule, step="")) or decides(cover) > decides(other))
+    return not (rank_rule(other) > rank_rule(replace(rule, step="")) or rank_rule(cover) > rank_rule(other))
 
 
-def overlap(rule: Rule, catch: Rule) -> bool:
+def can_overlap(rule: Rule, catch: Rule) -> bool:
     """Return whether there might be a request that a rule admits and a deny or ask catches."""
-    if not (shares_host(rule.host, catch.host) and ends(rule) & ends(catch)):
+    if not (shares_host(rule.host, catch.host) and list_endpoints(rule) & list_endpoints(catch)):
         return False
     if rule.tunnel:
         return True
     methods = ANY in (rule.methods, catch.methods) or bool({*rule.methods} & {*catch.methods})
-    return methods and not apart(rule.path, catch.path)
+    return methods and not is_disjoint(rule.path, catch.path)
 
 
-def decides(rule: Rule) -> _Rank:
+def rank_rule(rule: Rule) -> _Rank:
     """Return what says which of two rules decides: the higher does, and with equal ones it is not sure."""
     whole = rule.verdict == "deny" and rule.methods == ANY and rule.path == "/**" and rule.query is None
     prefix, star, _ = rule.path.partition("*")
@@ -139,17 +139,17 @@ def decides(rule: Rule) -> _Rank:
     methods = {READ: 1, ANY: 0}.get(rule.methods, 2)
     named = (rule.scheme is not None) + (rule.port is not None)
     parameters = -1 if rule.query is None else 1000 - len(rule.query)
-    return host_rank(rule.host), (whole, *path, rule.verdict == "deny", methods, named, parameters)
+    return rank_host(rule.host), (whole, *path, rule.verdict == "deny", methods, named, parameters)
 
 
-def host_rank(host: str) -> tuple[int, int]:
+def rank_host(host: str) -> tuple[int, int]:
     """Return how specific a host is: more is higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
     return (1, len(host)) if host.startswith("*.") else (2, 0)
 
 
-def ends(rule: Rule) -> frozenset[tuple[str, int]]:
+def list_endpoints(rule: Rule) -> frozenset[tuple[str, int]]:
     """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
@@ -203,11 +203,11 @@ def _covers_segment(wide: str, narrow: str) -> bool:
     if "%2F" in wide + narrow:
         return False
     if "*" not in narrow:
-        return compile_glob(f"/{wide}").fullmatch(readings(f"/{narrow}")[0]) is not None
+        return compile_glob(f"/{wide}").fullmatch(list_readings(f"/{narrow}")[0]) is not None
     return wide.count("*") == 1 and wide.endswith("*") and narrow.startswith(wide[:-1])
 
 
-def apart(one: str, other: str) -> bool:
+def is_disjoint(one: str, other: str) -> bool:
     """Return whether two globs surely have no path in common."""
     if "%2F" in one + other:
         return False
@@ -215,19 +215,19 @@ def apart(one: str, other: str) -> bool:
     for first, second in zip(first_parts, second_parts, strict=False):
         if "**" in (first, second):
             return False
-        if _apart_segments(first, second):
+        if _is_segment_disjoint(first, second):
             return True
     return "**" not in first_parts + second_parts and len(first_parts) != len(second_parts)
 
 
-def _apart_segments(one: str, other: str) -> bool:
+def _is_segment_disjoint(one: str, other: str) -> bool:
     """Return whether two segments' globs surely have nothing in common."""
     if "*" not in one and "*" not in other:
         return one != other
     heads, tails = (one.split("*")[0], other.split("*")[0]), (one.split("*")[-1], other.split("*")[-1])
     if "*" not in one or "*" not in other:
         glob, plain = (one, other) if "*" in one else (other, one)
-        return compile_glob(f"/{glob}").fullmatch(readings(f"/{plain}")[0]) is None
+        return compile_glob(f"/{glob}").fullmatch(list_readings(f"/{plain}")[0]) is None
     begin = heads[0].startswith(heads[1]) or heads[1].startswith(heads[0])
     end = tails[0].endswith(tails[1]) or tails[1].endswith(tails[0])
     return not (begin and end)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import DRIVE, ITEM, MEMORY, Deliverable, RequiredCheck, locate_input
-from hotdesk.brief.keys import example
+from hotdesk.brief.keys import format_example
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import make_printable
 
@@ -31,7 +31,7 @@ def read_goal(field: BriefValue) -> str:
         or not 0 < len(field.value.strip()) <= _LONGEST_GOAL
     ):
         raise field.make_error(
-            f"goal must be a text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}"
+            f"goal must be a text of at most {_LONGEST_GOAL} characters; write {format_example(field, 'goal')}"
         )
     return field.value.strip()
 
@@ -40,16 +40,16 @@ def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
     for each in fields.read_list(field, "inputs", _MOST_FILES):
-        name, written = _drive_input(each) if each.value.startswith(DRIVE) else _file_input(each, folder)
+        name, written = _drive_input(each) if each.value.startswith(DRIVE) else _read_file_input(each, folder)
         if name in found:
             raise each.make_error(f"two inputs are called {name!r}; list each once")
         found[name] = written
     return tuple(found.values())
 
 
-def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
+def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the name of a file or folder beside the brief, which no link leads away from there."""
-    path = fields.path(field)
+    path = fields.read_path(field)
     place = folder / path
     if path.startswith(ITEM):
         raise field.make_error(f"an input name must not start with {ITEM!r}; give the file another name")
@@ -67,7 +67,7 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
         raise field.make_error(
             f"{make_printable(version[:80])!r} is not a version; write it like '{DRIVE}orders.csv@3'"
         )
-    path = fields.path(replace(field, value=name))
+    path = fields.read_path(replace(field, value=name))
     if is_inside(path, MEMORY):
         raise field.make_error(
             f"{path!r} was stored by a worker for later jobs and is available through `memory` only; to use it as "
@@ -95,7 +95,7 @@ def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
             raise each.get("path").make_error(f"two deliverables have the path {one.path!r}; give each its own path")
         found.append(one)
     if not found:
-        raise field.make_error(f"deliverables is empty; write {example(field, 'deliverables')}")
+        raise field.make_error(f"deliverables is empty; write {format_example(field, 'deliverables')}")
     return tuple(found)
 
 
@@ -106,10 +106,10 @@ def is_inside(path: str, folder: str) -> bool:
 
 def _read_deliverable(item: BriefValue) -> Deliverable:
     """Read one file that is wanted."""
-    item.table("a deliverable", _OF_DELIVERABLE, example(item, "deliverables"))
+    item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"))
     if not item.has("path"):
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
-    path = fields.path(item.get("path"))
+    path = fields.read_path(item.get("path"))
     suffix = PurePosixPath(path).suffix[1:].lower()
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
@@ -132,23 +132,23 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
 def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
     """Read what it must pass: what is listed; else the one that is named, or that has the name of its kind."""
     if item.has("checks"):
-        return _several_checks(item, item.get("checks"))
+        return _read_check_list(item, item.get("checks"))
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
         raise item.make_error(f"{item.value['path']!r} has no check; write {one}, or {none} to skip checking")
     return (_read_check(item, item.get("check", kind)),)
 
 
-def _several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
+def _read_check_list(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
         raise checks.make_error("a deliverable has either checks, or check and expect; move both into checks")
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
     if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
         raise checks.make_error(f"checks must be a list of at most {_MOST_CHECKS} tables; write {instead}")
-    for each in checks.each():
-        each.table("a check", ("check", "expect"), instead)
-    return tuple(_read_check(each, each.get("check")) for each in checks.each())
+    for each in checks.list_items():
+        each.require_table("a check", ("check", "expect"), instead)
+    return tuple(_read_check(each, each.get("check")) for each in checks.list_items())
 
 
 def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from hotdesk.brief.keys import example
+from hotdesk.brief.keys import format_example
 from hotdesk.brief.value import BriefValue
 from hotdesk.config import GIB, MIB, parse_size
 from hotdesk.errors import BriefError, make_printable
@@ -19,11 +19,11 @@ def read_list(
 ) -> list[BriefValue]:
     """Read a list of texts, or of what else is meant."""
     if not isinstance(field.value, list) or len(field.value) > most:
-        raise field.make_error(f"{key} must be a list of at most {most} {what}; write {example(field, key)}")
-    for each in field.each():
+        raise field.make_error(f"{key} must be a list of at most {most} {what}; write {format_example(field, key)}")
+    for each in field.list_items():
         if not isinstance(each.value, kinds):
-            raise each.make_error(f"{key} must be a list of {what}; write {example(field, key)}")
-    return field.each()
+            raise each.make_error(f"{key} must be a list of {what}; write {format_example(field, key)}")
+    return field.list_items()
 
 
 def name(field: BriefValue, key: str, instead: str) -> str:
@@ -34,7 +34,7 @@ def name(field: BriefValue, key: str, instead: str) -> str:
     return field.value
 
 
-def path(field: BriefValue) -> str:
+def read_path(field: BriefValue) -> str:
     """Read a path that stays below its folder, and is the same for everybody who sees it."""
     found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
@@ -43,27 +43,29 @@ def path(field: BriefValue) -> str:
     return str(found)
 
 
-def number(table: BriefValue, key: str, least: float, most: float) -> float | None:
+def read_number(table: BriefValue, key: str, least: float, most: float) -> float | None:
     """Read a number within bounds, under the last part of its key; None: it is not given."""
     last = key.rpartition(".")[2]
     field = table.get(last)
     if not table.has(last):
         return None
     if isinstance(field.value, bool) or not isinstance(field.value, int | float) or not least <= field.value <= most:
-        raise field.make_error(f"{key} must be a number from {least:.15g} to {most:.15g}; write {example(field, key)}")
+        raise field.make_error(
+            f"{key} must be a number from {least:.15g} to {most:.15g}; write {format_example(field, key)}"
+        )
     return field.value
 
 
 def count(table: BriefValue, key: str, most: int) -> int | None:
     """Read a whole number from 1; None: it is not given."""
-    found = number(table, key, 1, most)
+    found = read_number(table, key, 1, most)
     if isinstance(found, float):
         field = table.get(key.rpartition(".")[2])
-        raise field.make_error(f"{key} must be a whole number; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a whole number; write {format_example(field, key)}")
     return found
 
 
-def size(table: BriefValue, key: str, default: int, least: int) -> int:
+def read_size(table: BriefValue, key: str, default: int, least: int) -> int:
     """Read a number of bytes, also written as `2G`."""
     field = table.get(key.rpartition(".")[2], default)
     try:
@@ -72,5 +74,5 @@ def size(table: BriefValue, key: str, default: int, least: int) -> int:
         found = None
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= MOST_BYTES:
         bounds = f"{least // MIB}M to {MOST_BYTES // GIB}G"
-        raise field.make_error(f"{key} must be a size from {bounds}; write {example(field, key)}")
+        raise field.make_error(f"{key} must be a size from {bounds}; write {format_example(field, key)}")
     return found

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
 from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonicalize_path
-from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
+from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, check_choice, check_number, read_part, split_words
 from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
@@ -46,7 +46,7 @@ SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTH
 def parse_grant(text: str) -> Grant:
     """Read one grant."""
     try:
-        return canonicalize_grant(read_words(words_of(text)))
+        return canonicalize_grant(read_words(split_words(text)))
     except ValueError as e:
         raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -151,17 +151,17 @@ def canonicalize_grant(grant: Grant) -> Grant:
         raise ValueError("a secret name has at most 64 lower-case letters, digits and `-`")
     if grant.port is None:
         raise ValueError("the port is not a number from 1 to 65535")
-    number("port", grant.port, int, 1, 65535)
-    number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
+    check_number("port", grant.port, int, 1, 65535)
+    check_number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
     for flag in (grant.foreign, grant.identity):
-        one_of("flag", flag, (True, False))
+        check_choice("flag", flag, (True, False))
     if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
         raise ValueError("env is not a valid variable name, or is reserved for the system")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
         raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
     return replace(
         grant,
-        host=because("host", grant.host, _exact_host),
+        host=read_part("host", grant.host, _parse_exact_host),
         seconds=None if grant.seconds is None else float(f"{float(grant.seconds):.15g}"),
         places=_check_places(grant.places),
         fields=_check_fields(grant.fields),
@@ -176,7 +176,7 @@ def _is_variable(name: str) -> bool:
     return _VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
 
 
-def _exact_host(text: str) -> str:
+def _parse_exact_host(text: str) -> str:
     """Return the one host a secret is for."""
     if "*" in text or "/" in text:
         raise ValueError("is a pattern; a secret needs one exact host name")
@@ -206,8 +206,8 @@ def _check_place(place: object) -> SecretPlace:
     """Check one place, and give it in canonical form."""
     if not isinstance(place, SecretPlace):
         raise ValueError("a place is malformed")
-    one_of("place", place.kind, get_args(PlaceKind))
-    one_of("swap", place.swap, (True, False))
+    check_choice("place", place.kind, get_args(PlaceKind))
+    check_choice("swap", place.swap, (True, False))
     _check_around(place)
     if place.kind in PINNED:
         return _check_pin(place)
@@ -264,7 +264,7 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
             f"{place.kind} needs one exact path; a pattern would let the desk choose where the secret appears"
         )
     return replace(
-        place, path=because("path", place.path, canonicalize_path), swap=place.swap or place.kind in ("form", "json")
+        place, path=read_part("path", place.path, canonicalize_path), swap=place.swap or place.kind in ("form", "json")
     )
 
 

@@ -39,7 +39,7 @@ KEYS: Mapping[str, object] = {
 }  # fmt: skip
 
 
-def example(field: BriefValue, key: str) -> str:
+def format_example(field: BriefValue, key: str) -> str:
     """Write how a field, such as `size.memory`, is given in the language of a brief."""
     found: object = KEYS
     for part in key.split("."):

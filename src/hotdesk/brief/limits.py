@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import Approve, DeskSize, JobBudget, Models
-from hotdesk.brief.keys import KEYS, example
+from hotdesk.brief.keys import KEYS, format_example
 from hotdesk.brief.reserved import SWITCH
 from hotdesk.brief.value import BriefValue
 from hotdesk.config import MIB, WALLS, parse_seconds
@@ -37,12 +37,14 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
     field = brief.get("tools", [])
     tools = fields.read_list(field, "tools", _MOST_TOOLS)
     if brief.has("tools") and not tools:
-        raise field.make_error(f"tools is empty, so the worker could do nothing; write {example(field, 'tools')}")
+        raise field.make_error(
+            f"tools is empty, so the worker could do nothing; write {format_example(field, 'tools')}"
+        )
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = make_printable(each.value[:80])
             raise each.make_error(
-                f"{shown!r} is neither a tool nor the prefix of several; write {example(field, 'tools')}"
+                f"{shown!r} is neither a tool nor the prefix of several; write {format_example(field, 'tools')}"
             )
     return tuple(each.value for each in tools)
 
@@ -58,7 +60,7 @@ def read_wall(field: BriefValue) -> str:
             return name
         case _:
             why = f"wall must be one of {', '.join(WALLS[1:])}"
-    raise field.make_error(f"{why}; write {example(field, 'wall')}")
+    raise field.make_error(f"{why}; write {format_example(field, 'wall')}")
 
 
 def read_sensitive_wall(brief: BriefValue) -> str:
@@ -68,7 +70,7 @@ def read_sensitive_wall(brief: BriefValue) -> str:
     field = brief.get("sensitive_wall")
     if not isinstance(field.value, str) or field.value not in WALLS[1:]:
         why = f"sensitive_wall must be one of {', '.join(WALLS[1:])}"
-        raise field.make_error(f"{why}; write {example(field, 'sensitive_wall')}")
+        raise field.make_error(f"{why}; write {format_example(field, 'sensitive_wall')}")
     return field.value
 
 
@@ -79,20 +81,20 @@ def read_memory(brief: BriefValue) -> str:
 
 def read_size(field: BriefValue) -> DeskSize:
     """Read how large its desk is."""
-    field.table("size", ("cpus", "memory", "disk"), example(field, "size"))
+    field.require_table("size", ("cpus", "memory", "disk"), format_example(field, "size"))
     usual = DeskSize()
-    cpus = fields.number(field, "size.cpus", 0.01, 1024)
+    cpus = fields.read_number(field, "size.cpus", 0.01, 1024)
     return DeskSize(
         cpus=usual.cpus if cpus is None else float(cpus),
-        memory=fields.size(field, "size.memory", usual.memory, 16 * MIB),
-        disk=fields.size(field, "size.disk", usual.disk, MIB),
+        memory=fields.read_size(field, "size.memory", usual.memory, 16 * MIB),
+        disk=fields.read_size(field, "size.disk", usual.disk, MIB),
     )
 
 
 def read_budget(field: BriefValue) -> JobBudget:
     """Read what it may use."""
-    field.table("budget", ("tokens", "dollars", "acts"), example(field, "budget"))
-    dollars = fields.number(field, "budget.dollars", 0.01, _MOST_DOLLARS)
+    field.require_table("budget", ("tokens", "dollars", "acts"), format_example(field, "budget"))
+    dollars = fields.read_number(field, "budget.dollars", 0.01, _MOST_DOLLARS)
     return JobBudget(
         tokens=fields.count(field, "budget.tokens", _MOST_TOKENS),
         dollars=None if dollars is None else float(dollars),
@@ -102,7 +104,7 @@ def read_budget(field: BriefValue) -> JobBudget:
 
 def read_item_budget(field: BriefValue) -> JobBudget:
     """Read what one item of a swarm may use."""
-    dollars = fields.number(field, "each.dollars", 0.0001, _MOST_DOLLARS)
+    dollars = fields.read_number(field, "each.dollars", 0.0001, _MOST_DOLLARS)
     return JobBudget(
         tokens=fields.count(field, "each.tokens", _MOST_TOKENS),
         dollars=None if dollars is None else float(dollars),
@@ -112,7 +114,7 @@ def read_item_budget(field: BriefValue) -> JobBudget:
 
 def read_seconds(brief: BriefValue) -> float:
     """Read how long it may take."""
-    found = fields.number(brief, "seconds", 1, MOST_SECONDS)
+    found = fields.read_number(brief, "seconds", 1, MOST_SECONDS)
     return 900.0 if found is None else float(found)
 
 
@@ -120,7 +122,7 @@ def read_wait(field: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
     if seconds is None or not 1 <= seconds <= _MOST_WAIT:
-        raise field.make_error(f"wait must be 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
+        raise field.make_error(f"wait must be 1 to {_MOST_WAIT} seconds; write {format_example(field, 'wait')}")
     return seconds
 
 
@@ -128,7 +130,7 @@ def read_approve(field: BriefValue) -> Approve:
     """Read who admits the plan."""
     if not isinstance(field.value, str) or field.value not in get_args(Approve):
         raise field.make_error(
-            f"approve must be one of {', '.join(get_args(Approve))}; write {example(field, 'approve')}"
+            f"approve must be one of {', '.join(get_args(Approve))}; write {format_example(field, 'approve')}"
         )
     return cast(Approve, field.value)
 
@@ -136,22 +138,22 @@ def read_approve(field: BriefValue) -> Approve:
 def read_models(brief: BriefValue) -> Models:
     """Read who plans and who takes the steps."""
     field = brief.get("models", {})
-    field.table("models", ("plan", "act"), example(field, "models"))
+    field.require_table("models", ("plan", "act"), format_example(field, "models"))
     if brief.has("models") and not field.has("plan"):
-        raise field.make_error(f"models has no plan model; write {example(field, 'models.plan')}")
-    return Models(*(several(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
+        raise field.make_error(f"models has no plan model; write {format_example(field, 'models.plan')}")
+    return Models(*(read_model_list(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
 
 
-def several(field: BriefValue) -> tuple[str, ...]:
+def read_model_list(field: BriefValue) -> tuple[str, ...]:
     """Read a model, or those that are tried one after the other."""
     if isinstance(field.value, str):
         return (_read_model(field),)
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
-        instead = example(field, "models.plan")
+        instead = format_example(field, "models.plan")
         raise field.make_error(
             f"{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models; write {instead}"
         )
-    return tuple(dict.fromkeys(_read_model(each) for each in field.each()))
+    return tuple(dict.fromkeys(_read_model(each) for each in field.list_items()))
 
 
 def read_look(field: BriefValue) -> str:

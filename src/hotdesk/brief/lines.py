@@ -33,27 +33,27 @@ class UnparsableTextError(Exception):
     """The text is not what it should be. Its parser will say so, and better."""
 
 
-def toml_lines(text: str) -> dict[Where, int]:
+def find_toml_lines(text: str) -> dict[Where, int]:
     """Return the line of everything in a text; `ValueError` where it lies too deep for any parser to be asked.
 
     What is no TOML is for its parser to refuse: then these are the lines before that.
     """
     scan = Scan(text)
     with suppress(UnparsableTextError, IndexError):
-        scan.document()
+        scan.read_document()
     return scan.lines
 
 
-def json_lines(text: str) -> dict[Where, int]:
+def find_json_lines(text: str) -> dict[Where, int]:
     """Return the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
     scan = Scan(text, strict=True)
     with suppress(UnparsableTextError, IndexError):
         scan.skip()
-        scan.value(())
+        scan.read_value(())
     return scan.lines
 
 
-def nearest(lines: dict[Where, int], where: Where) -> int | None:
+def find_nearest_line(lines: dict[Where, int], where: Where) -> int | None:
     """Return the line of a value, or of the closest one around it."""
     for length in range(len(where), 0, -1):
         if where[:length] in lines:
@@ -71,22 +71,22 @@ class Scan:
         self.counts: dict[Where, int] = {}
         """How many tables each list of tables has so far."""
 
-    def document(self) -> None:
+    def read_document(self) -> None:
         """Read headers of tables, and what stands below each."""
         table: Where = ()
         self.skip()
         while self.at < len(self.text):
             if self.text[self.at] == "[":
-                table = self.header()
+                table = self.read_header()
             else:
                 self.pair(table)
             self.skip()
 
-    def header(self) -> Where:
+    def read_header(self) -> Where:
         """Read `[table]` or `[[table]]`; give which it is."""
-        line, several = self.line(), self.text.startswith("[[", self.at)
+        line, several = self.get_line_number(), self.text.startswith("[[", self.at)
         self.at += 2 if several else 1
-        keys = self.keys()
+        keys = self.read_keys()
         where: Where = ()
         self.at += 2 if several else 1
         for number, key in enumerate(keys, 1):
@@ -101,29 +101,29 @@ class Scan:
 
     def pair(self, table: Where) -> None:
         """Read a key and its value."""
-        line = self.line()
-        for key in self.keys():
+        line = self.get_line_number()
+        for key in self.read_keys():
             table = (*table, key)
             if self.strict and table in self.lines:
                 raise ValueError(f", line {line}: {make_printable(key[:80])!r} is there twice; remove one of them")
             self.lines.setdefault(table, line)
         self.at += 1  # `=` or `:`
         self.skip()
-        self.value(table)
+        self.read_value(table)
 
-    def keys(self) -> tuple[str, ...]:
+    def read_keys(self) -> tuple[str, ...]:
         """Read a key with its dots."""
         found: list[str] = []
         while True:
             self.skip()
-            found.append(self.key())
+            found.append(self.read_key())
             self.limit(len(found))
             self.skip()
             if self.text[self.at] != ".":
                 return tuple(found)
             self.at += 1
 
-    def key(self) -> str:
+    def read_key(self) -> str:
         """Read one key, bare or quoted."""
         if self.text[self.at] not in "\"'":
             return self.take(_BARE_KEY)
@@ -139,7 +139,7 @@ class Scan:
         except ValueError:
             raise UnparsableTextError from None
 
-    def value(self, where: Where) -> None:
+    def read_value(self, where: Where) -> None:
         """Read a value of any kind."""
         match self.text[self.at]:
             case '"' | "'":
@@ -147,7 +147,7 @@ class Scan:
             case "[" | "{" as bracket:
                 self.read_container(where, bracket)
             case _:
-                line, word = self.line(), self.take(_SCALAR).strip()
+                line, word = self.get_line_number(), self.take(_SCALAR).strip()
                 if self.strict and word in _NO_NUMBERS:
                     raise ValueError(f", line {line}: {word} is nothing that JSON has; write a number")
 
@@ -161,8 +161,8 @@ class Scan:
             if bracket == "{":
                 self.pair(where)
             else:
-                self.lines[(*where, count)] = self.line()
-                self.value((*where, count))
+                self.lines[(*where, count)] = self.get_line_number()
+                self.read_value((*where, count))
             count += 1
             self.skip()
         self.at += 1
@@ -171,7 +171,7 @@ class Scan:
         """Refuse what lies so deep that parsers take long, or fail."""
         if depth > MAX_DEPTH:
             raise ValueError(
-                f", line {self.line()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a brief is flat"
+                f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a brief is flat"
             )
 
     def skip(self) -> None:
@@ -186,6 +186,6 @@ class Scan:
         self.at = found.end()
         return found.group()
 
-    def line(self) -> int:
+    def get_line_number(self) -> int:
         """Return the line we are at."""
         return bisect_left(self.breaks, self.at) + 1

@@ -23,8 +23,8 @@ from pathlib import Path
 from hotdesk.brief import deliverables, limits
 from hotdesk.brief.access import MakeScope, read_scope
 from hotdesk.brief.brief import Brief
-from hotdesk.brief.keys import KEYS, example
-from hotdesk.brief.lines import json_lines, toml_lines
+from hotdesk.brief.keys import KEYS, format_example
+from hotdesk.brief.lines import find_json_lines, find_toml_lines
 from hotdesk.brief.reserved import refuse_reserved
 from hotdesk.brief.swarm import read_each, read_reduce
 from hotdesk.brief.value import BriefValue, Form, is_json_value
@@ -76,7 +76,7 @@ def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "to
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
         raise ValueError(f", line {line}: it is not UTF-8; save it as UTF-8") from None
-    return job_of(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
+    return build_job(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
 
 
 def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
@@ -86,7 +86,7 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
         if not is_json_value(brief.value):
             raise ValueError(": it contains a value that JSON cannot express; use texts, numbers, lists and tables")
         digest = hashlib.sha256(format_canonical_json(brief.value).encode()).hexdigest()
-        return job_of(brief, folder.absolute(), digest, make_scope, operator)
+        return build_job(brief, folder.absolute(), digest, make_scope, operator)
     except RecursionError:
         raise BriefError("the brief: its lists or tables are nested too deeply; a brief is flat") from None
     except ValueError as e:
@@ -98,15 +98,15 @@ def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields:
     return parse_table(fields, Path(folder), make_scope)
 
 
-def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
+def build_job(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
     """Read the whole."""
     if not isinstance(brief.value, dict):
         raise ValueError(": it must be a table with fields such as goal and deliverables")
     refuse_reserved(brief, operator)
-    brief.table("a brief", KEYS, example(brief, "goal"))
+    brief.require_table("a brief", KEYS, format_example(brief, "goal"))
     for name in ("goal", "deliverables"):
         if not brief.has(name):
-            raise brief.make_error(f"it has no {name}; write {example(brief, name)}")
+            raise brief.make_error(f"it has no {name}; write {format_example(brief, name)}")
     goal = deliverables.read_goal(brief.get("goal"))
     items = deliverables.read_deliverables(brief.get("deliverables"))
     inputs = deliverables.read_inputs(brief.get("inputs", []), folder)
@@ -141,9 +141,9 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
 def parse_text(text: str, form: Form) -> BriefValue:
     """Parse a text, and know its lines: counted first, because that alone takes no longer than the text is."""
     if form == "json":
-        lines = json_lines(text)
+        lines = find_json_lines(text)
         return BriefValue(_parse_json(text), form=form, lines=lines)
-    lines = toml_lines(text)
+    lines = find_toml_lines(text)
     try:
         table = tomllib.loads(text)
     except ValueError as e:

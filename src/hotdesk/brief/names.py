@@ -80,10 +80,10 @@ def canonicalize_pattern(text: str) -> str:
     if ":" in bare or _QUAD_SHAPE.fullmatch(bare):
         return _canonicalize_address(bare)
     if text.startswith("*."):
-        return f"*.{narrow(_ascii_name(text[2:]))}"
+        return f"*.{narrow(_encode_host_name(text[2:]))}"
     if "*" in text:
         raise ValueError("has a `*` that is not the whole first label; write it like `*.example.test`")
-    return _ascii_name(text)
+    return _encode_host_name(text)
 
 
 def _canonicalize_network(text: str) -> str:
@@ -99,7 +99,7 @@ def _canonicalize_network(text: str) -> str:
     return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
-def _ascii_name(text: str) -> str:
+def _encode_host_name(text: str) -> str:
     """Return a name a person wrote, in any script, as it is sent."""
     if text.isascii():
         return canonicalize_name(text)
@@ -119,7 +119,7 @@ def narrow(suffix: str) -> str:
     return suffix
 
 
-def registrable(host: str) -> str:
+def get_registrable_domain(host: str) -> str:
     """Return the part of a host that somebody registered: what stands before it is theirs to choose."""
     name = host.removeprefix("*.")
     labels = name.split(".")
@@ -129,9 +129,9 @@ def registrable(host: str) -> str:
     return next((end for end in ends if end not in SHARED), name)
 
 
-def domain_first(host: str, text: str) -> str:
+def put_domain_first(host: str, text: str) -> str:
     """Begin a text about a host with its domain where the name is long: how that begins is for its owner to choose."""
-    return f"{registrable(host)}: {text}" if len(host) > _LONG_HOST else text
+    return f"{get_registrable_domain(host)}: {text}" if len(host) > _LONG_HOST else text
 
 
 def split_authority(text: str) -> tuple[str, int | None]:

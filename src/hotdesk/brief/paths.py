@@ -30,16 +30,16 @@ def canonicalize_path(text: str) -> str:
     """Return a path in the form that is judged and sent, or refuse what could be read in two ways."""
     if not PATH_SHAPE.fullmatch(text):
         raise ValueError("does not start with `/`, or has a character that must be written as %XX")
-    path = PERCENT.sub(normal, text) if "%" in text else text
+    path = PERCENT.sub(canonicalize_escape, text) if "%" in text else text
     if TWICE.search(path):
         raise ValueError("is percent-encoded twice")
-    for reading in readings(path):
+    for reading in list_readings(path):
         if "//" in reading or DOTS.search(reading):
             raise ValueError("has an empty, `.` or `..` segment")
     return path
 
 
-def normal(found: re.Match[str]) -> str:
+def canonicalize_escape(found: re.Match[str]) -> str:
     """Write one percent form canonically."""
     code = int(found[1], 16)
     if code in _UNRESERVED:
@@ -49,7 +49,7 @@ def normal(found: re.Match[str]) -> str:
     return found[0].upper()
 
 
-def readings(path: str) -> tuple[str, ...]:
+def list_readings(path: str) -> tuple[str, ...]:
     """Decode a canonical path: in two ways where it holds `%2F`, which some servers take for a slash."""
     if "%" not in path:
         return (path,)
@@ -77,7 +77,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         if segment == "**":
             groups.append([])
         else:
-            groups[-1].append(_segment_pattern(segment))
+            groups[-1].append(_build_segment_pattern(segment))
     first, *rest = groups
     if not rest:
         return re.compile("/" + "/".join(first), re.DOTALL)
@@ -89,17 +89,19 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL)
 
 
-def _segment_pattern(segment: str) -> str:
+def _build_segment_pattern(segment: str) -> str:
     """Write one segment's glob as an expression."""
-    return _stars(segment, "[^/]", literal)
+    return _build_glob_pattern(segment, "[^/]", build_literal_pattern)
 
 
 def compile_value(glob: str) -> re.Pattern[str]:
     """Compile the glob of a parameter's value, in which `*` is anything."""
-    return re.compile(_stars(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL)
+    return re.compile(
+        _build_glob_pattern(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL
+    )
 
 
-def _stars(glob: str, one: str, write: Callable[[str], str]) -> str:
+def _build_glob_pattern(glob: str, one: str, write: Callable[[str], str]) -> str:
     """Write a glob as an expression: what stands between two stars is taken where it first fits."""
     first, *rest = glob.split("*")
     if not rest:
@@ -108,7 +110,7 @@ def _stars(glob: str, one: str, write: Callable[[str], str]) -> str:
     return write(first) + "".join(f"(?>{one}*?{write(each)})" for each in middle) + f"{one}*{write(last)}"
 
 
-def literal(text: str) -> str:
+def build_literal_pattern(text: str) -> str:
     """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
     return f"[{_ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 
@@ -120,7 +122,7 @@ def check_query(text: str) -> str:
     return text
 
 
-def parameters(query: str) -> tuple[tuple[str, str], ...] | None:
+def split_query(query: str) -> tuple[tuple[str, str], ...] | None:
     """Split a query into names and values; None when servers could split it in different ways."""
     if ";" in query or _BROKEN_PERCENT.search(query):
         return None
@@ -131,6 +133,6 @@ def parameters(query: str) -> tuple[tuple[str, str], ...] | None:
         return None
 
 
-def names(query: str) -> tuple[str, ...]:
+def list_query_names(query: str) -> tuple[str, ...]:
     """Return every name a query could be read to send."""
     return tuple(unquote_plus(part.partition("=")[0]) for part in SEPARATOR.split(query) if part)

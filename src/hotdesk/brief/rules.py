@@ -50,7 +50,7 @@ UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 def parse_rule(text: str) -> Rule:
     """Read one rule."""
     try:
-        return canonicalize_rule(read_words(words_of(text)))
+        return canonicalize_rule(read_words(split_words(text)))
     except (ValueError, BriefError) as e:
         raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -77,14 +77,16 @@ def rule_text(rule: Rule) -> str:
     words: list[str] = ["tunnel"] if rule.tunnel else [rule.verdict] if rule.verdict != "allow" else []
     if not rule.tunnel and not (rule.verdict == "deny" and rule.methods == ANY):
         words.append({READ: "read", ANY: "write"}.get(rule.methods) or ",".join(rule.methods))
-    words.append(target_text(rule))
-    words += [f"{name}={size_text(size)}" for name, size in (("up", rule.up), ("down", rule.down)) if size is not None]
+    words.append(format_target(rule))
+    words += [
+        f"{name}={format_size(size)}" for name, size in (("up", rule.up), ("down", rule.down)) if size is not None
+    ]
     words += [f"rate={rule.rate:.15g}"] if rule.rate is not None else []
     words += ["private"] if rule.private else []
     return " ".join([*words, f"step={rule.step}"] if rule.step else words)
 
 
-def target_text(rule: Rule) -> str:
+def format_target(rule: Rule) -> str:
     """Write where a rule leads."""
     plain = rule.path == "/**" and rule.query is None
     wrapped = ":" in rule.host or "/" in rule.host or (is_address(rule.host) and not plain)
@@ -94,12 +96,12 @@ def target_text(rule: Rule) -> str:
     return f"{scheme}{host}{f':{rule.port}' if rule.port else ''}{'' if plain else rule.path}{query}"
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """Write a size as short as it can be exactly."""
     return next((f"{size // unit}{name}" for name, unit in UNITS if size % unit == 0), str(size))
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a line into its words; a part of one could say more than the whole."""
     if len(text) > MAX_LINE_CHARS:
         raise ValueError(f"it is longer than {MAX_LINE_CHARS} characters")
@@ -187,13 +189,13 @@ def read_table(table: Mapping[str, object]) -> Rule:
             values[name] = parse_size(size)
     if isinstance(query := values.get("query"), Mapping):
         values["query"] = tuple(query.items())
-    values["methods"] = _table_methods(values.get("methods"), values.get("verdict"))
+    values["methods"] = _read_table_methods(values.get("methods"), values.get("verdict"))
     if not isinstance(values.get("host"), str):
         raise ValueError("the host is missing")
     return Rule(**values)  # type: ignore[arg-type]
 
 
-def _table_methods(value: object, verdict: object) -> object:
+def _read_table_methods(value: object, verdict: object) -> object:
     """Read the methods of a table: a word or a list."""
     if value is None:
         return ANY if verdict == "deny" else READ
@@ -206,23 +208,23 @@ def canonicalize_rule(rule: Rule) -> Rule:
     """Check each field of a rule, and give it in canonical form."""
     if not isinstance(rule.host, str) or rule.host in WORDS:
         raise ValueError("it names no host, or its host is a keyword of the rule grammar")
-    one_of("verdict", rule.verdict, ("allow", "deny", "ask"))
-    one_of("scheme", rule.scheme, (None, "http", "https"))
+    check_choice("verdict", rule.verdict, ("allow", "deny", "ask"))
+    check_choice("scheme", rule.scheme, (None, "http", "https"))
     for flag in (rule.tunnel, rule.private):
-        one_of("flag", flag, (True, False))
-    number("port", rule.port, int, 1, 65535)
-    number("up", rule.up, int, 1, MOST_BYTES)
-    number("down", rule.down, int, 1, MOST_BYTES)
-    number("rate", rule.rate, float, 0.001, _MOST_RATE)
+        check_choice("flag", flag, (True, False))
+    check_number("port", rule.port, int, 1, 65535)
+    check_number("up", rule.up, int, 1, MOST_BYTES)
+    check_number("down", rule.down, int, 1, MOST_BYTES)
+    check_number("rate", rule.rate, float, 0.001, _MOST_RATE)
     if not isinstance(rule.step, str) or not STEP_SHAPE.fullmatch(rule.step):
         raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
     rule = replace(
         rule,
-        host=because("host", rule.host, canonicalize_pattern),
+        host=read_part("host", rule.host, canonicalize_pattern),
         port=None if rule.scheme and rule.port == PORTS[rule.scheme] else rule.port,
         rate=None if rule.rate is None else float(f"{float(rule.rate):.15g}"),
         methods=_canonicalize_methods(rule.methods),
-        path=because("path", rule.path, paths.canonicalize_glob),
+        path=read_part("path", rule.path, paths.canonicalize_glob),
         query=None if rule.query is None else _canonicalize_query(rule.query),
     )
     return _check_combination(rule)
@@ -267,15 +269,15 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
             raise ValueError("a parameter is too long, or has a character that must be written as %XX")
     if any("*" in name or not name for name, _ in pairs):
         raise ValueError("a parameter name is empty or has a `*`")
-    names = [because("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
+    names = [read_part("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
         raise ValueError("a parameter is given twice")
     for _, value in pairs:
-        because("query", value, lambda text: paths.compile_value(text).pattern)
+        read_part("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))
 
 
-def because(what: str, text: object, read: paths.Reader) -> str:
+def read_part(what: str, text: object, read: paths.Reader) -> str:
     """Read a part, and say which it was when it cannot be."""
     if not isinstance(text, str):
         raise ValueError(f"the {what} must be a text")
@@ -287,7 +289,7 @@ def because(what: str, text: object, read: paths.Reader) -> str:
         raise ValueError(f"the {what} {e}") from None
 
 
-def one_of(what: str, value: object, choices: tuple[object, ...]) -> None:
+def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse what is none of the choices; True is not 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
         raise ValueError(
@@ -295,7 +297,7 @@ def one_of(what: str, value: object, choices: tuple[object, ...]) -> None:
         )
 
 
-def number(what: str, value: object, kind: type, least: float, most: float) -> None:
+def check_number(what: str, value: object, kind: type, least: float, most: float) -> None:
     """Refuse what is neither None nor a number within bounds."""
     if value is None:
         return

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from hotdesk.brief import fields
 from hotdesk.brief.brief import Deliverable, Each, Reduce
 from hotdesk.brief.deliverables import read_deliverables, read_goal
-from hotdesk.brief.keys import KEYS, example
+from hotdesk.brief.keys import KEYS, format_example
 from hotdesk.brief.limits import MOST_SECONDS, read_image, read_item_budget
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import make_printable
@@ -25,19 +25,19 @@ def read_each(brief: BriefValue, items: tuple[Deliverable, ...]) -> Each | None:
         _refuse_placeholder(brief, items)
         return None
     field = brief.get("each")
-    field.table("each", KEYS["each"], example(field, "each.over"))  # type: ignore[arg-type]
+    field.require_table("each", KEYS["each"], format_example(field, "each.over"))  # type: ignore[arg-type]
     if not field.has("over"):
-        raise field.make_error(f"each has no `over`; write {example(field, 'each.over')}")
+        raise field.make_error(f"each has no `over`; write {format_example(field, 'each.over')}")
     for place, item in enumerate(items):
         if PLACEHOLDER not in item.path:
-            where = brief.get("deliverables").each()[place].get("path")
+            where = brief.get("deliverables").list_items()[place].get("path")
             remedy = where.write("path", f"{PLACEHOLDER}{PurePosixPath(item.path).suffix}")
             raise where.make_error(
                 f"every item delivers its own file, so the path must contain the item's name; write {remedy}"
             )
     usual = Each("")
-    seconds = fields.number(field, "each.seconds", 1, MOST_SECONDS)
-    share = fields.number(field, "each.quarantine", 0, 1)
+    seconds = fields.read_number(field, "each.seconds", 1, MOST_SECONDS)
+    share = fields.read_number(field, "each.quarantine", 0, 1)
     return Each(
         over=_read_over(field.get("over")),
         key=_read_key(field),
@@ -55,12 +55,12 @@ def read_reduce(brief: BriefValue) -> Reduce | None:
         return None
     field = brief.get("reduce")
     if not brief.has("each"):
-        raise field.make_error(f"reduce needs items to combine; write {example(field, 'each.over')}")
-    field.table("reduce", KEYS["reduce"], example(field, "reduce.goal"))  # type: ignore[arg-type]
+        raise field.make_error(f"reduce needs items to combine; write {format_example(field, 'each.over')}")
+    field.require_table("reduce", KEYS["reduce"], format_example(field, "reduce.goal"))  # type: ignore[arg-type]
     for name in ("goal", "deliverables"):
         if not field.has(name):
-            raise field.make_error(f"reduce has no {name}; write {example(field, f'reduce.{name}')}")
-    seconds = fields.number(field, "reduce.seconds", 1, MOST_SECONDS)
+            raise field.make_error(f"reduce has no {name}; write {format_example(field, f'reduce.{name}')}")
+    seconds = fields.read_number(field, "reduce.seconds", 1, MOST_SECONDS)
     return Reduce(
         goal=read_goal(field.get("goal")),
         deliverables=read_deliverables(field.get("deliverables")),
@@ -73,17 +73,19 @@ def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> No
     """Refuse a name for items where there are none."""
     for place, item in enumerate(items):
         if PLACEHOLDER in item.path:
-            where = brief.get("deliverables").each()[place].get("path")
+            where = brief.get("deliverables").list_items()[place].get("path")
             raise where.make_error(
-                f"{PLACEHOLDER} is an item's name, but the brief has no items; write {example(where, 'each.over')}"
+                f"{PLACEHOLDER} is an item's name, but the brief has no items; write {format_example(where, 'each.over')}"
             )
 
 
 def _read_over(field: BriefValue) -> str:
     """Read where the items are: below the brief's folder."""
-    path = fields.path(field)
+    path = fields.read_path(field)
     if "**" in path:
-        raise field.make_error(f"each.over takes `*` within a folder and no `**`; write {example(field, 'each.over')}")
+        raise field.make_error(
+            f"each.over takes `*` within a folder and no `**`; write {format_example(field, 'each.over')}"
+        )
     return path
 
 
@@ -92,5 +94,5 @@ def _read_key(field: BriefValue) -> str:
     key = field.get("key", "")
     if not isinstance(key.value, str) or not is_json_value(key.value) or len(key.value) > _LONGEST_COLUMN:
         shown = make_printable(str(key.value)[:80])
-        raise key.make_error(f"{shown!r} is not a column name; write {example(key, 'each.key')}")
+        raise key.make_error(f"{shown!r} is not a column name; write {format_example(key, 'each.key')}")
     return key.value

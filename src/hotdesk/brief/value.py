@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
-from hotdesk.brief.lines import Where, nearest
+from hotdesk.brief.lines import Where, find_nearest_line
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
@@ -27,15 +27,15 @@ class BriefValue:
     def make_error(self, why: str) -> ValueError:
         """Return what is wrong with it, and where it stands."""
         if self.form == "python":
-            return ValueError(f": {spelt(self.where)}: {why}" if self.where else f": {why}")
-        line = nearest(self.lines, self.where)
+            return ValueError(f": {format_location(self.where)}: {why}" if self.where else f": {why}")
+        line = find_nearest_line(self.lines, self.where)
         return ValueError(f"{'' if line is None else f', line {line}'}: {why}")
 
     def write(self, key: str, example: object) -> str:
         """Write how a field is given, in the language of this brief."""
         *tables, last = key.split(".")
         if self.form == "toml":
-            return f"{key} = {_toml_text(example)}"
+            return f"{key} = {_format_toml(example)}"
         text = f'"{last}": {json.dumps(example)}' if self.form == "json" else f"{last}={example!r}"
         for table in reversed(tables):
             text = f'"{table}": {{{text}}}' if self.form == "json" else f"{table}=dict({text})"
@@ -49,11 +49,11 @@ class BriefValue:
         """Return what a table has under a key."""
         return replace(self, value=self.value.get(key, default), where=(*self.where, key))
 
-    def each(self) -> list[BriefValue]:
+    def list_items(self) -> list[BriefValue]:
         """Return the values of a list."""
         return [replace(self, value=value, where=(*self.where, at)) for at, value in enumerate(self.value)]
 
-    def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
+    def require_table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
         """Return itself, if it is a table with no key but these: another one was meant to say something."""
         if not isinstance(self.value, dict):
             raise self.make_error(f"{what} must be a table; write {example}")
@@ -65,22 +65,24 @@ class BriefValue:
         return self
 
 
-def spelt(where: Where) -> str:
+def format_location(where: Where) -> str:
     """Write where a value is, as `deliverables[0].path`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{make_printable(part[:80])}" for part in where)
     return text.removeprefix(".")
 
 
-def _toml_text(value: object) -> str:
+def _format_toml(value: object) -> str:
     """Write a value as TOML does on one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml_key(str(key))} = {_toml_text(each)}" for key, each in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{_format_toml_key(str(key))} = {_format_toml(each)}" for key, each in value.items()) + "}"
+        )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml_text, value)) + "]"
+        return "[" + ", ".join(map(_format_toml, value)) + "]"
     return json.dumps(value)
 
 
-def _toml_key(key: str) -> str:
+def _format_toml_key(key: str) -> str:
     """Write a key, quoted where it must be."""
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 

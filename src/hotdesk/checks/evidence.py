@@ -23,7 +23,7 @@ from anyio import to_thread
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable, unwrap_group
-from hotdesk.strict import Length, Range, StrictError, loads, reader
+from hotdesk.strict import Length, Range, StrictError, compile_reader, parse_json
 
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
@@ -137,7 +137,7 @@ def unpack(output: bytes) -> Evidence:
 def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     """Read how large the pages are: width, height, bytes when deflated."""
     listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
-    found: list[tuple[int, int, int]] = reader(SIZES)(listed)
+    found: list[tuple[int, int, int]] = compile_reader(SIZES)(listed)
     if sum(width * height for width, height, _ in found) > MOST_PIXELS:
         raise ValueError("the rendered pages are too large in total")
     return found
@@ -163,7 +163,7 @@ def read_json(data: bytes) -> object:
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
         raise ValueError("the inspection report has too many values")
     try:
-        return loads(data, duplicates=True, overflow=True)
+        return parse_json(data, duplicates=True, overflow=True)
     except StrictError:
         raise ValueError("the inspection report is not JSON") from None
 

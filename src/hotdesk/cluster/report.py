@@ -11,7 +11,7 @@ from hotdesk import __version__
 from hotdesk.cluster.names import NAME_SHAPE
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import KeeperError
-from hotdesk.strict import Length, Range, StrictError, loads, read
+from hotdesk.strict import Length, Range, StrictError, parse_json, read
 
 INTERVAL_S = 1.0
 MAX_LINE_BYTES = 1 << 16
@@ -55,6 +55,6 @@ def write_report(report: NodeReport) -> bytes:
 def parse_report(line: bytes) -> NodeReport:
     """Read a report strictly: a node may be turned."""
     try:
-        return read(NodeReport, loads(line))
+        return read(NodeReport, parse_json(line))
     except StrictError as e:
         raise KeeperError(f"malformed report of a node: {e}") from None

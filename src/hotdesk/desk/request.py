@@ -14,7 +14,7 @@ from hotdesk.desk.image.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
 from hotdesk.errors import BriefError
-from hotdesk.strict import Otherwise, Range, StrictError, reader
+from hotdesk.strict import Otherwise, Range, StrictError, compile_reader
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
@@ -144,7 +144,7 @@ def number_of(data: bytes) -> int:
 
 @cache
 def reader_of(name: str) -> Callable[[object], Any]:
-    return reader(FIELDS[name])
+    return compile_reader(FIELDS[name])
 
 
 def _parse_field(name: str, value: object) -> Any:

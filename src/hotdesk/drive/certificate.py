@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
-from hotdesk.strict import StrictError, loads, reader
+from hotdesk.strict import StrictError, compile_reader, parse_json
 
 FORMAT = 2
 ADDRESSED = 3
@@ -108,7 +108,7 @@ def fits(value: object, shape: _Shape) -> bool:
     if isinstance(shape, list):
         return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
     try:
-        reader(shape)(value)
+        compile_reader(shape)(value)
     except StrictError:
         return False
     return True
@@ -172,7 +172,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
 def parse(data: bytes) -> Fields:
     """Read JSON in which no key is there twice."""
     try:
-        found = loads(data.decode("ascii"))
+        found = parse_json(data.decode("ascii"))
     except ValueError:
         found = None
     if not isinstance(found, dict):

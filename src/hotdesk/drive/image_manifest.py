@@ -19,7 +19,7 @@ from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.drive.certificate import ENDING, HEX, LENGTH, encode_canonical, encode_public_key
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import ImageError
-from hotdesk.strict import Range, StrictError, loads, read
+from hotdesk.strict import Range, StrictError, parse_json, read
 
 MAGIC = b"hotdesk-image 1\n"
 DOMAIN = b"hotdesk-image 1\n"
@@ -80,7 +80,7 @@ def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
         raise ImageError("The image's manifest is incomplete, or too long.")
     body = line[:-LENGTH] + b"}"
     try:
-        manifest = read(ImageManifest, loads(body))
+        manifest = read(ImageManifest, parse_json(body))
     except StrictError as e:
         raise ImageError(f"The image's manifest is invalid: {e}.") from None
     if encode_canonical(asdict(manifest)) != body:

@@ -31,7 +31,7 @@ from hotdesk.drive.certificate import parse as parse_fields
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
 from hotdesk.event import ItemEnded, as_dict, from_json
-from hotdesk.strict import StrictError, loads
+from hotdesk.strict import StrictError, parse_json
 
 FORMAT = 1
 DOMAIN = b"hotdesk-swarm-certificate 1\n"
@@ -103,7 +103,7 @@ def read_proof(data: bytes) -> ItemProof:
     try:
         if len(data) > MAX_PROOF_BYTES:
             raise ValueError("it is too large")
-        fields = loads(data.decode("ascii"))
+        fields = parse_json(data.decode("ascii"))
         if not fits(fields, PROOF) or len(fields["siblings"]) > _MAX_SIBLINGS:
             raise ValueError("a field is missing, unknown, or of the wrong type")
         record = from_json(ItemEnded.__name__, encode_canonical(fields["record"]).decode())

@@ -15,7 +15,7 @@ from hotdesk.drive.names import check_name
 from hotdesk.errors import BriefError
 from hotdesk.evaluation.command import CommandResult, StateDirectory, repeat_option
 from hotdesk.evaluation.task import GENERATOR, GRADER, EvalTask
-from hotdesk.strict import Length, StrictError, loads, read
+from hotdesk.strict import Length, StrictError, parse_json, read
 
 _DESK_SECONDS = 300
 """How long a generator or grader may run."""
@@ -57,7 +57,7 @@ async def grade(task: EvalTask, state: StateDirectory, data: Path) -> Grade:
 def read_grade(output: bytes) -> Grade:
     """Read a grader's output strictly; `BriefError` where it is not one JSON object, or contradicts itself."""
     try:
-        found = read(Grade, loads(output))
+        found = read(Grade, parse_json(output))
     except StrictError as e:
         raise BriefError(f'{GRADER} must print one JSON object, {{"passed": …, "faults": […]}}: {e}') from None
     if found.passed == bool(found.faults):

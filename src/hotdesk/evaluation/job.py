@@ -15,7 +15,7 @@ from hotdesk.errors import HostError, make_printable
 from hotdesk.evaluation.command import StateDirectory, read_lines, repeat_option
 from hotdesk.evaluation.task import SOLUTION, EvalTask
 from hotdesk.event import Event, Pending, readers
-from hotdesk.strict import StrictError, loads, reader
+from hotdesk.strict import StrictError, compile_reader, parse_json
 
 _MAX_EVENT_BYTES = 16 << 20
 _MAX_EVENTS = 1_000_000
@@ -117,9 +117,9 @@ class JobOutput:
             raise HostError(f"The job printed more than {_MAX_EVENTS} events and was ended.")
         self.lines.append(line)
         try:
-            found: PrintedEvent = reader(PrintedEvent)(loads(line))
+            found: PrintedEvent = compile_reader(PrintedEvent)(parse_json(line))
             if found.event == RECEIPT:
-                self.paths = reader(ResultPaths, ignore_unknown=True)(found.data).paths
+                self.paths = compile_reader(ResultPaths, ignore_unknown=True)(found.data).paths
                 return None
             read_event = readers().get(found.event)
             event = read_event(found.data) if read_event is not None else None

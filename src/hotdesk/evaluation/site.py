@@ -17,7 +17,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.evaluation.command import StateDirectory, read_all, read_lines
 from hotdesk.evaluation.task import SITE, EvalTask
-from hotdesk.strict import Length, Range, StrictError, loads, read
+from hotdesk.strict import Length, Range, StrictError, parse_json, read
 
 _PROGRAM, _LOG = "hotdesk.evaluation.site_process", "site"
 _START_TIMEOUT_S, _STOP_TIMEOUT_S = 30.0, 30.0
@@ -64,7 +64,7 @@ async def _read_address(process: Process, state: StateDirectory) -> SiteAddress:
 
 def _parse(line: bytes) -> SiteAddress:
     try:
-        return read(SiteAddress, loads(line))
+        return read(SiteAddress, parse_json(line))
     except StrictError as e:
         raise BriefError(f"{SITE}: {e}. Correct HOSTS or `secrets`.") from None
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from hotdesk.strict import StrictError, reader
+from hotdesk.strict import StrictError, compile_reader
 
 if TYPE_CHECKING:
     from hotdesk.event.desk import Alarm as Alarm
@@ -131,7 +131,7 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
 @cache
 def readers() -> dict[str, Callable[[object], Event]]:
     """Return what reads every event, by name."""
-    return {kind.__name__: reader(kind) for kind in kinds()}
+    return {kind.__name__: compile_reader(kind) for kind in kinds()}
 
 
 def ignore(event: Event) -> None:

@@ -10,7 +10,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable
 from hotdesk.hands.picture import MAX_BYTES, MAX_SIDE, PictureError, Sight, check_picture
-from hotdesk.strict import Length, Range, StrictError, loads, read
+from hotdesk.strict import Length, Range, StrictError, parse_json, read
 from hotdesk.tool import Observation
 
 PageKind: TypeAlias = Literal["picture", "pdf", "office"]
@@ -76,7 +76,7 @@ def split_output(done: Done) -> tuple[PageReport, bytes]:
     line, _, data = done.stdout.partition(b"\n")
     if len(line) > _MAX_HEADER_BYTES or not done.ok:
         raise PictureError(f"the rendering program ended with exit code {done.exit_code}")
-    report = read(PageReport, loads(line))
+    report = read(PageReport, parse_json(line))
     if report.error:
         raise PictureError(report.error)
     return report, data

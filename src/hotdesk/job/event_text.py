@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from hotdesk.brief.names import domain_first
+from hotdesk.brief.names import put_domain_first
 from hotdesk.dataclass import dataclass
 from hotdesk.event import (
     Alarm,
@@ -215,7 +215,7 @@ def answer_commands(pending: Pending) -> str:
 
 def describe_target(event: Exchange | Asked) -> str:
     """Name where a desk wants to go, its registrable domain first."""
-    return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:_MAX_TARGET_CHARACTERS]
+    return put_domain_first(event.host, f"{event.method} {event.host}{event.path}")[:_MAX_TARGET_CHARACTERS]
 
 
 def _of_step(step: str) -> str:

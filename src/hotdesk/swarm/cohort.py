@@ -17,7 +17,7 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from hotdesk.brief.names import domain_first, registrable
+from hotdesk.brief.names import get_registrable_domain, put_domain_first
 from hotdesk.brief.swarm import PLACEHOLDER
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
@@ -100,8 +100,8 @@ class Cohort:
         shape, reasons = self.shape, {question.reason for _, question in self.waiting if question.reason}
         names = ", ".join(item for item, _ in self.waiting[:_EXAMPLES])
         facts = {
-            "domain": registrable(shape.host),
-            "request": domain_first(shape.host, f"{shape.method} {shape.host}{shape.path}"),
+            "domain": get_registrable_domain(shape.host),
+            "request": put_domain_first(shape.host, f"{shape.method} {shape.host}{shape.path}"),
             "body": shape.size,
             "rule": shape.rule,
             "items": f"{self.count:,} so far; the answer applies to every item that requests exactly this",

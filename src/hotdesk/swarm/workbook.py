@@ -12,7 +12,7 @@ from hotdesk.errors import BriefError, DeskError, make_printable
 from hotdesk.job.desks import Desks
 from hotdesk.job.machine import Machine
 from hotdesk.job.verify import BASE
-from hotdesk.strict import Length, StrictError, reader
+from hotdesk.strict import Length, StrictError, compile_reader
 from hotdesk.swarm.items import MAX_ITEMS, TableRow, read_table
 from hotdesk.swarm.worker import ignore_events
 
@@ -48,7 +48,7 @@ def parse_rows(report: bytes, over: str) -> list[TableRow]:
     """Read what a desk said of a workbook, strictly: the desk may have been turned."""
     name = make_printable(over)
     try:
-        found: WorkbookRows = reader(WorkbookRows)(read_json(report))
+        found: WorkbookRows = compile_reader(WorkbookRows)(read_json(report))
     except (ValueError, StrictError) as e:
         raise BriefError(f"{name} cannot be read: {make_printable(str(e)[:200])}") from None
     if found.unreadable or not found.rows:

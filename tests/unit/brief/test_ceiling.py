@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brief.brief import Brief, JobBudget
-from hotdesk.brief.ceiling import admit_brief, admits, find_excess, within
+from hotdesk.brief.ceiling import admit_brief, admits, apply_ceiling, find_excess
 from hotdesk.brief.load import parse_job
 from hotdesk.config import APPROVALS, Ceiling
 from hotdesk.door.policy.scope import scope_of
@@ -86,13 +86,13 @@ def test_the_ceiling_gives_nobody_more_than_they_asked_for_or_get_anyway() -> No
     ceiling = Ceiling(tokens=10, seconds=86400, approve="risky")
     job = admit_brief(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
     assert (job.budget, job.seconds, job.approve) == (JobBudget(5), 900.0, "plan")
-    assert within(job_of(""), Ceiling()) == job_of("")
+    assert apply_ceiling(job_of(""), Ceiling()) == job_of("")
 
 
 def test_a_job_made_without_a_brief_is_bounded_the_same() -> None:
     job = Brief("x", (), Path("/"), "", seconds=5000, approve="auto")
-    assert within(job, Ceiling(seconds=60, approve="every")).seconds == 60
-    assert within(job, Ceiling(seconds=60, approve="every")).approve == "every"
+    assert apply_ceiling(job, Ceiling(seconds=60, approve="every")).seconds == 60
+    assert apply_ceiling(job, Ceiling(seconds=60, approve="every")).approve == "every"
     assert find_excess(Brief("x", (), Path("/"), "", budget=JobBudget(tokens=5)), Ceiling(tokens=1))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.brief import Rule, Scheme, parse_rule, rule_text
-from hotdesk.brief.coverage import covers, decides, narrow, within
+from hotdesk.brief.coverage import covers, find_cover, narrow, rank_rule
 from hotdesk.door.policy.policy import Policy, compile_rule, rank_host
 from hotdesk.door.policy.target import Target
 
@@ -46,7 +46,7 @@ def some_request(draw: Random) -> Target:
 
 def cover(text: str, brief: str) -> str | None:
     """Give the covering rule, as text."""
-    found = within(parse_rule(text), [parse_rule(each) for each in brief.split(" | ")])
+    found = find_cover(parse_rule(text), [parse_rule(each) for each in brief.split(" | ")])
     return None if found is None else rule_text(found)
 
 
@@ -113,7 +113,7 @@ def test_a_covered_rule_never_admits_more_than_the_brief(seed: int) -> None:
         first = some_rule(draw, "allow")
         brief = [first, *(alike(draw, first, "allow", "ask", "deny") for _ in range(draw.randrange(4)))]
         rule = alike(draw, first, "allow")
-        found = within(rule, brief)
+        found = find_cover(rule, brief)
         if found is None or found.verdict == "ask":
             continue
         planned, whole = Policy([rule]), Policy(brief)
@@ -133,7 +133,7 @@ def strength(verdict: str) -> int:
 def test_who_decides_here_decides_at_the_door(seed: int) -> None:
     draw = Random(seed)
     one, other = (some_rule(draw, "allow", "ask", "deny") for _ in range(2))
-    here = decides(one), decides(other)
+    here = rank_rule(one), rank_rule(other)
     there = [(rank_host(each.host), compile_rule(each).rank) for each in (one, other)]
     assert here[0] == here[1] or (here[0] > here[1]) == (there[0] > there[1])
 
@@ -177,7 +177,7 @@ def test_a_narrowed_rule_never_admits_more_than_the_rule_or_the_brief(seed: int)
         if part is None:
             continue
         shown = (rule_text(part), rule_text(rule), [rule_text(each) for each in brief])
-        assert within(part, brief) is not None, shown
+        assert find_cover(part, brief) is not None, shown
         assert covers(rule, part), shown
         assert parse_rule(rule_text(part)) == part
         narrowed, planned = Policy([part]), Policy([rule])
@@ -192,4 +192,4 @@ def test_a_rule_that_the_brief_covers_has_a_part_that_it_covers(seed: int) -> No
     first = some_rule(draw, "allow")
     brief = [first, *(alike(draw, first, "allow", "ask", "deny") for _ in range(draw.randrange(4)))]
     rule = alike(draw, first, "allow")
-    assert within(rule, brief) is None or narrow(rule, brief) is not None
+    assert find_cover(rule, brief) is None or narrow(rule, brief) is not None

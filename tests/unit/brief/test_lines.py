@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hotdesk.brief.lines import MAX_DEPTH, Where, json_lines, nearest, toml_lines
+from hotdesk.brief.lines import MAX_DEPTH, Where, find_json_lines, find_nearest_line, find_toml_lines
 
 TOML = '''# "a" = [
 goal = """
@@ -83,21 +83,21 @@ def places(value: object, where: Where = ()) -> Iterator[Where]:
 
 
 def test_every_value_of_a_toml_text_is_found() -> None:
-    lines = toml_lines(TOML)
+    lines = find_toml_lines(TOML)
     assert {where: lines[where] for where in PLACES} == PLACES
     assert set(lines) == set(places(tomllib.loads(TOML)))
 
 
 def test_what_is_not_there_is_near_what_is_around_it() -> None:
-    lines = toml_lines(TOML)
-    assert nearest(lines, ("many", 1, "kind")) == 25
-    assert nearest(lines, ("colour",)) is None
-    assert nearest(lines, ()) is None
+    lines = find_toml_lines(TOML)
+    assert find_nearest_line(lines, ("many", 1, "kind")) == 25
+    assert find_nearest_line(lines, ("colour",)) is None
+    assert find_nearest_line(lines, ()) is None
 
 
 @given(st.text("[]{}=:.,#\"'\\\n ab1-") | st.text())
 def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
-    for read in (toml_lines, json_lines):
+    for read in (find_toml_lines, find_json_lines):
         with suppress(ValueError):
             assert isinstance(read(text), dict)
 
@@ -107,7 +107,7 @@ def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
 def test_every_value_of_a_json_text_is_found(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     assume(max(map(len, places(value)), default=0) <= MAX_DEPTH)
-    lines = json_lines(text)
+    lines = find_json_lines(text)
     assert set(lines) == set(places(value))
     numbers = [lines[where] for where in places(value)]
     assert numbers == sorted(numbers)

@@ -10,7 +10,7 @@ from hotdesk.brief import CLOSED, Scope, parse_rule, parse_scope, rule_text, sco
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
-from hotdesk.strict import loads
+from hotdesk.strict import parse_json
 from hotdesk.swarm.fill import fill_brief, fill_plan, fill_scope, require_fillable
 
 BRIEF = Brief("Read {item}.", (Deliverable("{item}.json", "json"),), folder=None, digest="")  # type: ignore[arg-type]
@@ -22,7 +22,7 @@ def test_rules_have_the_item_in_their_paths_and_share_their_rate() -> None:
     filled = fill_scope(scope, "c-1", 6)
     assert rule_text(filled.rules[0]) == "GET https://erp.example.test/contracts/c-1?id=c-1 rate=1.5"
     assert filled.rules[1] == scope.rules[1]
-    assert parse_scope(loads(scope_json(filled))) == filled
+    assert parse_scope(parse_json(scope_json(filled))) == filled
     assert fill_scope(CLOSED, "c-1") == CLOSED
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hotdesk.api.e2b.responses import E2bError, answer
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import WorkloadToken
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.keys.identity import read_key_set
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[
             }
             return answer(document, headers=_CACHE)
         case ["jwks.json"]:
-            folder = for_tenant(settings, tenant).lib / "keys"
+            folder = get_tenant_settings(settings, tenant).lib / "keys"
             return answer(await anyio.to_thread.run_sync(read_key_set, folder), headers=_CACHE)
     raise E2bError(404, "this path does not exist")

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.api.launch import job_command
-from hotdesk.config import Config, for_tenant
+from hotdesk.config import Config, get_tenant_settings
 from hotdesk.desk.keeper.spawn import decode_settings, launch
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE, send_now
@@ -160,7 +160,7 @@ class Starting:
 
     def start_keeper(self, tenant: str, fd: int) -> int:
         """Start a keeper for a tenant, with the server at the other end of a line it made."""
-        settings = for_tenant(self.settings, tenant)
+        settings = get_tenant_settings(self.settings, tenant)
         for folder in (settings.run, settings.lib):
             folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
         with socket.socket(fileno=os.dup(fd)) as theirs:
@@ -172,7 +172,7 @@ class Starting:
         """Start a job of a tenant, or go on with one; it reads a model's key where one came with the request."""
         if (tenant, job) in self.jobs:
             raise BriefError(f"job {job[:40]} is already running")
-        settings = for_tenant(self.settings, tenant)
+        settings = get_tenant_settings(self.settings, tenant)
         folder = job_command.folder_of(settings, job)
         argv = job_command.command(act, folder, job, options, self.templates, self.models)
         with job_command.outputs(folder) as (stdout, stderr), open(os.devnull, "rb") as nothing:
@@ -184,7 +184,7 @@ class Starting:
     def run_errand(self, tenant: str, number: int, message: Mapping[str, object], fds: list[int]) -> int:
         """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
         argv = job_command.errand(message)
-        for_tenant(self.settings, tenant)
+        get_tenant_settings(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
             raise BriefError(f"{MAX_ERRANDS} short tasks are running, which is the limit; wait until some end")
         output = os.memfd_create("output", os.MFD_CLOEXEC)

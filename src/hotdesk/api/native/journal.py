@@ -14,7 +14,7 @@ from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.jobs.swarms import follow
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import JobName, Limit, Model, Page, clean
-from hotdesk.brief.names import bracket_ipv6, registrable
+from hotdesk.brief.names import bracket_ipv6, get_registrable_domain
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
@@ -120,7 +120,7 @@ def as_shown(row: Row) -> DoorShown:
     refused = row.name == Exchange.__name__ and verdict == "deny"
     return DoorShown.model_validate({
         "id": row.id, "at": row.at / 1000, "name": row.name, "verdict": verdict, "reason": reason, **texts, **numbers,
-        "domain": registrable(texts["host"]), "rule_to_allow": _rule_for(data) if refused else "",
+        "domain": get_registrable_domain(texts["host"]), "rule_to_allow": _rule_for(data) if refused else "",
     })  # fmt: skip
 
 

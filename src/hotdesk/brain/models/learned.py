@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hotdesk.dataclass import dataclass
-from hotdesk.strict import Length, Range, StrictError, loads, read
+from hotdesk.strict import Length, Range, StrictError, parse_json, read
 
 FILE = "learned.json"
 MAX_BYTES = 64 << 10
@@ -65,7 +65,7 @@ def _load(file: Path) -> dict[str, LearnedEntry]:
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
-        entries = read(dict[str, LearnedEntry], loads(data.decode()) if len(data) <= MAX_BYTES else {})
+        entries = read(dict[str, LearnedEntry], parse_json(data.decode()) if len(data) <= MAX_BYTES else {})
     except (OSError, ValueError, StrictError):
         return {}
     return {name: entry for name, entry in entries.items() if _is_fresh(entry)}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, read_json, read_text
 from hotdesk.dataclass import dataclass
-from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, reader
+from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, compile_reader
 
 MOST_LINES = 2000
 """Of one page."""
@@ -231,5 +231,5 @@ def read_report(report: bytes, kind: str) -> DocumentEvidence:
     found = read_json(report)
     if isinstance(found, dict) and "unreadable" in found:
         raise ValueError(f"it cannot be opened as {kind}: {read_text(found['unreadable'])}")
-    evidence: DocumentEvidence = reader(DocumentEvidence, ignore_unknown=True)(found)
+    evidence: DocumentEvidence = compile_reader(DocumentEvidence, ignore_unknown=True)(found)
     return evidence

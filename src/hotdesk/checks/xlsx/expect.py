@@ -12,7 +12,7 @@ from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
-from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
+from hotdesk.strict import By, Length, Otherwise, StrictError, compile_reader, read
 
 MAX_ITEMS = 100
 """Entries of the longest list."""
@@ -36,8 +36,8 @@ EXAMPLES = {
 SOME = Length(MAX_ITEMS, 1, "it must be a list, and not too long")
 Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it must be a text")]
 Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
-text: Callable[[object], str] = reader(Name)
-texts: Callable[[object], tuple[str, ...]] = reader(Names)
+text: Callable[[object], str] = compile_reader(Name)
+texts: Callable[[object], tuple[str, ...]] = compile_reader(Names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _read_mutate(value: object) -> Mutate:
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
         raise ValueError("to must be a number or a text")
-    moves, stays = (reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
+    moves, stays = (compile_reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("moves and stays are empty, or have too many cells")
     return Mutate(parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

@@ -12,7 +12,7 @@ import anyio
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.quick.listing import format_desks
-from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
+from hotdesk.config import DEFAULT_TENANT, Config, get_tenant_settings, list_tenants
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
 from hotdesk.errors import HostError, make_printable
@@ -48,8 +48,8 @@ def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str
     """List the desks of every tenant, or of one, each with its tenant; an ordinary user sees their own."""
     if os.geteuid() != 0:
         return [{**facts, "tenant": DEFAULT_TENANT} for facts in find_desks(settings)]
-    names = [tenant] if tenant is not None else tenant_names(settings)
-    return [{**facts, "tenant": name} for name in names for facts in state.desks(for_tenant(settings, name))]
+    names = [tenant] if tenant is not None else list_tenants(settings)
+    return [{**facts, "tenant": name} for name in names for facts in state.desks(get_tenant_settings(settings, name))]
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.brief.names import domain_first
+from hotdesk.brief.names import put_domain_first
 from hotdesk.cli import FAILED, options, prestart
 from hotdesk.cli.parser import MAX_SECONDS
 from hotdesk.cli.terminal import follow, run_interruptible
@@ -71,7 +71,7 @@ def asks(scope: Scope) -> bool:
 
 def show(question: Asked) -> None:
     """Tell whoever watches that something waits for them."""
-    what = domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
+    what = put_domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
     complain(make_printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
 
 

@@ -11,7 +11,7 @@ from hotdesk.cli import options
 from hotdesk.cli.desks.ps import find_all_desks
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import align_columns, run_interruptible
-from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant
+from hotdesk.config import DEFAULT_TENANT, MIB, Config, get_tenant_settings
 from hotdesk.desk.seam import DeskId, Usage, as_id
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import borrow
@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         found: dict[tuple[str, str], Usage] = {}
         for tenant, each in chosen:
             try:
-                async with borrow(for_tenant(settings, tenant), each) as desk:
+                async with borrow(get_tenant_settings(settings, tenant), each) as desk:
                     found[tenant, each] = await desk.usage()
             except (DeskGone, HostError):
                 if arguments.desks:
@@ -57,7 +57,7 @@ def _select_desks(settings: Config, names: list[str], tenant: str | None) -> lis
     """Return the desks that are meant, each with its tenant."""
     if names:
         of = tenant or DEFAULT_TENANT
-        return [(of, find_desk(for_tenant(settings, of), name)) for name in names]
+        return [(of, find_desk(get_tenant_settings(settings, of), name)) for name in names]
     found = find_all_desks(settings, tenant)
     return [(str(facts["tenant"]), as_id(str(facts["id"]))) for facts in found if facts["kept"]]
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.brief.names import registrable
+from hotdesk.brief.names import get_registrable_domain
 from hotdesk.cli import options
 from hotdesk.cli.jobs import decision
 from hotdesk.cli.jobs.decision import OpenDecision
@@ -137,7 +137,7 @@ def listing(found: list[PendingQuestion]) -> str:
 def card(question: Asked) -> str:
     """Lay one question out: first what the door saw, last what the desk says."""
     facts = {
-        "domain": registrable(question.host),
+        "domain": get_registrable_domain(question.host),
         "host": question.host,
         "method": question.method,
         "path": question.path,

@@ -13,7 +13,7 @@ from hotdesk.cli.machine.image import say
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, make_printable
-from hotdesk.strict import StrictError, loads, read
+from hotdesk.strict import StrictError, parse_json, read
 
 ACCOUNT = "hotdesk"
 RECORD = "setup.json"
@@ -47,7 +47,7 @@ class SetupRecord:
 def read_record(settings: Config) -> SetupRecord:
     """Read what set-up changed; nothing where it was not written down."""
     try:
-        return read(SetupRecord, loads((settings.lib / RECORD).read_bytes()))
+        return read(SetupRecord, parse_json((settings.lib / RECORD).read_bytes()))
     except (OSError, StrictError):
         return SetupRecord()
 

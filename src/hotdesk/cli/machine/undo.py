@@ -33,7 +33,7 @@ from hotdesk.cli.machine.setup_record import (
 from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.quick.start import START
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
+from hotdesk.config import DEFAULT_TENANT, Config, get_tenant_settings, list_tenants
 from hotdesk.desk.image import store
 from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError, HostError
@@ -103,8 +103,8 @@ def list_desks(settings: Config) -> list[dict[str, object]]:
 
 
 def _every_tenant(settings: Config) -> list[Config]:
-    names = {*tenant_names(settings), *(each.name for each in (settings.lib / "tenants").glob("*"))}
-    others = [for_tenant(settings, name) for name in sorted(names - {DEFAULT_TENANT})]
+    names = {*list_tenants(settings), *(each.name for each in (settings.lib / "tenants").glob("*"))}
+    others = [get_tenant_settings(settings, name) for name in sorted(names - {DEFAULT_TENANT})]
     return [settings, *others]
 
 

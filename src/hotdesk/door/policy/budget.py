@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.brief.data import Rule
-from hotdesk.brief.rules import size_text
+from hotdesk.brief.rules import format_size
 
 WINDOW = 10.0
 """Seconds a rate is averaged over."""
@@ -49,4 +49,4 @@ def describe_spent_limit(what: str, total: int, most: int | None, size: int) -> 
     """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
     if most is None or total < most or (size and total == most):
         return None
-    return f"the rule's limit of {size_text(most)} bytes {what} is used up"
+    return f"the rule's limit of {format_size(most)} bytes {what} is used up"

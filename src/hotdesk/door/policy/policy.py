@@ -28,7 +28,7 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
 from hotdesk.brief.names import is_address
-from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
+from hotdesk.brief.paths import compile_glob, compile_value, list_query_names, list_readings, split_query
 from hotdesk.brief.rules import PORTS, check_rule, rule_text
 from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.address import check, extract_ipv4
@@ -84,15 +84,17 @@ class RequestView:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.end = (target.scheme, target.port)
-        self.path, *other = readings(target.path)
+        self.path, *other = list_readings(target.path)
         self.split = other[0] if other else self.path
         """The same, with what may be a slash read as one."""
-        self.overridden = bool(target.query) and any(name.lower() in OVERRIDES for name in names(target.query))
+        self.overridden = bool(target.query) and any(
+            name.lower() in OVERRIDES for name in list_query_names(target.query)
+        )
 
     @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...] | None:
         """Return the query's names and values."""
-        return parameters(self.target.query)
+        return split_query(self.target.query)
 
 
 class Compiled:

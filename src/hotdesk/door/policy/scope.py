@@ -9,7 +9,7 @@ from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant, parse_grant
 from hotdesk.brief.grants import read_words as read_grant_words
 from hotdesk.brief.names import bracket_ipv6, canonicalize_name, split_authority
-from hotdesk.brief.rules import words_of
+from hotdesk.brief.rules import split_words
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import PRESETS, parse_rules
 from hotdesk.errors import BriefError, make_printable
@@ -33,7 +33,7 @@ def scope_of(
 
 def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     """Read a rule or a preset; a preset behind a verdict would be taken for a host of that name."""
-    words = words_of(entry) if isinstance(entry, str) else []
+    words = split_words(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(
             f"{words[1]} is a preset, which can only be allowed: --allow {words[1]}; to {words[0]}, name hosts"
@@ -74,7 +74,7 @@ def place_of(entry: object) -> SecretPlace:
     if isinstance(entry, Mapping):
         check_fields("place", SecretPlace, entry)
         return SecretPlace(**{"kind": "", **entry})
-    found = read_grant_words(["one@host.test", *words_of(str(entry))])
+    found = read_grant_words(["one@host.test", *split_words(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
         raise ValueError(f"{make_printable(str(entry)[:80])!r} is not a place")
     return found.places[0]

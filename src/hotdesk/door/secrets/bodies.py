@@ -11,7 +11,7 @@ from urllib.parse import quote_plus, unquote_to_bytes
 from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, get_bare_value, make_signs
 from hotdesk.door.secrets.outgoing import Outgoing, fold, is_pinned, split_parameters
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
-from hotdesk.strict import loads
+from hotdesk.strict import parse_json
 
 BODY_LIMIT = 1 << 20
 BODY_TOO_LARGE = (
@@ -115,7 +115,7 @@ def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the strings of a JSON document by path, and under no path its keys."""
-    tree = loads(body, overflow=True)
+    tree = parse_json(body, overflow=True)
     for path, text in iterate_strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
 

@@ -14,7 +14,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 from hotdesk.hands.reader import ProtocolError, VerbResult
 from hotdesk.hands.reader.untrusted import clip
-from hotdesk.strict import By, Range, StrictError, reader
+from hotdesk.strict import By, Range, StrictError, compile_reader
 from hotdesk.tool import Observation
 
 MAX_TEXT_CHARS = 200_000
@@ -35,7 +35,7 @@ def sanitize_text(text: str) -> str:
 
 
 Line: TypeAlias = Annotated[str, format_line]
-Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-MAX_NUMBER, MAX_NUMBER), math.floor]))]
+Whole: TypeAlias = Annotated[int, By(compile_reader(Annotated[float, Range(-MAX_NUMBER, MAX_NUMBER), math.floor]))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ def read_result(reply: VerbResult) -> BrowserResult:
     """Read an answer of the reader."""
     value: Any = reply.value
     try:
-        tab: Tab = reader(Tab, ignore_unknown=True)(value)
-        result: BrowserResult = reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
+        tab: Tab = compile_reader(Tab, ignore_unknown=True)(value)
+        result: BrowserResult = compile_reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
     except StrictError as e:
         raise ProtocolError(str(e)) from None
     return replace(result, tab=tab, image=reply.blob)

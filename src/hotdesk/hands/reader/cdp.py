@@ -16,7 +16,7 @@ from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.reader import BROWSER_PORT, Dial, ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
-from hotdesk.strict import StrictError, loads
+from hotdesk.strict import StrictError, parse_json
 
 T = TypeVar("T")
 Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
@@ -101,7 +101,7 @@ def parse(message: bytes) -> object:
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
         raise ProtocolError(f"a message of more than {_MAX_PIECES} pieces")
     try:
-        return loads(message, duplicates=True, overflow=True)
+        return parse_json(message, duplicates=True, overflow=True)
     except StrictError as e:
         raise ProtocolError("a message that is not JSON") from e
 

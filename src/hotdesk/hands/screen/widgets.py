@@ -14,7 +14,7 @@ from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.screen import windows
 from hotdesk.hands.screen.reader_client import Seat
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH, Point
-from hotdesk.strict import ROW, Length, Range, StrictError, loads, read
+from hotdesk.strict import ROW, Length, Range, StrictError, parse_json, read
 from hotdesk.tool import Observation
 
 _PROGRAM = Path(__file__).parents[1] / "inside" / "widget_tree.py"
@@ -108,7 +108,7 @@ class Widgets:
         """Return the tree of some windows as text; where there is none, say what to do instead."""
         done = await self.run({"window": window})
         try:
-            report = read(WidgetReport, loads(done.stdout))
+            report = read(WidgetReport, parse_json(done.stdout))
         except StrictError as e:
             raise DeskError(f"the screen cannot be read as text: {describe_end(done, e)}. {PIXELS}") from None
         if report.error:
@@ -126,7 +126,7 @@ class Widgets:
             raise DeskError(f"unknown reference {make_printable(ref[:20])}: use one from the last screen_read")
         done = await self.run({"bus": widget.bus, "path": widget.path})
         try:
-            place = read(WidgetPlace, loads(done.stdout))
+            place = read(WidgetPlace, parse_json(done.stdout))
         except StrictError as e:
             raise DeskError(f"{ref} cannot be found: {describe_end(done, e)}. {PIXELS}") from None
         x, y, width, height = place.box

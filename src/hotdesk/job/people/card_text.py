@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hotdesk.brief.names import registrable
+from hotdesk.brief.names import get_registrable_domain
 from hotdesk.errors import make_printable
 from hotdesk.event import Pending
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
@@ -46,7 +46,7 @@ def format_card(pending: Pending, card: Card | None, now: int) -> str:
 def _encode_hosts(facts: Mapping[str, str]) -> dict[str, str]:
     """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
     encoded = {name: encode_punycode(value) if name == "host" else value for name, value in facts.items()}
-    return {"domain": registrable(encoded["host"]), **encoded} if "host" in encoded else encoded
+    return {"domain": get_registrable_domain(encoded["host"]), **encoded} if "host" in encoded else encoded
 
 
 def encode_punycode(host: str) -> str:

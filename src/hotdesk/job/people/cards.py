@@ -16,8 +16,8 @@ from hotdesk.brain.permits import (
 )
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
-from hotdesk.brief.coverage import within
-from hotdesk.brief.names import domain_first, registrable
+from hotdesk.brief.coverage import find_cover
+from hotdesk.brief.names import get_registrable_domain, put_domain_first
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 from hotdesk.plan import Plan, Step, to_json
@@ -54,7 +54,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
 def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
     outside = [
-        rule for step, rule in list_rules(amendment) if within(rule, select_rules(step, job.scope.rules)) is None
+        rule for step, rule in list_rules(amendment) if find_cover(rule, select_rules(step, job.scope.rules)) is None
     ]
     facts = {
         "step": amendment.step,
@@ -64,7 +64,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
     }
     lines = [
         *describe_difference(old, new),
-        *(f"beyond the brief: {registrable(each.host)}: {rule_text(each)}" for each in outside),
+        *(f"beyond the brief: {get_registrable_domain(each.host)}: {rule_text(each)}" for each in outside),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
@@ -137,7 +137,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{behind}{live}"
     yield from (f"   reaches {each}" for each in _iterate_destinations(step, job))
     grants = select_grants(step, job.scope)
-    yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
+    yield from (f"   uses the secret {put_domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
         if names is None or names:
             yield f"   {what}: {ALL if names is None else ', '.join(names)}"
@@ -167,7 +167,7 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
     """
     if step.hosts is None:
         rules = [each for each in select_rules(step.name, job.scope.rules) if each.verdict != "deny"]
-        yield from (f"{registrable(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
+        yield from (f"{get_registrable_domain(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
         return
     for text in step.hosts:
         try:
@@ -175,7 +175,7 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
         except BriefError:
             yield f"{text} (no rule: refused)"
             continue
-        cover = within(rule, select_rules(step.name, job.scope.rules))
+        cover = find_cover(rule, select_rules(step.name, job.scope.rules))
         how = (
             "refused: beyond the brief"
             if cover is None
@@ -183,4 +183,4 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
             if cover.verdict == "ask"
             else ""
         )
-        yield f"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"
+        yield f"{get_registrable_domain(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"

@@ -20,9 +20,9 @@ from hotdesk.brain.permits import (
 )
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
-from hotdesk.brief.coverage import within
-from hotdesk.brief.names import registrable
-from hotdesk.brief.rules import target_text
+from hotdesk.brief.coverage import find_cover
+from hotdesk.brief.names import get_registrable_domain
+from hotdesk.brief.rules import format_target
 from hotdesk.job.format import format_size
 from hotdesk.job.people.cards import sanitize_lines
 from hotdesk.job.people.wait import Card
@@ -65,7 +65,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
     outside = [
         (step, rule)
         for step, rule in list_rules(amendment)
-        if within(rule, select_rules(step, job.scope.rules)) is None
+        if find_cover(rule, select_rules(step, job.scope.rules)) is None
     ]
     risks += [f"Step {step} goes beyond the brief to {describe_destination(rule)}." for step, rule in outside]
     if asks_for_secrets(amendment):
@@ -95,7 +95,7 @@ def _describe_stake(stake: Stake) -> str:
     """Write one thing that is at stake."""
     match stake:
         case Stake(kind="secret", grant=grant) if grant is not None:
-            owner = registrable(grant.host)
+            owner = get_registrable_domain(grant.host)
             return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
         case Stake(kind="tunnel", rule=rule) if rule is not None:
             return f"may exchange encrypted data with {describe_destination(rule)} that hotdesk cannot read or check."
@@ -143,7 +143,7 @@ def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
     """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in _iterate_destinations(step, job):
-        groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
+        groups.setdefault((act_of(rule), get_registrable_domain(rule.host), how), []).append(place_of(rule))
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
     if not groups:
@@ -158,7 +158,7 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
         return
     for text in step.hosts:
         rule = parse_rule(text)
-        cover = within(rule, brief)
+        cover = find_cover(rule, brief)
         yield rule, REFUSED if cover is None else ASKED if cover.verdict == "ask" else ""
 
 
@@ -173,14 +173,14 @@ def act_of(rule: Rule) -> str:
 
 def describe_destination(rule: Rule) -> str:
     """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
-    return f"{registrable(rule.host)} ({place_of(rule)})"
+    return f"{get_registrable_domain(rule.host)} ({place_of(rule)})"
 
 
 def place_of(rule: Rule) -> str:
     """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
     limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
-    return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
+    return f"{methods}{format_target(rule).removesuffix('?')}{limit}"
 
 
 def _iterate_secret_points(step: Step, job: Brief) -> Iterator[str]:

@@ -42,7 +42,7 @@ def test_the_state_directory_is_that_of_the_settings(monkeypatch: pytest.MonkeyP
     settings = config.load()
     assert place.is_known
     assert place.run == str(settings.run)
-    assert place.settings == str(config.folders(dict(os.environ))[2] / "config.toml")
+    assert place.settings == str(config.choose_folders(dict(os.environ))[2] / "config.toml")
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 33, "ä", "a.b"])

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
-from hotdesk.brief.names import registrable
+from hotdesk.brief.names import get_registrable_domain
 from hotdesk.job.people.cards import make_amendment_card, plan_card
 from hotdesk.plan import Action, Plan, Step
 
@@ -114,4 +114,4 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
     ],
 )
 def test_whose_host_it_is(host: str, expected: str) -> None:
-    assert registrable(parse_rule(host).host) == expected
+    assert get_registrable_domain(parse_rule(host).host) == expected

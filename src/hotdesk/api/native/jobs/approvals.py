@@ -13,7 +13,7 @@ from hotdesk.api.native.access.auth import ForApproval, RequestContext
 from hotdesk.api.native.jobs.views import task_of
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paginate
-from hotdesk.brief.names import registrable
+from hotdesk.brief.names import get_registrable_domain
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked as Question
 from hotdesk.job.people import questions
@@ -206,7 +206,7 @@ async def _list_door_approvals(context: RequestContext) -> list[Approval]:
 def _of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
-    place = {"domain": registrable(question.host), "host": question.host}
+    place = {"domain": get_registrable_domain(question.host), "host": question.host}
     facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}
     card = CardShown(
         title="Let this out?", facts={name: clean(value) for name, value in facts.items()}, lines=[],
