@@ -68,7 +68,7 @@ async def written(host: Host, rows: int) -> bytes:
 async def job(host: Host) -> AsyncIterator[DeliverableVerifier]:
     """Give what verifies the files of one job, as a job does it: journaled, with papers."""
     id = new_id()
-    await host.ready()
+    await host.prepare()
     log = JobLog(id, host, papers.create(host.config.lib / "jobs", id), lambda *_: None, JobBudget(), SECONDS)
     desks = Desks(host, Brief("goal", (), host.config.lib, ""), id, log.note, SECONDS)
     async with AsyncExitStack() as stack:

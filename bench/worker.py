@@ -82,9 +82,9 @@ class Machine:
         """Give the walls of this machine."""
         return self.host.walls
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be able to take notes."""
-        await self.host.ready()
+        await self.host.prepare()
 
     def note(self, *events: Event) -> None:
         """Have events written down."""

@@ -58,7 +58,7 @@ async def verifier(
     inputs = tuple(each.name for each in folder.glob("input*"))
     job, id = Brief("goal", (), folder, "", inputs, Scope((parse_rule("read example.test"),))), new_id()
     async with Host(config, control=False) as host:
-        await host.ready()
+        await host.prepare()
         events: list[Event] = []
         log = JobLog(id, host, papers.create(config.lib / "jobs", id), events.append, JobBudget(), 300.0)
         async with AsyncExitStack() as stack:

@@ -126,7 +126,7 @@ class Host:
     async def __aexit__(self, *failure: object) -> None:
         await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
 
-    def keeper_runtime(self) -> KeeperRuntime:
+    def get_keeper_runtime(self) -> KeeperRuntime:
         """Return the runtime of the desks this process opens itself, with its keeper."""
         if self.own_runtime is None:
             raise HostError("another process owns these desks, their doors and screens, and the pool")
@@ -144,19 +144,19 @@ class Host:
         from hotdesk.keys.doors import Doors  # most owners open no desk that has a way out
 
         doors = Doors(self.config, parts, tasks)
-        doors.in_use = self.keeper_runtime().used.add
+        doors.in_use = self.get_keeper_runtime().used.add
         self.stack.callback(doors.close)
         return doors
 
     @property
     def doors(self) -> Doors:
         """Return what supervises the desks this process opens itself: steps, grants, questions."""
-        return cast("Doors", self.keeper_runtime().get_supervisor())
+        return cast("Doors", self.get_keeper_runtime().get_supervisor())
 
     @property
     def seats(self) -> Seats:
         """Return what reaches the screens and browsers of the desks this process opens itself."""
-        runtime = self.keeper_runtime()
+        runtime = self.get_keeper_runtime()
         if self._seats is None:
             from hotdesk.hands.screen.readers import Seats  # most owners look at no screen
 
@@ -232,7 +232,7 @@ class Host:
             if each is not None:
                 each.leave(desk)
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be able to take notes, and to read them."""
         await self.doors.writing()
 
@@ -283,7 +283,7 @@ class Host:
     @property
     def pool(self) -> Pool:
         """Return what keeps desks ready in this process."""
-        return self.keeper_runtime().pool
+        return self.get_keeper_runtime().pool
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
         """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment.
@@ -291,7 +291,7 @@ class Host:
         Those that are `proven` are for orders with a scope: their way out was tried beforehand. Desks with a screen are
         kept with it up, and with a reader or two for whoever looks first.
         """
-        self.pool.keep(self.keeper_runtime().route(spec), count, proven=proven)
+        self.pool.keep(self.get_keeper_runtime().route(spec), count, proven=proven)
         if count and self.has_screen(spec.image):
             self.seats.tasks.start(functools.partial(self.seats.keep_ready, _READERS))
 
@@ -316,7 +316,7 @@ class Host:
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
         """Have a hibernated desk go on, also when its owner is gone; it reaches what `scope` lists, and no more."""
-        return await self.keeper_runtime().wake(desk, scope)
+        return await self.get_keeper_runtime().wake(desk, scope)
 
     async def find(self, desk: DeskId) -> Desk:
         """Return an open desk by id, whichever process of this user opened it."""

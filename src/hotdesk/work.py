@@ -14,7 +14,7 @@ async def work(order: JobContext, brain: Brain) -> Receipt:
 
     A job that was stopped or killed goes on by the same line: what its events say is done is not done again.
     """
-    await order.machine.ready()
+    await order.machine.prepare()
     with begin_job(order, brain) as line:
         await line.plan()
         await line.approve()

@@ -84,7 +84,7 @@ async def place(settings: Config) -> AsyncIterator[Place]:
     home.chmod(0o755)
     own = replace(settings, run=home / "run", lib=home / "lib")
     async with Host(own, control=False) as host:
-        await host.ready()
+        await host.prepare()
         made = Place(own, host)
         yield made
         verified = made.call("journal", "verify")

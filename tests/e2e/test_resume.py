@@ -170,7 +170,7 @@ async def place(settings: Config) -> AsyncIterator[Place]:
     """Give a state directory whose journal is the keys' own; in the end it is whole."""
     with placed(settings) as made:
         async with Host(made.settings, control=False) as host:
-            await host.ready()
+            await host.prepare()
         yield made
         verified = made.call("journal", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -160,7 +160,7 @@ async def test_certificate_receipt_and_report_name_what_was_proven(
 
 async def test_the_wall_of_a_desk_with_a_way_out_is_in_its_journal(host: Host, settings: Config) -> None:
     async with host.open_desk(Spec(wall=NAME), scope_of(["read example.test"], [], {})) as desk:
-        await host.ready()
+        await host.prepare()
         rows = [row for row in read(settings.lib / "keys" / FILE, desk.id) if row.name == WallProven.__name__]
     proof = WallProof(NAME, "own", True, status.look(settings).version, PLATFORM)
     assert [(row.actor, row.read_event()) for row in rows] == [("keeper", WallProven(desk.id, **asdict(proof)))]

@@ -494,7 +494,7 @@ def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None
     assert answer.headers["content-type"] == "image/jpeg"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
-    assert [each.page for each in pages.pages_of(ledger.settings, version).items] == [1, 2, 3]
+    assert [each.page for each in pages.describe_pages(ledger.settings, version).items] == [1, 2, 3]
 
 
 @falls_without("pages of these very bytes", Removal("jobs/pages.py", " if sha256 == version.sha256:", ":"))
@@ -503,7 +503,7 @@ def test_pages_of_other_bytes_are_not_shown_for_a_file(tmp_path: Path) -> None:
     reported_job(ledger)
     ledger.journal.close()
     changed = Version("a.xlsx", 2, "12" * 32, 1, 0, "operator", JOB, "", "", tmp_path)
-    assert pages.pages_of(ledger.settings, changed).items == []
+    assert pages.describe_pages(ledger.settings, changed).items == []
 
 
 @falls_without(

@@ -210,7 +210,7 @@ def wall_of(host: Host, desk: Desk) -> str:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("way", ["host", "runtime"])
 async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost, way: str) -> None:
-    opening = tenant.open(Spec()) if way == "host" else tenant.keeper_runtime().open(Spec())  # as local sockets do
+    opening = tenant.open(Spec()) if way == "host" else tenant.get_keeper_runtime().open(Spec())  # as local sockets do
     desk = await opening
     assert wall_of(tenant, desk) == strong_wall.NAME
     (fork,) = await tenant.fork(desk, 1)

@@ -679,7 +679,7 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
 )
 def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(BriefError):
-        job_command.requester(options) or job_command.command("work", tmp_path, JOB, options, (tmp_path,))
+        job_command.read_requester(options) or job_command.build_command("work", tmp_path, JOB, options, (tmp_path,))
 
 
 @falls_without(
@@ -691,7 +691,7 @@ def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: P
 
     async def attack() -> None:
         async with open_launcher(settings) as starter:
-            for asked in (starter.keeper(tenant), starter.work(tenant, JOB), starter.forget_secret(tenant, "x")):
+            for asked in (starter.start_keeper(tenant), starter.work(tenant, JOB), starter.forget_secret(tenant, "x")):
                 with pytest.raises(BriefError):
                     await asked
 
@@ -761,7 +761,7 @@ FORGED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
 def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    folder, installed = job_command.folder_of(settings, JOB), tmp_path / "templates"
+    folder, installed = job_command.get_folder(settings, JOB), tmp_path / "templates"
     folder.mkdir(parents=True)
     (installed / "audit").mkdir(parents=True)
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
@@ -773,7 +773,7 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     forged = replace(right, **changed)
     papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-    argv += job_command.command("resume", folder, JOB, {}, (installed,))
+    argv += job_command.build_command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
     assert "was changed; start a new job" in done.stderr or "cannot continue with its model" in done.stderr
     assert done.returncode != 0
@@ -843,7 +843,7 @@ def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
     settings = get_tenant_settings(
         Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme"
     )
-    folder = job_command.folder_of(settings, JOB)
+    folder = job_command.get_folder(settings, JOB)
     folder.mkdir(parents=True)
     target = tmp_path / "target"
     target.write_text("")

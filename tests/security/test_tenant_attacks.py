@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.app import NOUNS
-from hotdesk.api.tenants import settings_of
+from hotdesk.api.tenants import get_settings
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MemoryStore
@@ -96,7 +96,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
         api.put(f"/desks/{desk}/file", params={"path": "theirs.txt"}, content=b"theirs").raise_for_status()
         api.put("/drive/plans/theirs.txt", content=b"theirs").raise_for_status()
         api.put("/vault/their-token", json={"value": SECRET}).raise_for_status()
-        drive = Drive(settings_of(server.settings, "default").lib / "drive")
+        drive = Drive(get_settings(server.settings, "default").lib / "drive")
         MemoryStore(drive, OPERATOR).keep("theirs", "fact", "0" * 16, b"theirs", job="i" + "2" * 20, brief="")
         assert [each["text"] for each in api.get("/memory").json()["items"]] == ["theirs"]
         upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").raise_for_status().json()["id"]

@@ -49,7 +49,7 @@ class ClusterHost(MeteredHost):
         tasks.start(self.pull_events)
         return self
 
-    def keeper_runtime(self) -> NoReturn:
+    def get_keeper_runtime(self) -> NoReturn:
         """Refuse what only a server with desks of its own offers."""
         raise HostError("this server's desks are on nodes: volumes, secrets, jobs and its own journal are not offered")
 
@@ -57,7 +57,7 @@ class ClusterHost(MeteredHost):
         """Return whether a desk ended by itself, or with its node."""
         return desk not in self.cluster.desks
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be ready: nodes take their own notes."""
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
@@ -94,7 +94,7 @@ async def _pull(calls: NodeCalls, journal: PulledJournal) -> None:
             return
 
 
-def node_ports(serving: Serving) -> set[int]:
+def list_node_ports(serving: Serving) -> set[int]:
     """Return the ports that a server calls nodes at."""
     return {parse_discovery(each).port for each in serving.nodes}
 
@@ -109,7 +109,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
     async with background() as tasks:
         context = tls_context(serving.identity, "server")
         nodes = Nodes([parse_discovery(each) for each in serving.nodes], context, tasks, log)
-        refresh = _wall_refresher(nodes, walls)
+        refresh = _make_wall_refresher(nodes, walls)
         nodes.on_join.append(refresh)
         nodes.on_loss.append(refresh)
         walls.catalog = NOMINAL_CATALOG
@@ -119,7 +119,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
             nodes.close()
 
 
-def _wall_refresher(nodes: Nodes, walls: TenantWalls) -> Callable[[ClusterNode], None]:
+def _make_wall_refresher(nodes: Nodes, walls: TenantWalls) -> Callable[[ClusterNode], None]:
     def refresh(node: ClusterNode) -> None:
         found = {name: WallStatus(name, TRAITS[name]) for name in nodes.walls() if name in TRAITS}
         walls.catalog = WallCatalog(found) if found else NOMINAL_CATALOG

@@ -38,7 +38,7 @@ class IdempotentRequests:
         self.requests: dict[str, dict[Name, _Request]] = {}
         """By tenant, the oldest first: no tenant's requests displace another's."""
 
-    async def once(
+    async def run_once(
         self, tenant: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]], space: Name = ()
     ) -> T:
         """Carry a request out, unless it was or is being; one that failed may be tried again.

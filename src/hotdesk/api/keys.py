@@ -72,17 +72,17 @@ class ApiKeys:
         self.look()
         key = self.by_id.get(text[4:12])
         same = hmac.compare_digest(digest_of(text), NOBODY if key is None else key.digest)
-        return caller_of(key) if same and key is not None and is_valid(key, time.time()) else None
+        return make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
 
-    def still(self, number: str) -> Caller | None:
+    def find_caller(self, number: str) -> Caller | None:
         """Return whom a key is for that was shown before; None once it is revoked or over."""
         self.look()
         key = self.by_id.get(number)
-        return caller_of(key) if key is not None and is_valid(key, time.time()) else None
+        return make_caller(key) if key is not None and is_valid(key, time.time()) else None
 
     async def wait_end(self, number: str) -> None:
         """Wait until a key is revoked or over."""
-        while self.still(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
+        while self.find_caller(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
             await anyio.sleep(POLL_INTERVAL_S)
 
     def make(
@@ -141,7 +141,7 @@ class ApiKeys:
             self.refresh()
         except HostError as e:
             if str(e) != self.wrong:
-                LOG.error(e)
+                LOG.report_error(e)
             self.wrong = str(e)
 
     def refresh(self) -> None:
@@ -203,7 +203,7 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
         )
 
 
-def caller_of(key: Key) -> Caller:
+def make_caller(key: Key) -> Caller:
     """Return who comes with a key."""
     return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
 

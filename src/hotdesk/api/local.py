@@ -16,7 +16,7 @@ import anyio
 
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b.responses import log
-from hotdesk.api.launch.launcher import SOCKET, file_identity, remove_file
+from hotdesk.api.launch.launcher import SOCKET, get_file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
 from hotdesk.desk.owner.control import ControlServer
@@ -41,7 +41,7 @@ async def listening(settings: Config, *, opens_desks: bool = True) -> AsyncItera
     path = settings.run / SOCKET
     with listen(path, 0o660) as listener:
         admit(path)
-        identity = file_identity(path)
+        identity = get_file_identity(path)
         try:
             yield listener
         finally:
@@ -63,7 +63,7 @@ async def serve(listener: socket.socket, tenants: Tenants) -> None:
     while True:
         await anyio.wait_readable(listener)
         try:
-            tenant = await tenants.tenant(DEFAULT_TENANT)
+            tenant = await tenants.get_tenant(DEFAULT_TENANT)
         except (HotdeskError, OSError) as e:
             log(e)
             await anyio.sleep(PAUSE)
@@ -78,7 +78,7 @@ async def answer(listener: socket.socket, host: Host) -> None:
     """Answer calls to a machine until cancelled."""
     async with background() as tasks:
         control = ControlServer(
-            host.keeper_runtime(),
+            host.get_keeper_runtime(),
             tasks,
             everyone=True,
             asks=lambda: host.doors,

@@ -37,7 +37,7 @@ class ServerLog:
             line = f"{now} hotdesk: {' '.join(filter(None, (make_printable(message or event), details)))}"
         print(line, file=sys.stderr, flush=True)
 
-    def error(self, error: Exception) -> None:
+    def report_error(self, error: Exception) -> None:
         """Tell of an error; of one that nobody foresaw only its kind and place, because it may quote a secret."""
         if isinstance(error, HotdeskError):
             text = f"{error.code}: {error}"
@@ -49,11 +49,11 @@ class ServerLog:
             text = f"{type(error).__name__} at {place}"
         self.write("error", text)
 
-    def refusal(self, status: int, part: str, address: str) -> None:
+    def write_refusal(self, status: int, part: str, address: str) -> None:
         """Tell of a refused request; of many, once in a while how many."""
-        self.seldom("refused", "", (status, part), status=status, part=part, address=address)
+        self.write_seldom("refused", "", (status, part), status=status, part=part, address=address)
 
-    def seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
+    def write_seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
         """Write of something at most once in a while, with how often it happened since."""
         last, count = self.last_reports.get((event, *kind), (-_SELDOM_S, 0))
         now = time.monotonic()

@@ -38,7 +38,7 @@ class MeteredHost(Host):
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
-        self.keeper_runtime().route = self.route
+        self.get_keeper_runtime().route = self.route
         return self
 
     def route(self, spec: Spec) -> Spec:
@@ -75,7 +75,7 @@ class MeteredHost(Host):
             for path, volume in spec.volumes.items()
         ]
         try:
-            await self.ready()
+            await self.prepare()
             await anyio.to_thread.run_sync(lambda: self.note(*events))
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -90,7 +90,7 @@ class MeteredHost(Host):
 
         With `memory` the other's programs go on in them.
         """
-        one = self.size_of(desk.id)
+        one = self.get_size(desk.id)
         each: list[QuotaShare] = []
         try:
             for _ in range(count):
@@ -121,7 +121,7 @@ class MeteredHost(Host):
         """Count a desk that is open already, though it may be too much."""
         self.counted[desk] = self.quotas.count(self.tenant, desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
 
-    def size_of(self, desk: DeskId) -> dict[str, float]:
+    def get_size(self, desk: DeskId) -> dict[str, float]:
         """Return what one more like a desk takes."""
         if (share := self.counted.get(desk)) is not None:
             return share.amounts

@@ -19,7 +19,7 @@ FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "
 EXAMPLES = "anthropic:claude-sonnet-5 or openai:gpt-5"
 
 
-def refusal(name: str, listed: Sequence[str] = ()) -> str:
+def explain_refusal(name: str, listed: Sequence[str] = ()) -> str:
     """Explain why a job of a server may not use a model, and what to write instead; empty: it may."""
     if name in listed:
         return ""
@@ -27,7 +27,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     if listed:
         return f"this server does not offer the model {shown!r}; choose one of {', '.join(listed)}"
     if not SHAPE.fullmatch(name):
-        return f"{shown!r} is not a model's full name; write {_suggestion(name)}"
+        return f"{shown!r} is not a model's full name; write {_suggest_name(name)}"
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or "//" in model:
         return (
@@ -37,7 +37,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     return ""
 
 
-def _suggestion(name: str) -> str:
+def _suggest_name(name: str) -> str:
     """Return the full name that was probably meant."""
     for begin, provider in FAMILIES.items():
         whole = f"{provider}:{name}"

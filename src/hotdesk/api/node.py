@@ -122,6 +122,6 @@ async def _bury(settings: Config, registry: Tenants) -> None:
     for name in names:
         try:
             if any((get_tenant_settings(settings, name).run / "desks").glob("*")):
-                await registry.tenant(name)
+                await registry.get_tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)

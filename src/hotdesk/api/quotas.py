@@ -133,7 +133,7 @@ class Quotas:
         for kind, amount in amounts.items():
             most = getattr(quota, kind)
             if most is not None and have.get(kind, 0.0) + amount > most:
-                raise QuotaError(_too_much(tenant, kind, have.get(kind, 0.0), amount, most))
+                raise QuotaError(_explain_excess(tenant, kind, have.get(kind, 0.0), amount, most))
         return self.count(tenant, **amounts)
 
     def count(self, tenant: str, **amounts: float) -> QuotaShare:
@@ -160,7 +160,7 @@ class Quotas:
             raise QuotaError(f"tenant {tenant} is limited to {rate:g} {ASKS[kind]} a second; wait {wait:.1f} s", wait)
 
 
-def _too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
+def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
     """Describe what was asked for, what there is, and what helps."""
     what = WORDS[kind]
     if requested > most:

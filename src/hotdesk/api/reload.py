@@ -57,7 +57,7 @@ class Reloading:
         LOG.write("reload", "reloaded certificate and settings", needs_restart=later or "nothing")
 
 
-def certificate_holder(context: ssl.SSLContext) -> Callable[[Serving], None]:
+def make_certificate_loader(context: ssl.SSLContext) -> Callable[[Serving], None]:
     """Return what has new connections use the certificate that settings name."""
 
     def load(serving: Serving) -> None:

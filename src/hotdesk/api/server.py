@@ -20,7 +20,7 @@ from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.acme.renewal import CertificateRenewal, start_renewal
 from hotdesk.api.caller import DEFAULT_TENANT
-from hotdesk.api.cluster_host import node_ports, open_nodes
+from hotdesk.api.cluster_host import list_node_ports, open_nodes
 from hotdesk.api.e2b import clock, metrics
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.control import ControlPlane
@@ -47,15 +47,15 @@ from hotdesk.api.keys import ApiKeys
 from hotdesk.api.launch.launcher_client import open_launcher
 from hotdesk.api.log import LOG
 from hotdesk.api.mcp.lazy import LazyMcp
-from hotdesk.api.mcp.policy import policy_of
+from hotdesk.api.mcp.policy import build_policy
 from hotdesk.api.native.access.browsers import Browsers
-from hotdesk.api.native.app import build_routes, native_app, write_schema
+from hotdesk.api.native.app import build_app, build_routes, write_schema
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.jobs.requests import Jobs
-from hotdesk.api.native.jobs.templates import places
+from hotdesk.api.native.jobs.templates import list_places
 from hotdesk.api.native.metrics import Measures
 from hotdesk.api.quotas import Quotas
-from hotdesk.api.reload import Reloading, certificate_holder
+from hotdesk.api.reload import Reloading, make_certificate_loader
 from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.sd_notify import Notice
 from hotdesk.api.settings import Serving
@@ -116,7 +116,7 @@ async def compose_app(
     keys = ApiKeys(settings.lib / "serve")
     content = Content(serving.domain)
     page = WebPage(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
-    templates = places(settings, serving.templates)
+    templates = list_places(settings, serving.templates)
     quotas = Quotas(serving.quota)
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall, serving.wall, serving.tenants, keys.count_tenants)
@@ -128,7 +128,7 @@ async def compose_app(
         tenants.open_tenants(settings, starter, quotas, walls, nodes) as registry,
         anyio.create_task_group() as tasks,
     ):
-        privileges.give_up(settings, ports=node_ports(serving))
+        privileges.give_up(settings, ports=list_node_ports(serving))
         if calls is not None:
             tasks.start_soon(local.serve, calls, registry)
         sandboxes = Sandboxes(serving, tasks, await run_in_thread(compute_defaults, serving))
@@ -143,7 +143,7 @@ async def compose_app(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
         )
         reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas, walls))
-        mcp = LazyMcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
+        mcp = LazyMcp(keys, registry, build_policy(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         if nodes is None:
@@ -156,7 +156,7 @@ async def compose_app(
         tasks.start_soon(builds.run)
         secrets = E2bSecrets(starter)
         control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, secrets, builds)
-        native = native_app(shared)
+        native = build_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)
         parts = ServerParts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
@@ -225,7 +225,7 @@ async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
     keys.refresh()
     for name in sorted({key.tenant for key in keys.by_id.values()})[:WARM]:
         try:
-            tenant = await registry.tenant(name)
+            tenant = await registry.get_tenant(name)
             for image, wall in sandboxes.defaults.ready:
                 sandboxes.stock(tenant, image, wall)
         except (HotdeskError, OSError) as e:
@@ -240,20 +240,20 @@ async def describe(native: FastAPI) -> None:
 
 async def bury(settings: Config, registry: Tenants) -> None:
     """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
-    for name in _tenants_with_desks(settings):
+    for name in _list_tenants_with_desks(settings):
         try:
-            await registry.tenant(name)
+            await registry.get_tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)
 
 
-def _tenants_with_desks(settings: Config) -> list[str]:
+def _list_tenants_with_desks(settings: Config) -> list[str]:
     """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     return [name for name in names if any((get_tenant_settings(settings, name).run / "desks").glob("*"))]
 
 
-def _listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
+def _build_listener(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     """Return what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
     served = Strict(app, serving.names) if tls else app
@@ -286,12 +286,12 @@ async def serve(
         compose_app(settings, serving, stopping, reloading) as app,
         anyio.create_task_group() as tasks,
     ):
-        listeners = {_listener_of(app, serving, tls=False): plain}
+        listeners = {_build_listener(app, serving, tls=False): plain}
         if tls is not None:
-            secured = _listener_of(app, serving, tls=True)
+            secured = _build_listener(app, serving, tls=True)
             listeners[secured] = tls
             assert secured.config.ssl is not None
-            reloading.add(certificate_holder(secured.config.ssl))
+            reloading.add(make_certificate_loader(secured.config.ssl))
             if renewal is not None and serving.certificate is not None:
                 tasks.start_soon(renewal.run, secured.config.ssl, serving.certificate)
         for listener, sock in listeners.items():
@@ -336,7 +336,7 @@ async def _renewing(serving: Serving, challenges: socket.socket | None) -> Async
 def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Tell of what goes wrong in the loop itself; of running out of descriptors seldom, whoever causes it."""
     if context.get("message") == "socket.accept() out of system resource":
-        LOG.seldom("descriptors", "no connection can be accepted: too many files are open")
+        LOG.write_seldom("descriptors", "no connection can be accepted: too many files are open")
     else:
         loop.default_exception_handler(context)
 

@@ -53,7 +53,7 @@ class Tenants:
     """Tenants without a keeper, though one was wanted: the last did not start, or died, and the next is not up."""
     closing: anyio.Event = field(default_factory=anyio.Event)
 
-    async def tenant(self, name: str) -> Tenant:
+    async def get_tenant(self, name: str) -> Tenant:
         """Return a tenant, its machine up."""
         if (found := self.open.get(name)) is not None:
             return found
@@ -65,7 +65,7 @@ class Tenants:
     async def start_tenant(self, name: str) -> Tenant:
         """Open a tenant; one whose keeper cannot start is tried again until it can."""
         try:
-            tenant: Tenant = await self.tasks.start(self.live, name)
+            tenant: Tenant = await self.tasks.start(self.run_tenant, name)
         except (HotdeskError, OSError) as e:
             if name not in self.failing:
                 self.failing.add(name)
@@ -78,12 +78,12 @@ class Tenants:
         self.failing.discard(name)
         return tenant
 
-    async def live(self, name: str, *, task_status: TaskStatus[Tenant]) -> None:
+    async def run_tenant(self, name: str, *, task_status: TaskStatus[Tenant]) -> None:
         """Keep a tenant's machine up until the server closes."""
-        settings = settings_of(self.settings, name)
-        keeper = await self.starter.keeper(name) if self.starter is not None and self.nodes is None else None
-        async with self.host_of(settings, name, keeper) as host:
-            await host.ready()
+        settings = get_settings(self.settings, name)
+        keeper = await self.starter.start_keeper(name) if self.starter is not None and self.nodes is None else None
+        async with self.make_host(settings, name, keeper) as host:
+            await host.prepare()
             tenant = Tenant(name, settings, host)
             task_status.started(tenant)
             async with anyio.create_task_group() as tasks:
@@ -92,7 +92,7 @@ class Tenants:
                 await tenant.closing.wait()
                 tasks.cancel_scope.cancel()
 
-    def host_of(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
+    def make_host(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
         """Return a tenant's machine, which is not up yet."""
         if self.nodes is not None:
             return ClusterHost(settings, name, self.quotas, self.walls, self.nodes)
@@ -100,7 +100,7 @@ class Tenants:
 
     async def replace_with_keeper(self, tenant: Tenant) -> None:
         """Wait until the keeper of a tenant is gone, then open the tenant again: its new keeper burns what is left."""
-        await tenant.host.keeper_runtime().keeper.wait_gone()
+        await tenant.host.get_keeper_runtime().keeper.wait_gone()
         self.open.pop(tenant.name)
         self.failing.add(tenant.name)
         tenant.closing.set()
@@ -115,12 +115,12 @@ class Tenants:
                 return
             pause = min(2 * pause, LONG_PAUSE)
             try:
-                await self.tenant(name)
+                await self.get_tenant(name)
             except (HotdeskError, OSError) as e:
                 log(e)
 
 
-def settings_of(settings: Config, name: str) -> Config:
+def get_settings(settings: Config, name: str) -> Config:
     """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
     return get_tenant_settings(settings, name)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hotdesk.api.launch.job_command import SCRIPT
-from hotdesk.api.models import refusal
+from hotdesk.api.models import explain_refusal
 from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import ModelBrain, describe_model
 from hotdesk.brain.models import names
@@ -127,7 +127,7 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     if not right or fixed or (request.folder, request.out) != places:
         raise BriefError(f"the stored request of job {folder.name} was changed; start a new job")
     for name in (*request.plan, *request.act):
-        if why := refusal(name, listed):
+        if why := explain_refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot continue with its model: {why}")
 
 

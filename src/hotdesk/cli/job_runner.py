@@ -84,7 +84,7 @@ class TerminalJob:
         with Out(folder, [*names, page]) as out:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
-                    await machine.ready()
+                    await machine.prepare()
                     brain = brain_of(
                         self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell
                     )

@@ -100,7 +100,7 @@ class TerminalSwarm:
         folder = Path(self.chosen.out or Path("out") / self.id)
         with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS, PAGE]) as out:
             async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
-                await machine.ready()
+                await machine.prepare()
                 brains = make_brains(self.chosen, brief, self.settings, self.board.say)
                 self.order = JobContext(
                     machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact

@@ -65,7 +65,7 @@ class Client:
 
     async def desks(self) -> list[DeskShown]:
         """List open desks."""
-        return [read(DeskShown, each) for each in await self.line.every("/desks")]
+        return [read(DeskShown, each) for each in await self.line.list_all("/desks")]
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it. Twice is no error."""
@@ -94,11 +94,11 @@ class Client:
     async def upload(self, name: str, data: bytes) -> str:
         """Send a file for a job; give its id."""
         async with self.line.ask("POST", "/uploads", data, query={"name": name}) as answer:
-            return str(json.loads(await answer.body())["id"])
+            return str(json.loads(await answer.read_body())["id"])
 
     async def jobs(self) -> list[Job]:
         """List jobs, the newest first."""
-        return [read(Job, each) for each in await self.line.every("/jobs")]
+        return [read(Job, each) for each in await self.line.list_all("/jobs")]
 
     async def job(self, job: str) -> Job:
         """Return how a job stands."""
@@ -128,7 +128,7 @@ class Client:
         query = {"after": after, "follow": str(follow).lower()}
         async with self.line.ask("GET", f"/jobs/{job}/events" if job else "/events", query=query) as answer:
             rest = b""
-            async for piece in answer.pieces():
+            async for piece in answer.iterate_pieces():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     if line.startswith(b"data: "):
@@ -146,7 +146,7 @@ class Client:
 
     async def approvals(self) -> list[Approval]:
         """List what waits for people."""
-        return [read(Approval, each) for each in await self.line.every("/approvals")]
+        return [read(Approval, each) for each in await self.line.list_all("/approvals")]
 
     async def approve(self, approval: Approval, *, plan: str = "") -> None:
         """Say yes to exactly what was shown; with `plan`, to a plan as it was edited."""
@@ -167,12 +167,12 @@ class Client:
 
     async def ls(self, prefix: str = "") -> list[Kept]:
         """List names in the drive, each with its newest version."""
-        return [read(Kept, each) for each in await self.line.every("/drive", prefix=prefix)]
+        return [read(Kept, each) for each in await self.line.list_all("/drive", prefix=prefix)]
 
     async def get(self, name: str) -> bytes:
         """Return what is kept under NAME or NAME@VERSION."""
         async with self.line.ask("GET", f"/drive/{check_name(name)}") as answer:
-            return await answer.body()
+            return await answer.read_body()
 
     async def certificate(self, name: str) -> Mapping[str, Any]:
         """Return the certificate of what is kept under a name."""
@@ -182,7 +182,7 @@ class Client:
     async def put(self, name: str, data: bytes) -> Kept:
         """Keep bytes as the next version of a name."""
         async with self.line.ask("PUT", f"/drive/{check_name(name)}", data) as answer:
-            return read(Kept, json.loads(await answer.body()))
+            return read(Kept, json.loads(await answer.read_body()))
 
     async def rm(self, name: str) -> None:
         """Remove a name with all its versions, or NAME@VERSION."""

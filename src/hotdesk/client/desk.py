@@ -42,7 +42,7 @@ class FarDesk:
     async def read(self, path: str) -> bytes:
         """Return a file's bytes."""
         async with self.line.ask("GET", f"/desks/{self.id}/file", query={"path": path}) as answer:
-            return await answer.body()
+            return await answer.read_body()
 
     async def write(self, path: str, data: str | bytes) -> None:
         """Write a file in place, making its folders; text is written as UTF-8."""
@@ -86,7 +86,7 @@ class FarDesk:
 
     async def burn(self) -> None:
         """End the desk and everything of it. Twice is no error."""
-        if any(each["id"] == self.id for each in await self.line.every("/desks")):
+        if any(each["id"] == self.id for each in await self.line.list_all("/desks")):
             await self.line.call("DELETE", f"/desks/{self.id}")
 
     async def close(self) -> None:

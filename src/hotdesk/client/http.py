@@ -62,19 +62,19 @@ class HttpResponse:
     connection: h11.Connection = field(repr=False)
     stream: ByteStream = field(repr=False)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def iterate_pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes."""
         while True:
-            event = await following(self.connection, self.stream)
+            event = await read_next_event(self.connection, self.stream)
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):
                 return
 
-    async def body(self) -> bytes:
+    async def read_body(self) -> bytes:
         """Return the whole body."""
         found = bytearray()
-        async for piece in self.pieces():
+        async for piece in self.iterate_pieces():
             found += piece
             if len(found) > MAX_BODY_BYTES:
                 raise HostError(f"the response has more than {MAX_BODY_BYTES} bytes; read it in pieces")
@@ -136,12 +136,12 @@ class HttpClient:
                     f"the server at {self.name} closed the connection, or the request is invalid: {e}"
                 ) from e
             with anyio.fail_after(RESPONSE_TIMEOUT_S):
-                head = await following(connection, stream)
+                head = await read_next_event(connection, stream)
             assert isinstance(head, h11.Response)
             found = {name.decode().lower(): value.decode("latin-1") for name, value in head.headers}
             answer = HttpResponse(head.status_code, found, connection, stream)
             if answer.status >= 400:
-                raise failure(answer.status, await answer.body())
+                raise make_error(answer.status, await answer.read_body())
             yield answer
 
     async def call(
@@ -157,13 +157,13 @@ class HttpClient:
         body = b"" if value is None else json.dumps(value).encode()
         headers = {"Idempotency-Key": again} if again else {}
         async with self.ask(method, path, body, query=query, headers=headers, media="application/json") as answer:
-            found = await answer.body()
+            found = await answer.read_body()
         try:
             return json.loads(found) if found else None
         except ValueError as e:
             raise HostError(f"the server at {self.name} sent a malformed reply") from e
 
-    async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
+    async def list_all(self, path: str, **query: object) -> list[dict[str, Any]]:
         """Return all of a list, page after page."""
         found: list[dict[str, Any]] = []
         after = ""
@@ -175,7 +175,7 @@ class HttpClient:
             after = more
 
 
-async def following(connection: h11.Connection, stream: ByteStream) -> object:
+async def read_next_event(connection: h11.Connection, stream: ByteStream) -> object:
     """Return the next event of an answer."""
     while True:
         try:
@@ -195,7 +195,7 @@ async def following(connection: h11.Connection, stream: ByteStream) -> object:
             return event
 
 
-def failure(status: int, body: bytes) -> HotdeskError:
+def make_error(status: int, body: bytes) -> HotdeskError:
     """Make an error of what a server refused."""
     try:
         reply = json.loads(body)

@@ -20,7 +20,7 @@ class FarVault:
 
     async def ls(self) -> list[SecretShown]:
         """List secrets: names and kinds, never values."""
-        return [read(SecretShown, each) for each in await self.line.every("/vault")]
+        return [read(SecretShown, each) for each in await self.line.list_all("/vault")]
 
     async def remove(self, name: str) -> None:
         """Forget a secret."""

@@ -241,7 +241,7 @@ class NodeAgent:
         machine = (await self.machines.tenant(tenant_on_node(server, tenant))).host
         found = self.controls.get((server, tenant))
         if found is None or found.host is not machine:
-            runtime = machine.keeper_runtime()
+            runtime = machine.get_keeper_runtime()
             runtime.make_id = functools.partial(new_node_id, self.name)
             found = NodeControl(
                 runtime, self.tasks, people=machine.people, host=machine, is_cordoned=lambda: self.is_cordoned

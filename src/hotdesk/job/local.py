@@ -51,7 +51,7 @@ class LocalMachine:
         """Let every wall be asked for: a desk here has none, which is what this machine is for."""
         return NOMINAL_CATALOG
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be able to take notes."""
 
     def note(self, *events: Event) -> None:

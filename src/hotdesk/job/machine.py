@@ -27,7 +27,7 @@ class Machine(Protocol):
         """Return the walls this machine has, and those it lacks."""
         ...
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be able to take notes."""
         ...
 

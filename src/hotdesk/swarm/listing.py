@@ -34,7 +34,7 @@ async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ..
     assert brief.each is not None
     if not is_workbook(brief.each):
         return await anyio.to_thread.run_sync(list_items, brief)
-    await machine.ready()
+    await machine.prepare()
     routed = route_brief(brief, machine.walls, machine.config.verify_wall)
     return list_items(brief, await read_workbook(machine, routed, job))
 

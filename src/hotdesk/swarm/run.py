@@ -83,7 +83,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
     order, brief = context.order, context.order.job
     require_swarm(brief, context.brains)
     items = await find_items(order.machine, brief, order.id)
-    await order.machine.ready()
+    await order.machine.prepare()
     order.job, order.reopens = make_kind(brief, items), context.add_items or context.retry_failed
     planner = context.brains.plan(order.job)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.api.launch.job_command import errand
+from hotdesk.api.launch.job_command import build_errand_command
 from hotdesk.errors import BriefError
 
 
@@ -18,7 +18,7 @@ from hotdesk.errors import BriefError
     ],
 )
 def test_an_errand_is_a_command_of_ours(message: dict[str, object], command: list[str]) -> None:
-    assert errand(message) == command
+    assert build_errand_command(message) == command
 
 
 @pytest.mark.parametrize("verb", ["unsave", "adopt"])
@@ -27,4 +27,4 @@ def test_an_errand_is_a_command_of_ours(message: dict[str, object], command: lis
 )
 def test_no_image_of_the_operators_is_removed_or_replaced(verb: str, name: object) -> None:
     with pytest.raises(BriefError):
-        errand({"verb": verb, "name": name})
+        build_errand_command({"verb": verb, "name": name})

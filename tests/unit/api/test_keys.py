@@ -58,7 +58,7 @@ def test_a_revoked_key_is_unknown_at_once_to_a_server_that_runs(keys: ApiKeys) -
     assert server.find(made) is not None
     keys.revoke(made[4:12])
     assert server.find(made) is None
-    assert server.still(made[4:12]) is None
+    assert server.find_caller(made[4:12]) is None
 
 
 def test_a_key_that_is_over_is_unknown(keys: ApiKeys) -> None:

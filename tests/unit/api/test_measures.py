@@ -70,7 +70,7 @@ def test_durations_are_told_as_a_histogram_and_statuses_by_class() -> None:
     measures = Measures()
     for status, seconds in ((200, 0.001), (201, 0.02), (404, 0.3), (0, 20.0)):
         measures.count("e2b", "GET", "/sandboxes", status, seconds)
-    told = list(measures.lines())
+    told = list(measures.iterate_lines())
     place = 'part="e2b",route="/sandboxes"'
     counts = [line.rpartition(" ")[2] for line in told if line.startswith("hotdesk_request_seconds_bucket")]
     assert counts == ["1", "2", "2", "3", "3", "3", "4"]

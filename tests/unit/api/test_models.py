@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.api.models import refusal
+from hotdesk.api.models import explain_refusal
 
 LISTED = ("chat:qwen3@http://127.0.0.1:8080/v1", "anthropic:claude-sonnet-5")
 
 
 @pytest.mark.parametrize("name", ["anthropic:claude-sonnet-5", "openai:gpt-5", "openai:ft:gpt-5:acme"])
 def test_a_providers_own_model_may_be_used(name: str) -> None:
-    assert refusal(name) == ""
+    assert explain_refusal(name) == ""
 
 
 @pytest.mark.parametrize("name", ["ollama:x", "chat:x@http://10.0.0.1/v1", "openai:x@http://a/v1", "script:x.py"])
 def test_an_address_is_for_the_operator_to_list(name: str) -> None:
-    assert "`[serve] models`" in refusal(name)
-    assert refusal(name, (name,)) == ""
+    assert "`[serve] models`" in explain_refusal(name)
+    assert explain_refusal(name, (name,)) == ""
 
 
 def test_where_models_are_listed_no_other_is_offered() -> None:
-    assert [refusal(name, LISTED) for name in LISTED] == ["", ""]
-    assert refusal("openai:gpt-5", LISTED).endswith(f"choose one of {', '.join(LISTED)}")
-    assert refusal(LISTED[0] + "/", LISTED) != ""
+    assert [explain_refusal(name, LISTED) for name in LISTED] == ["", ""]
+    assert explain_refusal("openai:gpt-5", LISTED).endswith(f"choose one of {', '.join(LISTED)}")
+    assert explain_refusal(LISTED[0] + "/", LISTED) != ""
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_where_models_are_listed_no_other_is_offered() -> None:
     ],
 )
 def test_half_a_name_is_answered_with_the_whole_one(name: str, words: str) -> None:
-    assert words in refusal(name)
-    assert refusal(name).isprintable()
+    assert words in explain_refusal(name)
+    assert explain_refusal(name).isprintable()

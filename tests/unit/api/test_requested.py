@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.native.jobs.requests import RequestedJob, read_request, takes
+from hotdesk.api.native.jobs.requests import RequestedJob, compute_demand, read_request
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
@@ -32,12 +32,12 @@ def read(deliverables: str, more: str = "") -> Brief:
 )
 def test_a_job_counts_as_the_desks_it_may_have_open_at_once(deliverables: str, desks: int) -> None:
     job = read(deliverables)
-    assert takes(job.size, job.deliverables)["desks"] == desks
+    assert compute_demand(job.size, job.deliverables)["desks"] == desks
 
 
 def test_its_desks_count_by_their_size() -> None:
     job = read(OPENED, 'size = {cpus = 1.5, memory = "1G", disk = "4G"}')
-    told = takes(job.size, job.deliverables)
+    told = compute_demand(job.size, job.deliverables)
     assert told == {"jobs": 1, "desks": 2, "cpus": 3.0, "memory": 2 << 30, "disk": 8 << 30}
 
 
@@ -45,5 +45,5 @@ def test_a_job_that_was_asked_for_before_this_was_noted_counts_as_a_usual_one(tm
     (tmp_path / "request.json").write_text('{"job": "i1", "task": "x", "by": "anna", "at": 1.0}')
     found = read_request(tmp_path / "request.json")
     assert isinstance(found, RequestedJob)
-    assert found.takes == takes()
+    assert found.takes == compute_demand()
     assert found.takes["desks"] == 2

@@ -27,7 +27,7 @@ def test_items_are_counted_by_outcome_and_cause_of_a_short_list() -> None:
     numbers = SwarmNumbers()
     running = count_items((0, "done", ""), (1, "quarantined", "check"), (2, "quarantined", 'x",evil="1'))
     numbers.count("default", {JOB: running, OVER: count_items((0, "done", ""))}, [JOB])
-    values = read(list(numbers.lines()))
+    values = read(list(numbers.iterate_lines()))
     assert values['hotdesk_swarms_running{tenant="default"}'] == 1
     assert values['hotdesk_swarm_items_pending{tenant="default"}'] == 2
     assert values['hotdesk_swarm_items_ended_total{tenant="default",outcome="done"}'] == 2
@@ -50,7 +50,7 @@ def test_no_journal_makes_more_items_than_were_listed() -> None:
 def test_every_number_has_a_help_and_a_type() -> None:
     numbers = SwarmNumbers()
     numbers.count("default", {}, [])
-    lines = list(numbers.lines())
+    lines = list(numbers.iterate_lines())
     names = {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
     assert names == {line.split()[2] for line in lines if line.startswith("# HELP ")}
     assert names == {line.split()[2] for line in lines if line.startswith("# TYPE ")}

@@ -11,11 +11,11 @@ ME, YOU = Caller("default", "me", "k1"), Caller("default", "you", "k2")
 def test_a_page_that_names_itself_takes_over_with_its_own_screen_and_not_another_tabs() -> None:
     viewers = Viewers()
     with viewers.looking(ME, "desk", "first-name", "tab1"), viewers.looking(ME, "desk", "second-name", "tab2"):
-        assert viewers.latest(ME, "desk", "tab1") == "first-name"
-        assert viewers.latest(ME, "desk", "tab2") == "second-name"
-        assert viewers.latest(ME, "desk") == "second-name"
-        assert viewers.latest(ME, "desk", "tab3") is None
-        assert viewers.latest(YOU, "desk", "tab1") is None
-        assert viewers.latest(ME, "other", "tab1") is None
-    assert viewers.latest(ME, "desk") is None
+        assert viewers.find_latest(ME, "desk", "tab1") == "first-name"
+        assert viewers.find_latest(ME, "desk", "tab2") == "second-name"
+        assert viewers.find_latest(ME, "desk") == "second-name"
+        assert viewers.find_latest(ME, "desk", "tab3") is None
+        assert viewers.find_latest(YOU, "desk", "tab1") is None
+        assert viewers.find_latest(ME, "other", "tab1") is None
+    assert viewers.find_latest(ME, "desk") is None
     assert viewers.names == {}

@@ -201,11 +201,11 @@ def _check_chain(chain: bytes, key: ec.EllipticCurvePrivateKey, names: Sequence[
     except (ValueError, IndexError):
         raise AcmeError("the authority's certificate cannot be read") from None
     raw = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if leaf.public_key().public_bytes(*raw) != key.public_key().public_bytes(*raw) or names_of(leaf) != set(names):
+    if leaf.public_key().public_bytes(*raw) != key.public_key().public_bytes(*raw) or list_names(leaf) != set(names):
         raise AcmeError("the authority's certificate is for another key, or other names")
 
 
-def names_of(leaf: x509.Certificate) -> set[str]:
+def list_names(leaf: x509.Certificate) -> set[str]:
     """List the names a certificate is for."""
     try:
         listed = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

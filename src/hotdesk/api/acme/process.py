@@ -15,7 +15,7 @@ from pathlib import Path
 from cryptography import x509
 
 from hotdesk.api.acme.challenge import ChallengeListener
-from hotdesk.api.acme.client import AcmeClient, AcmeError, names_of
+from hotdesk.api.acme.client import AcmeClient, AcmeError, list_names
 from hotdesk.api.acme.files import SERVER, STATE, read_account, read_certificate
 from hotdesk.api.acme.jws import AccountKey
 from hotdesk.api.acme.schedule import Attempts, is_due, pause_until_next
@@ -58,7 +58,7 @@ class CertificateProcess:
         if leaf is None or is_placeholder(leaf):
             return 0.0, 0.0, False
         begins, ends = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
-        return begins, ends, names_of(leaf) == set(self.names)
+        return begins, ends, list_names(leaf) == set(self.names)
 
     def renew(self, challenges: ChallengeListener) -> None:
         """Get a certificate, and tell the server what came of it; a failure puts the next attempt off."""

@@ -32,7 +32,7 @@ from hotdesk.api.e2b.templates import parse_wall
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.quotas import QuotaError, QuotaShare
-from hotdesk.api.tenants import Tenant, Tenants, settings_of
+from hotdesk.api.tenants import Tenant, Tenants, get_settings
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
@@ -87,8 +87,8 @@ class SavedSandboxes:
         """Have every sandbox found that earlier servers left; what is over by now is forgotten."""
         for name in list_tenant_names(self.tenants.settings):
             try:
-                settings = settings_of(self.tenants.settings, name)
-                tenant = Tenant(name, settings, self.tenants.host_of(settings, name))  # not up: none waits
+                settings = get_settings(self.tenants.settings, name)
+                tenant = Tenant(name, settings, self.tenants.make_host(settings, name))  # not up: none waits
                 self.find_of(tenant)
                 self.snapshots.list_all(tenant)
             except (HotdeskError, OSError) as e:
@@ -130,7 +130,7 @@ class SavedSandboxes:
         """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
         record, share = self.records[sandbox.id]
         scope = await self.find_scope(record, sandbox.tenant.name)
-        tenant = await self.tenants.tenant(sandbox.tenant.name)
+        tenant = await self.tenants.get_tenant(sandbox.tenant.name)
         rest = max(1.0, sandbox.started + self.longest - time.time())
         spec = tenant.host.route(replace(sandbox.spec, deadline=rest, idle=rest))
         share.free()
@@ -181,7 +181,7 @@ class SavedSandboxes:
         """Leave nothing of a sandbox that ends without a desk."""
         record = self.records[sandbox.id][0] if sandbox.id in self.records else None
         if record is not None and record.desk:
-            tenant = await self.tenants.tenant(sandbox.tenant.name)
+            tenant = await self.tenants.get_tenant(sandbox.tenant.name)
             await tenant.host.burn(DeskId(record.desk))
         await self.forget(sandbox)
 

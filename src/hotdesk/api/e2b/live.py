@@ -86,7 +86,7 @@ class LiveRecords:
         """Have every sandbox found whose desk is still on a node; forget the others."""
         for name in list_tenant_names(self.tenants.settings):
             try:
-                await self.restore_tenant(await self.tenants.tenant(name))
+                await self.restore_tenant(await self.tenants.get_tenant(name))
             except (HotdeskError, OSError) as e:
                 log(e)
 

@@ -70,4 +70,4 @@ def make_refusal(error: Exception) -> E2bError:
 
 def log(error: Exception) -> None:
     """Tell the operator of an error."""
-    LOG.error(error)
+    LOG.report_error(error)

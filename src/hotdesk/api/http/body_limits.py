@@ -38,7 +38,7 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
     """Read a body; give what gives it again, in one piece."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
-        raise _too_large(most)
+        raise _make_too_large_error(most)
     data = bytearray()
     with anyio.move_on_after(TIMEOUT_S):
         while True:
@@ -47,13 +47,13 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
                 raise BodyError(400, "request.left", "the client disconnected before the body was read")
             data += message.get("body", b"")
             if len(data) > most:
-                raise _too_large(most)
+                raise _make_too_large_error(most)
             if not message.get("more_body"):
-                return again({**message, "body": bytes(data)}, receive)
+                return replay_message({**message, "body": bytes(data)}, receive)
     raise BodyError(408, "request.slow", f"the body was not received within {TIMEOUT_S:g} s; send it again")
 
 
-def _too_large(most: int) -> BodyError:
+def _make_too_large_error(most: int) -> BodyError:
     """Say that a body is too large."""
     return BodyError(
         413,
@@ -62,7 +62,7 @@ def _too_large(most: int) -> BodyError:
     )
 
 
-def again(first: Message, receive: Receive) -> Receive:
+def replay_message(first: Message, receive: Receive) -> Receive:
     """Return a message again, then what comes after it."""
     waiting = [first]
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hotdesk.api.http import body_limits, cors
 from hotdesk.api.http.body_limits import BodyError
 from hotdesk.api.quotas import QuotaError, Quotas
-from hotdesk.api.web.content import content_name
+from hotdesk.api.web.content import get_content_name
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import ID_SHAPE
 
@@ -69,11 +69,11 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to whom it is for."""
         headers = Headers(scope=scope)
-        part = scope["part"] = self.part(scope, headers)
+        part = scope["part"] = self.choose_part(scope, headers)
         if scope["type"] == "websocket" and part is not self.parts.native:
             await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
             return
-        if (why := odd(scope, headers)) is not None:
+        if (why := find_oddity(scope, headers)) is not None:
             await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
@@ -118,13 +118,13 @@ class Front:
             self.quotas.ask(tenant)
         return bool(tenants)
 
-    def part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+    def choose_part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return who answers; None when the request is for no name of this server."""
         name = name_of(headers.get("host", ""))
         if (aim := _aim_of(headers, name, self.serving.domain)) is not None:
             scope["aim"] = aim
             return self.parts.traffic
-        if name == content_name(self.serving.domain):
+        if name == get_content_name(self.serving.domain):
             return self.parts.web
         if name not in list_own_names(self.serving):
             return None
@@ -148,7 +148,7 @@ def build_refusal(
     return JSONResponse({"code": body_code, "message": why}, status, headers)
 
 
-def odd(scope: Scope, headers: Headers) -> str | None:
+def find_oddity(scope: Scope, headers: Headers) -> str | None:
     """Describe what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
 
     What is for a sandbox's port may have any path and any key: that is the desk's own matter.

@@ -25,7 +25,7 @@ class Measured:
 
     def __init__(self, front: Front, measures: Measures) -> None:
         self.front, self.measures = front, measures
-        self.labels = _labels_of(front.parts)
+        self.labels = _build_label_table(front.parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and take the time; status 0 is told of one that nobody answered."""
@@ -49,11 +49,11 @@ class Measured:
             found = self.labels.get(id(scope.get("part")))
             part, route = NOBODY if found is None else found(scope)
             if status in REFUSED:
-                LOG.refusal(status, part, str((scope.get("client") or ("",))[0]))
+                LOG.write_refusal(status, part, str((scope.get("client") or ("",))[0]))
             self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
 
 
-def _labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
+def _build_label_table(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
     """Return how what each part answers is counted."""
     return {
         id(parts.control): lambda scope: ("e2b", control_route(scope)),

@@ -71,7 +71,7 @@ class StallWatch:
         """When the callback began that runs now; 0: none runs."""
         self.last_stack: tuple[float, traceback.StackSummary | None] = (0.0, None)
         """Where a callback that lasts was seen, and when that one began."""
-        self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], _LOOKS)
+        self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, measure_other_threads(self.name))], _LOOKS)
         """What others had taken, at the last looks at which no callback lasted."""
         self.collected = 0.0
         """Seconds in which garbage was collected in this thread."""
@@ -105,7 +105,7 @@ class StallWatch:
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
-        losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items()}
+        losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in measure_other_threads(self.name).items()}
         # What the hypervisor took is contained in the times of threads that ran, and in no wait for something else.
         stolen = min(cpu, losses.pop(_STEAL, 0.0))
         cpu -= stolen
@@ -120,7 +120,7 @@ class StallWatch:
         while not self.over.wait(_LOOK_INTERVAL_S):
             begun = self.begun
             if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
-                self.looks.append((time.monotonic(), others(self.name)))
+                self.looks.append((time.monotonic(), measure_other_threads(self.name)))
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 summary = summarize_stack(sys._current_frames().get(self.thread))
                 if self.begun == begun:
@@ -141,7 +141,7 @@ def delay(fd: int) -> float:
     return int(os.pread(fd, 100, 0).split()[1]) / 1e9
 
 
-def others(but: str) -> dict[str, float]:
+def measure_other_threads(but: str) -> dict[str, float]:
     """List the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
     try:
         with open("/proc/stat") as file:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hotdesk.api.models import refusal
+from hotdesk.api.models import explain_refusal
 from hotdesk.config import APPROVALS, WALLS, Config
 from hotdesk.errors import BriefError
 
@@ -44,14 +44,14 @@ _OWN_OPTIONS = {
 """Options that only one act takes."""
 
 
-def folder_of(settings: Config, job: str) -> Path:
+def get_folder(settings: Config, job: str) -> Path:
     """Return the folder of a tenant's job."""
     if not _JOB_SHAPE.fullmatch(job):
         raise BriefError(f"{job[:40]!r} is not a job's id")
     return settings.lib / ORDERS / job
 
 
-def command(
+def build_command(
     act: str,
     folder: Path,
     job: str,
@@ -70,18 +70,23 @@ def command(
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
         known_models = [word for name in listed for word in ("--listed", name)]
-        more = [*models("models", options.get("models", []), listed), *(["--key-stdin"] if options.get("key") else [])]
+        more = [
+            *build_model_options("models", options.get("models", []), listed),
+            *(["--key-stdin"] if options.get("key") else []),
+        ]
         more += choose_quarantine(options.get("quarantine"))
         more += ["--add-items"] if options.get("add") is True else []
         return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *more, *limits]
-    thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []), listed)]
+    thinks = [
+        word for name in ("models", "planners") for word in build_model_options(name, options.get(name, []), listed)
+    ]
     script = build_script_args(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]
     counts = [word for name in COUNTS for word in count_items(name, options.get(name))]
     return [act, str(folder / "brief"), "--json", *places, *thinks, *script, *limits, *counts]
 
 
-def errand(message: Mapping[str, object]) -> list[str]:
+def build_errand_command(message: Mapping[str, object]) -> list[str]:
     """Write the command line of what is done at once: a secret put in or forgotten, an image removed or imported."""
     match message:
         case {"verb": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
@@ -127,14 +132,14 @@ def choose_quarantine(value: object) -> list[str]:
     return [QUARANTINE[value]]
 
 
-def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
+def build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     """Write which models are used."""
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
         raise BriefError(f"{name} has at most {_MAX_MODELS} names")
     for each in value:
         if not isinstance(each, str):
             raise BriefError(f"{name} must be names such as anthropic:MODEL")
-        if why := refusal(each, listed):
+        if why := explain_refusal(each, listed):
             raise BriefError(why)
     flag = "--model" if name == "models" else "--planner"
     return [word for each in value for word in (flag, each)]
@@ -152,7 +157,7 @@ def build_script_args(template: object, templates: tuple[Path, ...]) -> list[str
     raise BriefError(f"there is no template {template!r} with a script")
 
 
-def requester(options: Mapping[str, object]) -> str:
+def read_requester(options: Mapping[str, object]) -> str:
     """Return who asked for a job."""
     name = options.get("requester", "")
     if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):

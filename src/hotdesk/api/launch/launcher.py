@@ -173,17 +173,17 @@ class Starting:
         if (tenant, job) in self.jobs:
             raise BriefError(f"job {job[:40]} is already running")
         settings = get_tenant_settings(self.settings, tenant)
-        folder = job_command.folder_of(settings, job)
-        argv = job_command.command(act, folder, job, options, self.templates, self.models)
+        folder = job_command.get_folder(settings, job)
+        argv = job_command.build_command(act, folder, job, options, self.templates, self.models)
         with job_command.outputs(folder) as (stdout, stderr), open(os.devnull, "rb") as nothing:
             places = (fds[0] if options.get("key") and fds else nothing.fileno(), stdout, stderr)
-            pid = run(argv, tenant, job_command.requester(options), *places, passed=(*PASSED, *OF_MODELS))
+            pid = run(argv, tenant, job_command.read_requester(options), *places, passed=(*PASSED, *OF_MODELS))
         self.jobs[tenant, job] = pid
         return pid
 
     def run_errand(self, tenant: str, number: int, message: Mapping[str, object], fds: list[int]) -> int:
         """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
-        argv = job_command.errand(message)
+        argv = job_command.build_errand_command(message)
         get_tenant_settings(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
             raise BriefError(f"{MAX_ERRANDS} short tasks are running, which is the limit; wait until some end")
@@ -246,7 +246,7 @@ class Starting:
                 time.sleep(0.005)
 
 
-def file_identity(path: Path) -> tuple[int, int] | None:
+def get_file_identity(path: Path) -> tuple[int, int] | None:
     """Return the device and number of a file; None where there is none."""
     with suppress(OSError):
         found = path.lstat()
@@ -256,7 +256,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 def remove_file(path: Path, identity: tuple[int, int] | None) -> None:
     """Remove a file if it is still the one that was made; a newer server may have put its own there."""
-    if identity is not None and file_identity(path) == identity:
+    if identity is not None and get_file_identity(path) == identity:
         path.unlink()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.api.launch.launcher import LINE, SOCKET, file_identity
+from hotdesk.api.launch.launcher import LINE, SOCKET, get_file_identity
 from hotdesk.api.quotas import QuotaShare
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started, encode_settings, pair
@@ -45,7 +45,7 @@ class LauncherClient(PacketCalls):
         self.counted: dict[Job, QuotaShare] = {}
         """What running jobs have of their tenants' quotas."""
 
-    async def keeper(self, tenant: str) -> Started:
+    async def start_keeper(self, tenant: str) -> Started:
         """Have a keeper started for a tenant; this process is its owner."""
         ours, theirs = pair()
         try:
@@ -63,7 +63,7 @@ class LauncherClient(PacketCalls):
         """
         return await self.begin("work", tenant, job, options, take)
 
-    async def swarm(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
+    async def start_swarm(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
         """Have a brief carried out for all its items; options: those of `work`, and pilot, review, most."""
         return await self.begin("swarm", tenant, job, options, take)
 
@@ -159,7 +159,7 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
         "settings": encode_settings(settings),
         "templates": [str(path.absolute()) for path in templates],
         "models": list(models),
-        "socket": file_identity(settings.run / SOCKET),
+        "socket": get_file_identity(settings.run / SOCKET),
     }
     with theirs, open(os.devnull, "r+b") as null:
         pid = os.posix_spawn(

@@ -61,7 +61,7 @@ class Delivering:
         path = text_of(arguments, "path")
         name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
         data = await desk.read(path, limit=MAX_FILE_BYTES)
-        verdicts, skipped = await self.verify(_item_of(name), data)
+        verdicts, skipped = await self.verify(_make_deliverable(name), data)
         sha256 = hashlib.sha256(data).hexdigest()
         if not all(each.passed for each in verdicts):
             failing = [each for each in verdicts if not each.passed]
@@ -112,7 +112,7 @@ class Delivering:
     async def keep(self, name: str, data: bytes, checks: tuple[str, ...]) -> Version:
         """Keep a file; that it is, and which checks it passed, is written down before."""
         settings = self.host.config
-        await self.host.ready()
+        await self.host.prepare()
 
         def intent(version: Version) -> None:
             details = (version.sha256, version.size, version.number)
@@ -126,7 +126,7 @@ class Delivering:
             raise HostError(f"cannot write to the drive: {e.strerror}") from e
 
 
-def _item_of(name: str) -> Deliverable:
+def _make_deliverable(name: str) -> Deliverable:
     """Return what a file must pass, by its kind."""
     kind = PurePosixPath(name).suffix.lstrip(".").lower()
     return Deliverable(name, kind, (RequiredCheck(kind if kind in KINDS else ACTIVE),))

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from hotdesk.api.caller import Caller
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.mcp.policy import McpPolicy
-from hotdesk.api.mcp.protocol import server_of
+from hotdesk.api.mcp.protocol import build_server
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants
 from hotdesk.dataclass import dataclass
@@ -74,10 +74,10 @@ class Mcp:
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or say why not."""
         request = Request(scope, receive)
-        caller = self.keys.find(bearer(request))
-        refused = refusal(request, caller)
+        caller = self.keys.find(parse_bearer_key(request))
+        refused = find_refusal(request, caller)
         if caller is None or refused is not None:
-            await (refused or fault(401, _WHOSE))(scope, receive, send)
+            await (refused or make_fault_response(401, _WHOSE))(scope, receive, send)
             return
         number = request.headers.get(MCP_SESSION_ID_HEADER)
         if number is None:
@@ -85,7 +85,9 @@ class Mcp:
             return
         live = self.live.get(number)
         if live is None or live.key != caller.key:
-            await fault(404, "this session does not exist or has ended; start a new one")(scope, receive, send)
+            await make_fault_response(404, "this session does not exist or has ended; start a new one")(
+                scope, receive, send
+            )
             return
         await self.go_on(live, request, receive, send)
 
@@ -118,7 +120,9 @@ class Mcp:
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
         if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
-            await fault(429, "too many sessions are open; end one, or wait until one ends")(scope, receive, send)
+            await make_fault_response(429, "too many sessions are open; end one, or wait until one ends")(
+                scope, receive, send
+            )
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
         live = LiveSession(transport, caller.key, caller.tenant)
@@ -133,7 +137,9 @@ class Mcp:
             await self.tasks.start(self.run, live, caller)
             await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
-            await fault(503, f"the session could not be started: {make_printable(str(e))}")(scope, receive, send)
+            await make_fault_response(503, f"the session could not be started: {make_printable(str(e))}")(
+                scope, receive, send
+            )
         finally:
             if status >= 400:
                 with anyio.CancelScope(shield=True):
@@ -141,9 +147,9 @@ class Mcp:
 
     async def run(self, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
         """Serve one session until it ends; its desk burns with it."""
-        tenant = await self.tenants.tenant(caller.tenant)
+        tenant = await self.tenants.get_tenant(caller.tenant)
         by = f"key {caller.key} mcp"
-        server = server_of(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
+        server = build_server(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
         number = live.transport.mcp_session_id or ""
         self.live[number] = live
         try:
@@ -162,15 +168,17 @@ class Mcp:
                 await live.transport.terminate()
 
 
-def refusal(request: Request, caller: Caller | None) -> Response | None:
+def find_refusal(request: Request, caller: Caller | None) -> Response | None:
     """Say why a request is not let in; None: it is."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
-        return fault(403, "pages of other origins may not call this server")
+        return make_fault_response(403, "pages of other origins may not call this server")
     if caller is None:
-        return fault(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
+        return make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
-        return fault(403, "this key has no right to desks; create one with `hotdesk key new --power desks`")
+        return make_fault_response(
+            403, "this key has no right to desks; create one with `hotdesk key new --power desks`"
+        )
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
@@ -181,13 +189,13 @@ def refusal(request: Request, caller: Caller | None) -> Response | None:
     return None
 
 
-def bearer(request: Request) -> str:
+def parse_bearer_key(request: Request) -> str:
     """Return the key a request shows."""
     kind, _, key = request.headers.get("authorization", "").partition(" ")
     return key if kind.lower() == "bearer" else ""
 
 
-def fault(status: int, why: str, **headers: str) -> Response:
+def make_fault_response(status: int, why: str, **headers: str) -> Response:
     """Say why not."""
     return error_to_response(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
 

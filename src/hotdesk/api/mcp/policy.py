@@ -23,7 +23,7 @@ class McpPolicy:
     scope: Scope = CLOSED
 
 
-def policy_of(serving: Serving, scope: Scope) -> McpPolicy:
+def build_policy(serving: Serving, scope: Scope) -> McpPolicy:
     """Return what a server's operator decided."""
     env = build_preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
     return McpPolicy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

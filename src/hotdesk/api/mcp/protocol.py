@@ -21,7 +21,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as Described
 
-from hotdesk.api.mcp.results import ToolAnswer, result
+from hotdesk.api.mcp.results import ToolAnswer, make_result
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.tool import Tool
@@ -36,12 +36,12 @@ _INSTRUCTIONS = (
 )
 
 
-def server_of(session: McpSession) -> Server[None]:
+def build_server(session: McpSession) -> Server[None]:
     """Return the MCP server of one session; its desk burns when the server is done."""
 
     async def list_tools(ctx: ServerRequestContext[None], params: PaginatedRequestParams | None) -> ListToolsResult:
         try:
-            return ListToolsResult(tools=[describe_tool(each) for each in await session.tools()])
+            return ListToolsResult(tools=[describe_tool(each) for each in await session.list_tools()])
         except HotdeskError as e:
             raise MCPError(INTERNAL_ERROR, f"the tools are not available: {make_printable(str(e))}") from None
 
@@ -73,7 +73,7 @@ async def use(session: McpSession, ctx: ServerRequestContext[None], params: Call
         tasks.start_soon(_keep_telling, ctx, params.name)
         answer = await session.use(params.name, params.arguments or {})
         tasks.cancel_scope.cancel()
-    return result(answer)
+    return make_result(answer)
 
 
 async def _keep_telling(ctx: ServerRequestContext[None], name: str) -> None:

@@ -33,7 +33,7 @@ class LentTools:
         raise KeeperError("malformed reply from the desk's owner")
 
 
-async def tools_from(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
+async def fetch_tools(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
     """Have the owner list a desk's tools."""
     items = (await runtime.call("GET", f"/desks/{desk}/tools")).get("items")
     return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []

@@ -35,7 +35,7 @@ class ToolAnswer:
     ok: bool = True
 
 
-def result(answer: ToolAnswer) -> CallToolResult:
+def make_result(answer: ToolAnswer) -> CallToolResult:
     """Return an answer as a client reads it."""
     content: Content = [TextContent(type="text", text=clean(shorten_text(answer.text)))] if answer.text else []
     if (observation := answer.observation) is not None:

@@ -10,7 +10,7 @@ import anyio
 
 from hotdesk.api.mcp.deliver import DELIVER, Delivering
 from hotdesk.api.mcp.policy import McpPolicy
-from hotdesk.api.mcp.remote_tools import LentTools, tools_from
+from hotdesk.api.mcp.remote_tools import LentTools, fetch_tools
 from hotdesk.api.mcp.results import ToolAnswer
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
@@ -56,12 +56,12 @@ class McpSession:
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CONCURRENT_TOOLS))
 
-    async def tools(self) -> Sequence[Tool | Mapping[str, Any]]:
+    async def list_tools(self) -> Sequence[Tool | Mapping[str, Any]]:
         """List what can be used; where another process opens desks, that is known of an open one only."""
         if not isinstance(self.host.runtime, RemoteRuntime):
             return [*self.host.tools(self.policy.spec.image), DELIVER]
         desk, _ = await self.ensure_desk()
-        return await tools_from(self.host.runtime, desk.id)
+        return await fetch_tools(self.host.runtime, desk.id)
 
     async def ensure_desk(self) -> tuple[Desk, Using]:
         """Return the desk and its tools, opened where there is none."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 from mcp.server.stdio import stdio_server
 
-from hotdesk.api.mcp.protocol import server_of
+from hotdesk.api.mcp.protocol import build_server
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.dataclass import dataclass
 
@@ -69,7 +69,7 @@ class PipeWriter:
 async def serve(session: McpSession) -> None:
     """Serve one client until it hangs up; its desk is gone then."""
     source, sink = claim_stdio()
-    server = server_of(session)
+    server = build_server(session)
     streams = stdio_server(cast("Any", Lines(source)), cast("Any", PipeWriter(sink)))
     async with streams as (read, write):
         await server.run(read, write, server.create_initialization_options())

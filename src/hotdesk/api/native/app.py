@@ -23,7 +23,7 @@ NOUNS = (
 )  # fmt: skip
 
 
-def native_app(native: Native) -> FastAPI:
+def build_app(native: Native) -> FastAPI:
     """Return the application."""
     app = FastAPI(
         title="hotdesk", version=__version__, openapi_url=None, docs_url=None,

@@ -65,7 +65,7 @@ def require_room(folder: Path, floor: int) -> None:
         raise ProblemError(507, "disk.full", "this server's disk is nearly full; try later, or ask its operator")
 
 
-def attachment(name: str) -> dict[str, str]:
+def build_attachment_headers(name: str) -> dict[str, str]:
     """Return the headers under which foreign bytes go out: to be saved, not shown."""
     last = clean(name).rpartition("/")[2] or "file"
     return {

@@ -12,12 +12,12 @@ from hotdesk.api.caller import Power
 from hotdesk.api.native.access.auth import Anybody, RequestContext
 from hotdesk.api.native.desks.desks import find_desk
 from hotdesk.api.native.drive import find as find_version
-from hotdesk.api.native.drive import off
+from hotdesk.api.native.drive import run_in_thread
 from hotdesk.api.native.jobs.frames import frame
 from hotdesk.api.native.jobs.jobs import find as find_job
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import Model
-from hotdesk.api.web.content import kind_of
+from hotdesk.api.web.content import choose_media_type
 from hotdesk.config import MIB
 from hotdesk.job import report
 from hotdesk.job.record.decisions import JOBS, get_journal_path
@@ -56,15 +56,17 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
         raise ProblemError(409, "content.none", "previews are off: this server has no separate origin for them")
     if not context.caller.may(NEEDS[order.kind]):
         raise ProblemError(403, "key.power", f"this key lacks the power {NEEDS[order.kind]}")
-    data, name = await reading(context, order)
+    data, name = await read_content(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
     origin = f"{request.url.scheme}://content.{context.native.serving.domain}{port}"
     ours = order.kind == "report"
-    return ContentAddress(url=origin + offer(context.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
+    return ContentAddress(
+        url=origin + offer(context.tenant.name, data, name, ours), inline=choose_media_type(name, ours)[1]
+    )
 
 
-async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, str]:
+async def read_content(context: RequestContext, order: ContentOrder) -> tuple[bytes, str]:
     """Return a thing's bytes, and its name."""
     match order:
         case ContentOrder(kind="drive", path=path) if path:
@@ -73,7 +75,7 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
                 raise ProblemError(
                     409, "content.large", f"a file of {version.size} bytes is too large for a preview; download it"
                 )
-            data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
+            data = await run_in_thread(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
             async with find_desk(context, desk) as found:

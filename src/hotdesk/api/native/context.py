@@ -27,7 +27,7 @@ Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
 
 
-def _key_reused() -> ProblemError:
+def _make_key_reused_error() -> ProblemError:
     return ProblemError(409, "idempotency.reused", "this Idempotency-Key was used for another request; use a new one")
 
 
@@ -45,7 +45,7 @@ class Native:
     """Folders of templates, those that were installed first."""
     streams: Counter[str] = field(default_factory=Counter)
     """How many streams of events are open, by tenant."""
-    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused, 86400.0))
+    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_make_key_reused_error, 86400.0))
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)
     ledgers: dict[str, JobLedger] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Native:
     swarms: SwarmCache = field(default_factory=SwarmCache)
     checks: dict[str, Checked] = field(default_factory=dict)
 
-    def ledger(self, tenant: Tenant) -> JobLedger:
+    def get_ledger(self, tenant: Tenant) -> JobLedger:
         """Return what is known of a tenant's jobs."""
         return self.ledgers.setdefault(tenant.name, JobLedger(tenant.settings))
 

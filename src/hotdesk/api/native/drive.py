@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
 from hotdesk.api.native.access.auth import ForDrive, RequestContext
-from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, save_body
-from hotdesk.api.native.jobs.pages import MAX_PAGES, page_of, pages_of
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, build_attachment_headers, save_body
+from hotdesk.api.native.jobs.pages import MAX_PAGES, describe_pages, page_of
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.config import GIB
@@ -60,7 +60,7 @@ async def list_names(
     context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
-    found = await off(lambda: _drive_of(context).ls(prefix, who=OPERATOR))
+    found = await run_in_thread(lambda: _drive_of(context).ls(prefix, who=OPERATOR))
     some, more = paginate(found, lambda each: each.name, limit, after)
     checks = await context.native.get_checks(context.tenant).of(some)
     return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
@@ -79,18 +79,20 @@ async def read(
     """Return a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
     drive, version = await find(context, path)
     if pages:
-        return JSONResponse((await off(lambda: pages_of(context.tenant.settings, version))).model_dump())
+        return JSONResponse(
+            (await run_in_thread(lambda: describe_pages(context.tenant.settings, version))).model_dump()
+        )
     if page is not None:
-        return await off(lambda: page_of(context.tenant.settings, version, page))
+        return await run_in_thread(lambda: page_of(context.tenant.settings, version, page))
     if certificate:
         try:
-            proof = await off(lambda: drive.read_certificate(version))
+            proof = await run_in_thread(lambda: drive.read_certificate(version))
         except BriefError as e:
             raise ProblemError(404, "certificate.missing", str(e)) from None
-        return Response(proof, 200, attachment(version.name + SUFFIX), "application/json")
-    await off(lambda: [None for _ in drive.blobs.read(version.sha256, version.size)])
+        return Response(proof, 200, build_attachment_headers(version.name + SUFFIX), "application/json")
+    await run_in_thread(lambda: [None for _ in drive.blobs.read(version.sha256, version.size)])
     pieces = drive.blobs.read(version.sha256, version.size)
-    headers = {**attachment(version.name), "Content-Length": str(version.size)}
+    headers = {**build_attachment_headers(version.name), "Content-Length": str(version.size)}
     return StreamingResponse(pieces, 200, headers, MEDIA)
 
 
@@ -98,7 +100,7 @@ async def read(
 async def put(context: ForDrive, path: FileName, request: Request) -> VersionShown:
     """Keep a file as the next version of a name."""
     name = check_name(path)
-    place = uploads.folder_of(context.tenant.settings) / f"drive-{new_id()}"
+    place = uploads.prepare_folder(context.tenant.settings) / f"drive-{new_id()}"
     await save_body(request, place, MAX_FILE_BYTES, context.tenant.settings.disk_floor)
 
     def keep() -> Version:
@@ -108,7 +110,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
             )
 
     try:
-        return as_shown(await off(keep))
+        return as_shown(await run_in_thread(keep))
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.Path(place).unlink(missing_ok=True)
@@ -119,7 +121,7 @@ async def remove(context: ForDrive, path: FileName) -> None:
     """Remove a name with all its versions, or one; the journal keeps what it was called."""
     name, number = parse_reference(path)
     await find(context, path)
-    await off(lambda: _drive_of(context).remove(
+    await run_in_thread(lambda: _drive_of(context).remove(
         name, number, who=OPERATOR, intent=lambda version: note(context, version, "removed")
     ))  # fmt: skip
 
@@ -134,9 +136,9 @@ def note(context: RequestContext, version: Version, what: str) -> None:
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     """Return one version of the tenant's."""
     name, number = parse_reference(path)
-    drive = await off(lambda: _drive_of(context))
+    drive = await run_in_thread(lambda: _drive_of(context))
     try:
-        return drive, await off(lambda: drive.get_version(name, number, who=OPERATOR))
+        return drive, await run_in_thread(lambda: drive.get_version(name, number, who=OPERATOR))
     except BriefError as e:
         raise ProblemError(404, "drive.missing", str(e)) from None
 
@@ -147,7 +149,7 @@ def _drive_of(context: RequestContext) -> Drive:
     return Drive(settings.lib / "drive", settings.drive_quota)
 
 
-async def off(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Do something that takes its time beside the loop."""
     return await anyio.to_thread.run_sync(work)
 

@@ -82,7 +82,7 @@ async def all_events(
 ) -> StreamingResponse:
     """Return every event of the tenant, and then those that come."""
     journal = get_journal_path(context.tenant.settings)
-    since = await anyio.to_thread.run_sync(newest, journal) if after == "now" else after
+    since = await anyio.to_thread.run_sync(read_newest_id, journal) if after == "now" else after
     return answer(context, begin(since, last), follow, None)
 
 
@@ -118,9 +118,9 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
     last_stamp: object = None
     yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
     last_write = time.monotonic()
-    while context.native.keys.still(context.caller.key) is not None:
+    while context.native.keys.find_caller(context.caller.key) is not None:
         now = stamp(journal)
-        rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != last_stamp else []
+        rows = await anyio.to_thread.run_sync(read_piece, journal, after, chains) if now != last_stamp else []
         if rows:
             after, last_write = rows[-1].id, time.monotonic()
             yield "".join(map(format_event, rows))
@@ -149,7 +149,7 @@ def count_stream(context: RequestContext) -> Iterator[None]:
         streams[name] -= 1
 
 
-def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
+def read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
     """Read on, a piece at a time; desks that a job takes on the way are followed, too."""
     if not journal.exists():
         return []
@@ -164,12 +164,12 @@ def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
     return found
 
 
-def newest(journal: Path) -> int:
+def read_newest_id(journal: Path) -> int:
     """Return the number of the newest event; 0: there is none."""
     return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
 
 
-def data_of(row: Row) -> object:
+def parse_data(row: Row) -> object:
     """Return an event's fields."""
     try:
         return json.loads(row.data)
@@ -179,7 +179,7 @@ def data_of(row: Row) -> object:
 
 def as_dict(row: Row) -> dict[str, object]:
     """Return an event as it is told."""
-    data = data_of(row)
+    data = parse_data(row)
     fields: dict[str, object] = {
         "id": row.id,
         "chain": row.chain,

@@ -11,7 +11,7 @@ from pydantic import Field
 from hotdesk.api.native.access.auth import ForAdmin, ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import DeskShown, burn
 from hotdesk.api.native.desks.desks import load_desks as open_desks
-from hotdesk.api.native.jobs.views import JobLine, line
+from hotdesk.api.native.jobs.views import JobLine, summarize_job
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenant
@@ -76,19 +76,19 @@ class Stopped(Model):
 @router.get("", summary="All running desks and jobs")
 async def show(context: ForJobs) -> Fleet:
     """Return what runs, what it costs, and what stands out."""
-    jobs = [line(context, tale) for tale in (await context.ledger.summaries()).values()]
+    jobs = [summarize_job(context, tale) for tale in (await context.ledger.read_summaries()).values()]
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
-    shares = [await share(context, tenant) for tenant in context.visible_tenants()]
-    found = _outliers(jobs, desks)
+    shares = [await share(context, tenant) for tenant in context.list_visible_tenants()]
+    found = _find_outliers(jobs, desks)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
 async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
-    tales = (await context.native.ledger(tenant).summaries()).values()
+    tales = (await context.native.get_ledger(tenant).read_summaries()).values()
     live = sum(tale.get_state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
     costs = [each.whole_cost for each in tales]
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
@@ -101,7 +101,7 @@ async def stop(context: ForAdmin) -> Stopped:
     """Ask every job to stop where it can be resumed, and burn every desk that is no job's."""
     starter, name = context.native.jobs.starter, context.tenant.name
     stopped = []
-    for job in context.native.jobs.requests(name, context.tenant.settings):
+    for job in context.native.jobs.read_requests(name, context.tenant.settings):
         if starter.is_running(name, job):
             with suppress(HotdeskError):
                 await starter.signal(name, job)
@@ -115,21 +115,21 @@ async def stop(context: ForAdmin) -> Stopped:
     return Stopped(jobs=stopped, desks=burnt)
 
 
-def _outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
+def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
     """Return what stands out: far dearer, longer or busier than is usual here; desks near their end."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
     if len(over) >= _MIN_JOBS:
-        usual_cost = median([each.cost or 0 for each in over])
-        usual_time = median([(each.ended or 0) - (each.begun or 0) for each in over])
+        usual_cost = compute_median([each.cost or 0 for each in over])
+        usual_time = compute_median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
-            found += _stands_out(each, usual_cost, usual_time)
+            found += _find_job_outliers(each, usual_cost, usual_time)
     found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, unusually many") for each in jobs
               if each.state in LIVE and each.acts > MANY]  # fmt: skip
     return found
 
 
-def _stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
+def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
     """Say why a job stands out."""
     took = time.time() - (job.begun or time.time())
     why = []
@@ -140,6 +140,6 @@ def _stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outl
     return [Outlier(job=job.id, desk=None, why=each) for each in why]
 
 
-def median(values: list[float]) -> float:
+def compute_median(values: list[float]) -> float:
     """Return the middle one."""
     return sorted(values)[len(values) // 2]

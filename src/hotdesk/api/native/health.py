@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from hotdesk.api.native.access.auth import ForAdmin, RequestContext, native_of
-from hotdesk.api.native.metrics import labels, values_of
+from hotdesk.api.native.access.auth import ForAdmin, RequestContext, get_native
+from hotdesk.api.native.metrics import format_labels, format_values
 from hotdesk.api.native.problems import ProblemBody, ProblemError, document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.native.swarm_metrics import SwarmNumbers
@@ -60,7 +60,7 @@ async def ready(request: Request) -> Health:
 
     Anybody may ask: what is wrong is told by its kind alone. The server's log and `hotdesk doctor` tell more.
     """
-    tenants = native_of(request).tenants
+    tenants = get_native(request).tenants
     for lacks in find_faults(tenants):
         raise ProblemError(503, f"ready.{lacks}", f"this server cannot open desks: {_LACKS[lacks]}")
     return Health(status="ready")
@@ -86,11 +86,11 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**document_errors(), **TEXT})
 async def metrics(context: ForAdmin) -> Response:
     """Return the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
-    lines = [*context.native.measures.lines(), *await numbers(context)]
+    lines = [*context.native.measures.iterate_lines(), *await format_numbers(context)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def numbers(context: RequestContext) -> list[str]:
+async def format_numbers(context: RequestContext) -> list[str]:
     """Write what tenants have and spent."""
     desks: dict[str, float] = {}
     walls: dict[str, float] = {}
@@ -98,29 +98,29 @@ async def numbers(context: RequestContext) -> list[str]:
     dollars: dict[str, float] = {}
     tokens: dict[str, float] = {}
     swarms = SwarmNumbers()
-    for tenant in context.visible_tenants():
+    for tenant in context.list_visible_tenants():
         name, settings = tenant.name, tenant.settings
-        tales = (await context.native.ledger(tenant).summaries()).values()
+        tales = (await context.native.get_ledger(tenant).read_summaries()).values()
         found = state.desks(settings)
         for state_name, count in Counter(str(each["state"]) for each in found).items():
-            desks[labels(tenant=name, state=state_name)] = count
+            desks[format_labels(tenant=name, state=state_name)] = count
         for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():
             facts = {"wall": proof.wall, "kernel": proof.kernel, "version": proof.version, "platform": proof.platform}
-            walls[labels(tenant=name, **facts)] = count
+            walls[format_labels(tenant=name, **facts)] = count
         live = {tale.job for tale in tales if is_held(settings.lib / JOBS / tale.job)}
         states = Counter(tale.get_state(tale.job in live, 0)[0] for tale in tales)
         for job_state, count in states.items():
-            jobs[labels(tenant=name, state=str(job_state))] = count
-        dollars[labels(tenant=name)] = sum(tale.whole_cost.dollars for tale in tales)
-        tokens[labels(tenant=name)] = sum(tale.whole_cost.tokens for tale in tales)
+            jobs[format_labels(tenant=name, state=str(job_state))] = count
+        dollars[format_labels(tenant=name)] = sum(tale.whole_cost.dollars for tale in tales)
+        tokens[format_labels(tenant=name)] = sum(tale.whole_cost.tokens for tale in tales)
         swarms.count(name, {tale.job: tale.items for tale in tales if tale.items is not None}, live)
     begun = {"": context.native.measures.begun}
     return [
-        *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
-        *values_of("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
-        *values_of("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper verified.", walls),
-        *values_of("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
-        *values_of("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
-        *values_of("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),
-        *swarms.lines(),
+        *format_values("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
+        *format_values("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
+        *format_values("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper verified.", walls),
+        *format_values("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
+        *format_values("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
+        *format_values("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),
+        *swarms.iterate_lines(),
     ]

@@ -63,8 +63,8 @@ async def events(
     limit: Limit = 100,
 ) -> Page[EventShown]:
     """List events in order, of one chain or of all."""
-    await context.tenant.host.ready()  # what waits in the outbox is written by then
-    rows = await anyio.to_thread.run_sync(some, context, [chain] if chain else None, (), int(after or 0), limit)
+    await context.tenant.host.prepare()  # what waits in the outbox is written by then
+    rows = await anyio.to_thread.run_sync(read_rows, context, [chain] if chain else None, (), int(after or 0), limit)
     items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
 
@@ -77,14 +77,14 @@ async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit =
     is_swarm = isinstance(tale, JobSummary) and tale.items is not None
     if is_swarm:
         desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
-    rows = await anyio.to_thread.run_sync(some, context, desks, DOOR, int(after or 0), limit) if desks else []
+    rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit) if desks else []
     lines = [as_shown(row) for row in rows]
     if is_swarm:  # its plan is fixed: nothing is allowed for one item
         lines = [each.model_copy(update={"rule_to_allow": ""}) for each in lines]
     return Page(items=lines, next=str(rows[-1].id) if len(rows) == limit else None)
 
 
-def some(
+def read_rows(
     context: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int
 ) -> list[Row]:
     """Read some events, the oldest first."""
@@ -120,11 +120,11 @@ def as_shown(row: Row) -> DoorShown:
     refused = row.name == Exchange.__name__ and verdict == "deny"
     return DoorShown.model_validate({
         "id": row.id, "at": row.at / 1000, "name": row.name, "verdict": verdict, "reason": reason, **texts, **numbers,
-        "domain": get_registrable_domain(texts["host"]), "rule_to_allow": _rule_for(data) if refused else "",
+        "domain": get_registrable_domain(texts["host"]), "rule_to_allow": _suggest_rule(data) if refused else "",
     })  # fmt: skip
 
 
-def _rule_for(data: dict[str, object]) -> str:
+def _suggest_rule(data: dict[str, object]) -> str:
     """Write the rule that would have let a request pass: its method, host and path, and no more."""
     host, port, scheme = str(data.get("host", "")), int(str(data.get("port") or 0)), str(data.get("scheme", "https"))
     path = str(data.get("path", "")).partition("?")[0]

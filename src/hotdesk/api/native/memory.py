@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForDrive, RequestContext
-from hotdesk.api.native.drive import off
+from hotdesk.api.native.drive import run_in_thread
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.drive.identity import OPERATOR
@@ -41,11 +41,11 @@ async def list_memory(
     context: ForDrive, memory: Annotated[str, Query(max_length=64)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[MemoryItemShown]:
     """List facts and files that workers left, of all memories or of one."""
-    store = await off(lambda: _store_of(context))
-    found = await off(lambda: [each for each in store.list_items() if memory in ("", each.memory)])
+    store = await run_in_thread(lambda: _store_of(context))
+    found = await run_in_thread(lambda: [each for each in store.list_items() if memory in ("", each.memory)])
     ordered = sorted(found, key=lambda each: each.version.name)
     some, more = paginate(ordered, lambda each: each.version.name, limit, after)
-    return Page(items=await off(lambda: [_as_shown(context, store, each) for each in some]), next=more)
+    return Page(items=await run_in_thread(lambda: [_as_shown(context, store, each) for each in some]), next=more)
 
 
 def _store_of(context: RequestContext) -> MemoryStore:

@@ -57,35 +57,37 @@ class Measures:
         took.seconds += seconds
         self.telemetry.tell(part, method, route, status, seconds)
 
-    def lines(self) -> Iterable[str]:
+    def iterate_lines(self) -> Iterable[str]:
         """Write requests and durations."""
-        yield from heading("hotdesk_requests_total", "counter", "Requests by the part of the server that answered.")
+        yield from format_heading(
+            "hotdesk_requests_total", "counter", "Requests by the part of the server that answered."
+        )
         for (part, method, route, number), count in sorted(self.requests.items()):
-            label_text = labels(part=part, method=method, route=route, status=_CLASSES.get(number, OTHER))
+            label_text = format_labels(part=part, method=method, route=route, status=_CLASSES.get(number, OTHER))
             yield f"hotdesk_requests_total{label_text} {count}"
-        yield from heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
+        yield from format_heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
         for (part, route), took in sorted(self.durations.items()):
             for bound, count in zip((*BOUNDS, "+Inf"), accumulate(took.counts), strict=True):
-                yield f"hotdesk_request_seconds_bucket{labels(part=part, route=route, le=str(bound))} {count}"
-            yield f"hotdesk_request_seconds_sum{labels(part=part, route=route)} {took.seconds:.6f}"
-            yield f"hotdesk_request_seconds_count{labels(part=part, route=route)} {sum(took.counts)}"
+                yield f"hotdesk_request_seconds_bucket{format_labels(part=part, route=route, le=str(bound))} {count}"
+            yield f"hotdesk_request_seconds_sum{format_labels(part=part, route=route)} {took.seconds:.6f}"
+            yield f"hotdesk_request_seconds_count{format_labels(part=part, route=route)} {sum(took.counts)}"
 
 
-def labels(**pairs: str) -> str:
+def format_labels(**pairs: str) -> str:
     """Write labels; nothing in a value ends it."""
     escaped = {name: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, text in pairs.items()}
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
-def heading(name: str, kind: str, words: str) -> Iterable[str]:
+def format_heading(name: str, kind: str, words: str) -> Iterable[str]:
     """Write what a number is: its type, and what it means."""
     yield f"# HELP {name} {words}"
     yield f"# TYPE {name} {kind}"
 
 
-def values_of(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
+def format_values(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
     """Write a number by labels, exactly."""
-    yield from heading(name, kind, words)
+    yield from format_heading(name, kind, words)
     for label_text, value in values.items():
         yield f"{name}{label_text} {int(value) if value == int(value) else repr(float(value))}"
 

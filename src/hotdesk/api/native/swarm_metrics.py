@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 
-from hotdesk.api.native.metrics import OTHER, labels, values_of
+from hotdesk.api.native.metrics import OTHER, format_labels, format_values
 from hotdesk.dataclass import dataclass
 from hotdesk.job.record.item_counts import ItemCounts
 
@@ -27,30 +27,32 @@ class SwarmNumbers:
     def count(self, tenant: str, swarms: Mapping[str, ItemCounts], live: Collection[str]) -> None:
         """Count the swarms of one tenant; `live`: those that somebody works at."""
         running = [each for job, each in swarms.items() if job in live]
-        mine = labels(tenant=tenant)
+        mine = format_labels(tenant=tenant)
         self.swarms[mine] = len(running)
         self.pending[mine] = sum(each.total - each.done - each.quarantined for each in running)
         self.seconds[mine] = sum(each.seconds for each in swarms.values())
         for outcome in OUTCOMES:
-            self.ends[labels(tenant=tenant, outcome=outcome)] = sum(
+            self.ends[format_labels(tenant=tenant, outcome=outcome)] = sum(
                 count for each in swarms.values() for (ended, _), count in each.ends.items() if ended == outcome
             )
         for cause in sorted({*CAUSES, OTHER}):
-            self.failures[labels(tenant=tenant, cause=cause)] = sum(
+            self.failures[format_labels(tenant=tenant, cause=cause)] = sum(
                 _count_cause(each, cause) for each in swarms.values()
             )
 
-    def lines(self) -> Iterable[str]:
+    def iterate_lines(self) -> Iterable[str]:
         """Write them."""
-        yield from values_of("hotdesk_swarms_running", "gauge", "Swarms that are worked at, by tenant.", self.swarms)
+        yield from format_values(
+            "hotdesk_swarms_running", "gauge", "Swarms that are worked at, by tenant.", self.swarms
+        )
         words = "Items of running swarms that have not ended, by tenant."
-        yield from values_of("hotdesk_swarm_items_pending", "gauge", words, self.pending)
+        yield from format_values("hotdesk_swarm_items_pending", "gauge", words, self.pending)
         words = "Items of swarms that ended, by tenant and outcome; an item that was retried ended more than once."
-        yield from values_of("hotdesk_swarm_items_ended_total", "counter", words, self.ends)
+        yield from format_values("hotdesk_swarm_items_ended_total", "counter", words, self.ends)
         words = "Items of swarms that went to quarantine, by tenant and cause."
-        yield from values_of("hotdesk_swarm_items_quarantined_total", "counter", words, self.failures)
+        yield from format_values("hotdesk_swarm_items_quarantined_total", "counter", words, self.failures)
         words = "Seconds that items of swarms took from begin to end, by tenant."
-        yield from values_of("hotdesk_swarm_item_seconds_total", "counter", words, self.seconds)
+        yield from format_values("hotdesk_swarm_item_seconds_total", "counter", words, self.seconds)
 
 
 def _count_cause(counts: ItemCounts, cause: str) -> int:

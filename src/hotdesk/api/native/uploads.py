@@ -45,7 +45,7 @@ async def upload(
 ) -> Uploaded:
     """Take a file in; `files` of a new job names it by its id."""
     check_name(name)
-    folder = folder_of(context.tenant.settings)
+    folder = prepare_folder(context.tenant.settings)
     await anyio.to_thread.run_sync(sweep, folder)
     if len(os.listdir(folder)) >= MAX_UPLOADS:
         raise ProblemError(
@@ -56,7 +56,7 @@ async def upload(
     return Uploaded(id=number, name=name, size=size)
 
 
-def folder_of(settings: Config) -> Path:
+def prepare_folder(settings: Config) -> Path:
     """Return the folder a tenant's uploads wait in."""
     folder = settings.lib
     for part in FOLDER:
@@ -75,7 +75,7 @@ def sweep(folder: Path) -> None:
 
 def place(context: RequestContext, number: str, target: Path) -> None:
     """Copy an upload to where a job finds it; it stays, for the same again."""
-    source = folder_of(context.tenant.settings) / number
+    source = prepare_folder(context.tenant.settings) / number
     if not source.is_file():
         raise ProblemError(
             404, "upload.missing", f"upload {number} not found or expired; send it to POST /uploads again"

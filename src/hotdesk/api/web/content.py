@@ -90,13 +90,13 @@ class Content:
 
 def link_to_response(link: ContentLink) -> Response:
     """Answer with what was written, harmlessly."""
-    media, inline = kind_of(link.name, link.report)
+    media, inline = choose_media_type(link.name, link.report)
     how = "inline" if inline else "attachment"
     headers = {**RULES, "content-disposition": f"{how}; filename*=UTF-8''{quote(link.name, safe='')}"}
     return Response(link.data, 200, headers, media)
 
 
-def kind_of(name: str, report: bool) -> tuple[str, bool]:
+def choose_media_type(name: str, report: bool) -> tuple[str, bool]:
     """Say as what something is served, and whether it is shown."""
     suffix = PurePosixPath(name).suffix.lower()
     if report:
@@ -108,12 +108,12 @@ def kind_of(name: str, report: bool) -> tuple[str, bool]:
     return "application/octet-stream", False
 
 
-def content_name(domain: str) -> str:
+def get_content_name(domain: str) -> str:
     """Return the name of the second origin."""
     return f"{LABEL}.{domain}"
 
 
-def content_origin(scheme: str, host: str, domain: str) -> str:
+def get_content_origin(scheme: str, host: str, domain: str) -> str:
     """Return the second origin, as whoever reached the first one at `host` reaches it."""
     _, colon, port = host.rpartition(":")
-    return f"{scheme}://{content_name(domain)}{f':{port}' if colon and port.isdecimal() else ''}"
+    return f"{scheme}://{get_content_name(domain)}{f':{port}' if colon and port.isdecimal() else ''}"

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from hotdesk.api.web.content import Content, content_name, content_origin
+from hotdesk.api.web.content import Content, get_content_name, get_content_origin
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError
 from hotdesk.hands import page as viewer
@@ -64,17 +64,17 @@ class WebPage:
         """Answer one request."""
         host = Headers(scope=scope).get("host", "")
         name, port = split_host(host)
-        if name == content_name(self.content.domain):
+        if name == get_content_name(self.content.domain):
             await self.content(scope, receive, send)
         elif name in ELSEWHERE:
             home = f"{scope['scheme']}://{self.name}{port}/"
-            await RedirectResponse(home, 307, self.rules(scope, host))(scope, receive, send)
+            await RedirectResponse(home, 307, self.make_headers(scope, host))(scope, receive, send)
         else:
             await (await self.answer(scope, host))(scope, receive, send)
 
     async def answer(self, scope: Scope, host: str) -> Response:
         """Return the file that is asked for."""
-        rules = self.rules(scope, host)
+        rules = self.make_headers(scope, host)
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
             return JSONResponse({"code": "page.method", "message": "the page only supports GET and HEAD"}, 405, rules)
         path: str = scope["path"]
@@ -90,14 +90,14 @@ class WebPage:
             return Response(file.packed, 200, {**rules, "content-encoding": "gzip"}, file.media)
         return Response(file.plain, 200, rules, file.media)
 
-    def rules(self, scope: Scope, host: str) -> dict[str, str]:
+    def make_headers(self, scope: Scope, host: str) -> dict[str, str]:
         """Return the headers of every answer."""
-        return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}
+        return {**ALWAYS, "content-security-policy": format_policy(scope["scheme"], host, self.content.domain)}
 
     async def find(self, name: str) -> WebFile | None:
         """Return a file by its name; what shows screens is large, and made of many, when it is first asked for."""
         if name == viewer.LIBRARY and name not in self.files:
-            file = await anyio.to_thread.run_sync(library, novnc.get_folder(self.lib))
+            file = await anyio.to_thread.run_sync(load_library, novnc.get_folder(self.lib))
             self.files |= {} if file is None else {name: file}
         return self.files.get(name)
 
@@ -108,7 +108,7 @@ def split_host(host: str) -> tuple[str, str]:
     return (name.lower(), f":{port}") if colon and port.isdecimal() else (host.lower(), "")
 
 
-def policy(scheme: str, host: str, domain: str) -> str:
+def format_policy(scheme: str, host: str, domain: str) -> str:
     """Describe what a browser may load for the page, and from where."""
     streams = f"{'wss' if scheme == 'https' else 'ws'}://{host}"
     return "; ".join(
@@ -118,7 +118,7 @@ def policy(scheme: str, host: str, domain: str) -> str:
             "style-src 'self'",
             "img-src 'self' data:",
             f"connect-src 'self' {streams}",
-            f"frame-src {content_origin(scheme, host, domain)}",
+            f"frame-src {get_content_origin(scheme, host, domain)}",
             "base-uri 'none'",
             "form-action 'self'",
             "frame-ancestors 'none'",
@@ -134,7 +134,7 @@ def read_files() -> dict[str, WebFile]:
     return {each.name: _as_file(viewer.read_file(each)) for each in found}
 
 
-def library(folder: Path) -> WebFile | None:
+def load_library(folder: Path) -> WebFile | None:
     """Read noVNC, which shows a desk's screen; None when it is not installed."""
     try:
         return _as_file(viewer.load_library(folder))

@@ -115,7 +115,7 @@ class ResidentHolder:
 
     async def wait_until_idle(self, host: Host) -> None:
         """Wait until nobody has used this holder for a while, or nobody can."""
-        runtime = host.keeper_runtime()
+        runtime = host.get_keeper_runtime()
         patience = float(os.environ.get("HOTDESK_LINGER") or self.settings.holder_idle)
         quiet = 0.0
         while runtime.keeper.failure is None:

@@ -64,7 +64,7 @@ def write_down(settings: Config, *events: Event) -> None:
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            await host.ready()
+            await host.prepare()
             host.note(*events)
         return 0
 

@@ -193,7 +193,7 @@ def change(
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            await host.ready()
+            await host.prepare()
 
             def intent(version: Version) -> None:
                 identity = (version.sha256, version.size, version.number)

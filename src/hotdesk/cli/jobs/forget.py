@@ -63,7 +63,7 @@ def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            await host.ready()
+            await host.prepare()
             for tale in jobs:
                 noted = tale.forgotten is not None
                 forget(settings.lib / JOBS, tale.job, host.note, decider(), why, noted=noted)

@@ -177,7 +177,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            await host.ready()
+            await host.prepare()
 
             def intent(version: Version) -> None:
                 identity = (version.sha256, version.size, version.number)

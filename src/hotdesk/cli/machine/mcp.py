@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
         async with Host(settings) as host:
             confine(writable)
             if os.geteuid() == 0:
-                await host.ready()
+                await host.prepare()
                 if asks(scope):
                     host.doors.on_question = show
                 if key:

@@ -99,8 +99,8 @@ async def test_time_that_the_hypervisor_took_is_no_stall(
     found: list[Stall] = []
     with watch_loop(LIMIT, found.append):
         await anyio.sleep(0.03)
-        before = stalls.others(str(threading.get_native_id()))
+        before = stalls.measure_other_threads(str(threading.get_native_id()))
         block()
-        monkeypatch.setattr(stalls, "others", lambda but: {**before, "steal": before["steal"] + taken})
+        monkeypatch.setattr(stalls, "measure_other_threads", lambda but: {**before, "steal": before["steal"] + taken})
         await anyio.lowlevel.checkpoint()
     assert len([each for each in found if each.seconds > LIMIT]) == stalls_found

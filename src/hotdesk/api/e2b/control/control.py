@@ -94,9 +94,11 @@ class ControlPlane:
             case method, ["volumes"] | ["volumes", _]:
                 return await self.answer_volumes(caller, request, method, path[1:])
             case _, ["secrets"] | ["secrets", _]:
-                return await self.secrets.respond(caller, await self.tenants.tenant(caller.tenant), request, path[1:])
+                return await self.secrets.respond(
+                    caller, await self.tenants.get_tenant(caller.tenant), request, path[1:]
+                )
             case method, ["templates" | "v2" | "v3", *_]:
-                tenant = await self.tenants.tenant(caller.tenant)
+                tenant = await self.tenants.get_tenant(caller.tenant)
                 found = await template_routes.respond(self.builds, tenant, caller, request, path)
                 if found is not None:
                     return found
@@ -118,7 +120,7 @@ class ControlPlane:
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
         """Open a sandbox."""
         body = await requests.read(request, requests.New)
-        tenant = await self.tenants.tenant(caller.tenant)
+        tenant = await self.tenants.get_tenant(caller.tenant)
         await self.secrets.check_placeholders(caller, tenant, body.network)
 
         async def work() -> Response:
@@ -144,7 +146,7 @@ class ControlPlane:
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY_SHAPE.fullmatch(key):
             raise E2bError(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
-        return await self.idempotency.once(caller.tenant, key, body, work)
+        return await self.idempotency.run_once(caller.tenant, key, body, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
         """List sandboxes, in pages."""
@@ -174,7 +176,7 @@ class ControlPlane:
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
         """List snapshots, in pages."""
         query = request.query_params
-        tenant = await self.tenants.tenant(caller.tenant)
+        tenant = await self.tenants.get_tenant(caller.tenant)
         found = list(self.snapshots.of(tenant).values())
         if name := query.get("name"):
             one = self.snapshots.find(tenant, name)
@@ -191,13 +193,13 @@ class ControlPlane:
                 return answer([each.view for each in self.volumes.of(caller.tenant)])
             case "POST", []:
                 body = await requests.read(request, requests.NewVolume)
-                tenant = await self.tenants.tenant(caller.tenant)
+                tenant = await self.tenants.get_tenant(caller.tenant)
                 return answer(show(await self.volumes.create(tenant, body.name, body.source, caller.described)), 201)
             case "GET", [volume]:
                 return answer(show(self.volumes.get(caller.tenant, volume)))
             case "DELETE", [volume]:
                 self.volumes.get(caller.tenant, volume)
-                tenant = await self.tenants.tenant(caller.tenant)
+                tenant = await self.tenants.get_tenant(caller.tenant)
                 await self.volumes.destroy(tenant, volume, caller.described)
                 return answer_empty()
         raise E2bError(404, "this path does not exist")

@@ -137,7 +137,7 @@ class E2bSecrets:
 
     async def note(self, tenant: Tenant, event: VaultChanged) -> None:
         """Have it written down."""
-        await tenant.host.ready()
+        await tenant.host.prepare()
         await anyio.to_thread.run_sync(tenant.host.note, event)
 
     async def list_entries(self, tenant: Tenant) -> dict[str, VaultEntry]:

@@ -117,7 +117,7 @@ class ContentResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; an answer that breaks off does not look whole."""
         try:
-            tenant = await self.registry.tenants.tenant(self.tenant)
+            tenant = await self.registry.tenants.get_tenant(self.tenant)
             async with self.registry.processes.call(tenant, self.record.id) as call:
                 await call.tell(self.order)
                 if self.order["act"] == "write":

@@ -128,7 +128,7 @@ class VolumeProcesses:
         """Return the line to a volume's process, which is started on first need."""
         async with self.starting.setdefault(volume, anyio.Lock()):
             if (line := self.lines.get(volume)) is None:
-                keeper = tenant.host.keeper_runtime().keeper
+                keeper = tenant.host.get_keeper_runtime().keeper
                 with anyio.CancelScope(shield=True):
                     _, fds = await keeper.ask(KeeperRequest("read-volume", DeskId(volume)), 1)
                 control = socket.socket(fileno=fds[0])

@@ -24,7 +24,7 @@ from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.e2b.volumes.processes import VolumeProcesses
 from hotdesk.api.quotas import QuotaError, QuotaShare
-from hotdesk.api.tenants import Tenant, Tenants, settings_of
+from hotdesk.api.tenants import Tenant, Tenants, get_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
 from hotdesk.desk.request import KeeperRequest
@@ -86,7 +86,7 @@ class VolumeRegistry:
         """Read the volumes of every tenant; one whose file is damaged keeps no other from it."""
         for tenant in list_tenant_names(self.tenants.settings):
             try:
-                for record in _read(_get_folder(settings_of(self.tenants.settings, tenant).lib)):
+                for record in _read(_get_folder(get_settings(self.tenants.settings, tenant).lib)):
                     self.records[record.id] = (tenant, record)
                     self.shares[record.id] = self.tenants.quotas.count(tenant, disk=record.size)
             except (HotdeskError, OSError) as e:
@@ -98,7 +98,7 @@ class VolumeRegistry:
             for name, record in list(self.records.values()):
                 if not record.ready and record.id not in self.changing:
                     try:
-                        await self.finish(await self.tenants.tenant(name), record)
+                        await self.finish(await self.tenants.get_tenant(name), record)
                     except (HotdeskError, OSError) as e:
                         log(e)
             await anyio.sleep(_RETRY_INTERVAL_S)
@@ -224,7 +224,7 @@ class VolumeRegistry:
             "make-volume", DeskId(record.id), size=record.size, origin=origin.id if origin is not None else ""
         )
         try:
-            await tenant.host.keeper_runtime().keeper.ask(request, 0, SAVE_SECONDS)
+            await tenant.host.get_keeper_runtime().keeper.ask(request, 0, SAVE_SECONDS)
         except DeskError as e:
             raise E2bError(409, str(e)) from None
         ready = replace(record, ready=True)
@@ -245,7 +245,7 @@ class VolumeRegistry:
     async def finish(self, tenant: Tenant, record: VolumeRecord) -> None:
         """Delete a volume that is not ready, and then its record."""
         await self.processes.end(record.id)
-        await tenant.host.keeper_runtime().keeper.ask(KeeperRequest("drop-volume", DeskId(record.id)))
+        await tenant.host.get_keeper_runtime().keeper.ask(KeeperRequest("drop-volume", DeskId(record.id)))
         self.records.pop(record.id, None)
         if (share := self.shares.pop(record.id, None)) is not None:
             share.free()
@@ -253,7 +253,7 @@ class VolumeRegistry:
 
     async def note(self, tenant: Tenant, record: VolumeRecord, what: str, by: str) -> None:
         """Have it written down in the tenant's journal."""
-        await tenant.host.ready()
+        await tenant.host.prepare()
         event = VolumeChanged(new_id(), record.id, what, by, record.name, record.size)  # type: ignore[arg-type]
         await anyio.to_thread.run_sync(tenant.host.note, event)
 

@@ -51,7 +51,7 @@ class Http2Connection(asyncio.Protocol):
         self.loop, self.app = first.loop, first.app
         self.client, self.server = first.client, first.server
         self.connections, self.tasks, self.server_state = first.connections, first.tasks, first.server_state
-        self.base = _base_scope(first)
+        self.base = _build_base_scope(first)
         self.transport: asyncio.Transport
         self.state = _new_state()
         self.streams: dict[int, Http2Stream] = {}
@@ -321,7 +321,7 @@ def _new_state() -> H2Connection:
     return state
 
 
-def _base_scope(first: Protocol) -> Scope:
+def _build_base_scope(first: Protocol) -> Scope:
     """Return what every request of a connection has in common."""
     scope: dict[str, Any] = {
         "type": "http", "asgi": {"version": first.asgi_version, "spec_version": "2.3"}, "http_version": "2",

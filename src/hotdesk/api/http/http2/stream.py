@@ -71,7 +71,7 @@ class Http2Stream:
         try:
             await app(self.scope, self.receive, self.send)
         except Exception as e:  # noqa: BLE001 - the rim: a defect in one answer ends no other
-            LOG.error(e)
+            LOG.report_error(e)
             if not self.has_started:
                 await self.send({"type": "http.response.start", "status": 500, "headers": []})
                 await self.send({"type": "http.response.body", "body": _ERROR})

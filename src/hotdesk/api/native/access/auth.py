@@ -39,14 +39,14 @@ class RequestContext:
     @property
     def ledger(self) -> JobLedger:
         """Return what is known of the tenant's jobs."""
-        return self.native.ledger(self.tenant)
+        return self.native.get_ledger(self.tenant)
 
-    async def once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
+    async def run_once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
         """Carry out a request once for an Idempotency-Key, which is the caller's own."""
         store, caller = self.native.idempotency, self.caller
-        return await store.once(caller.tenant, key, body, work, (caller.key, act))
+        return await store.run_once(caller.tenant, key, body, work, (caller.key, act))
 
-    def visible_tenants(self) -> list[Tenant]:
+    def list_visible_tenants(self) -> list[Tenant]:
         """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""
         operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
         tenants = self.native.tenants.open.values()
@@ -58,17 +58,17 @@ class RequestContext:
         return self.caller.described
 
 
-def native_of(connection: HTTPConnection) -> Native:
+def get_native(connection: HTTPConnection) -> Native:
     """Return what requests share."""
     found = connection.app.state.native
     assert isinstance(found, Native)
     return found
 
 
-def caller_of(connection: HTTPConnection) -> Caller:
+def authenticate_caller(connection: HTTPConnection) -> Caller:
     """Return who asks; a browser's changes need its token, and come from our own page."""
-    native = native_of(connection)
-    if (key := key_of(connection)) is not None:
+    native = get_native(connection)
+    if (key := find_key(connection)) is not None:
         caller = native.keys.find(key)
     else:
         caller = native.sessions.find(connection)
@@ -79,7 +79,7 @@ def caller_of(connection: HTTPConnection) -> Caller:
     return caller
 
 
-def key_of(connection: HTTPConnection) -> str | None:
+def find_key(connection: HTTPConnection) -> str | None:
     """Return the key a request came with, if it came with one."""
     scheme, _, key = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -89,13 +89,13 @@ def key_of(connection: HTTPConnection) -> str | None:
 
 async def _authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
     """Return who asks, if they may; and have their tenant's machine up."""
-    caller = caller_of(connection)
+    caller = authenticate_caller(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
             403, "key.power", f"this key lacks the power {power}; create one with `hotdesk key new --power {power}`"
         )
-    native = native_of(connection)
-    return RequestContext(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)
+    native = get_native(connection)
+    return RequestContext(native, caller, await native.tenants.get_tenant(caller.tenant), find_key(connection) is None)
 
 
 class RequirePower:

@@ -71,22 +71,22 @@ class Browsers:
                 429, "session.tries", "too many failed sign-ins from this address; wait a minute", {"Retry-After": "60"}
             )
 
-    def session(self, connection: HTTPConnection) -> BrowserSession | None:
+    def find_session(self, connection: HTTPConnection) -> BrowserSession | None:
         """Return the session a browser's cookie names."""
         found = self.sessions.get(connection.cookies.get(COOKIE, ""))
         return found if found is not None and found.until > time.monotonic() else None
 
     def find(self, connection: HTTPConnection) -> Caller | None:
         """Return who signed in with this browser, while their key holds."""
-        found = self.session(connection)
-        return None if found is None else self.keys.still(found.key)
+        found = self.find_session(connection)
+        return None if found is None else self.keys.find_caller(found.key)
 
     def check(self, connection: HTTPConnection) -> None:
         """Refuse a change that another page may have had this browser make."""
         self.check_origin(connection)
         if connection.scope["type"] == "websocket":
             return  # a browser sends no header of ours with one: its Origin is what it cannot choose
-        found = self.session(connection)
+        found = self.find_session(connection)
         token = connection.headers.get("x-csrf-token", "")
         if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):
             raise ProblemError(

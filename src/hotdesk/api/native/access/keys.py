@@ -51,7 +51,7 @@ class KeyMade(KeyShown):
 @router.get("", summary="Keys")
 async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
     """List the tenant's keys; never more of one than its id."""
-    some, more = paginate(_keys_of(context), lambda each: each.id, limit, after)
+    some, more = paginate(_list_keys(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
@@ -60,30 +60,30 @@ async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
         raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]} and cannot grant it")
-    make_key = partial(_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
+    make_key = partial(_open_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))
     change = KeyChanged(new_id(), text[4:12], "made", context.by, order.name, context.tenant.name, powers)
     await anyio.to_thread.run_sync(context.tenant.host.note, change)
-    [shown] = [each for each in _keys_of(context) if each.id == text[4:12]]
+    [shown] = [each for each in _list_keys(context) if each.id == text[4:12]]
     return KeyMade(**shown.model_dump(), key=text)
 
 
 @router.delete("/{key}", status_code=204, summary="Revoke a key")
 async def revoke(context: ForAdmin, key: _KeyId) -> None:
     """End a key at once."""
-    if key not in {each.id for each in _keys_of(context)}:
+    if key not in {each.id for each in _list_keys(context)}:
         raise ProblemError(404, "key.missing", f"key {key} not found; GET /keys lists the keys")
     await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
-    await anyio.to_thread.run_sync(_writable_keys(context).revoke, key)
+    await anyio.to_thread.run_sync(_open_writable_keys(context).revoke, key)
 
 
-def _writable_keys(context: RequestContext) -> ApiKeys:
+def _open_writable_keys(context: RequestContext) -> ApiKeys:
     """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
     return ApiKeys(context.native.keys.path.parent)
 
 
-def _keys_of(context: RequestContext) -> list[KeyShown]:
+def _list_keys(context: RequestContext) -> list[KeyShown]:
     """Return the tenant's keys."""
     keys = context.native.keys
     keys.refresh()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.log import LOG
-from hotdesk.api.native.access.auth import Anybody, native_of
+from hotdesk.api.native.access.auth import Anybody, get_native
 from hotdesk.api.native.access.browsers import COOKIE
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import Model
@@ -38,21 +38,21 @@ class Who(Model):
 async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
     """Issue a browser a cookie for a key; the key itself is not kept there."""
     if "origin" in request.headers:  # another page signs nobody in here
-        native_of(request).sessions.check_origin(request)
+        get_native(request).sessions.check_origin(request)
     address = request.client.host if request.client is not None else ""
-    caller, cookie, csrf = native_of(request).sessions.begin(sign_in.key, address)
+    caller, cookie, csrf = get_native(request).sessions.begin(sign_in.key, address)
     response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")
     response.headers["cache-control"] = "no-store"
     LOG.write("sign-in", name=caller.name, key=caller.key, tenant=caller.tenant, address=address)
-    return who(caller, csrf)
+    return describe_caller(caller, csrf)
 
 
 @router.get("", summary="The current caller")
 async def show(context: Anybody, request: Request, response: Response) -> Who:
     """Say whose key this is, and what it may be used for."""
-    session = context.native.sessions.session(request)
+    session = context.native.sessions.find_session(request)
     response.headers["cache-control"] = "no-store"
-    return who(context.caller, session.csrf if session is not None else "")
+    return describe_caller(context.caller, session.csrf if session is not None else "")
 
 
 @router.delete("", status_code=204, summary="Sign a browser out")
@@ -62,6 +62,6 @@ async def end(context: Anybody, request: Request, response: Response) -> None:
     response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
 
 
-def who(caller: Caller, csrf: str) -> Who:
+def describe_caller(caller: Caller, csrf: str) -> Who:
     """Return who a caller is."""
     return Who(tenant=caller.tenant, name=caller.name, powers=sorted(caller.powers), csrf=csrf)

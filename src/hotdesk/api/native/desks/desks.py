@@ -149,14 +149,14 @@ async def list_desks(context: ForDesks, limit: Limit = 100, after: After = "") -
 @router.post("", status_code=201, summary="Open a desk")
 async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
     """Open a desk that lasts until it is burnt or its time is up."""
-    return await context.once("desks", again, order, lambda: create_desk(context, order))
+    return await context.run_once("desks", again, order, lambda: create_desk(context, order))
 
 
 async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
     require_template(order.image)
     spec = Spec(
-        image=order.image, cpus=order.cpus, memory=bytes_of(order.memory), disk=bytes_of(order.disk), env=order.env,
+        image=order.image, cpus=order.cpus, memory=count_bytes(order.memory), disk=count_bytes(order.disk), env=order.env,
         deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
         wall=order.wall or Spec().wall,
     )  # fmt: skip
@@ -165,19 +165,19 @@ async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     desk = await context.tenant.host.open(spec, scope)
     if context.by_page:
         context.tenant.host.mark_personal(desk.id)
-    return await one(context, desk.id)
+    return await require_desk(context, desk.id)
 
 
 @router.get("/{desk}", summary="One desk")
 async def get_desk(context: ForDesks, desk: DeskName) -> DeskShown:
     """Return how a desk stands."""
-    return await one(context, desk)
+    return await require_desk(context, desk)
 
 
 @router.delete("/{desk}", status_code=204, summary="Burn a desk")
 async def burn_desk(context: ForDesks, desk: DeskName) -> None:
     """End a desk and everything of it."""
-    await one(context, desk)
+    await require_desk(context, desk)
     await burn(context, DeskId(desk))
 
 
@@ -232,18 +232,18 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
     async with find_desk(context, desk) as found:
         source = SnapshotId(order.snapshot) if order.snapshot else None
         forks = await context.tenant.host.fork(found, order.count, source)
-    return Page(items=[await one(context, each.id) for each in forks])
+    return Page(items=[await require_desk(context, each.id) for each in forks])
 
 
 async def load_desks(context: RequestContext) -> list[DeskShown]:
     """Return the tenant's desks."""
-    summaries = (await context.ledger.summaries()).values()
+    summaries = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
     found = [record for record in state.desks(context.tenant.settings) if record["kept"] and record["state"] in SHOWN]
     return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
 
 
-async def one(context: RequestContext, desk: str) -> DeskShown:
+async def require_desk(context: RequestContext, desk: str) -> DeskShown:
     """Return one of the tenant's desks; another's is as unknown as one that never was."""
     for each in await load_desks(context):
         if each.id == desk:
@@ -260,7 +260,7 @@ def as_shown(record: dict[str, object], job: str) -> DeskShown:
     return DeskShown.model_validate({**facts, **walls, "job": job}, strict=False)
 
 
-def bytes_of(size: str | int) -> int:
+def count_bytes(size: str | int) -> int:
     """Read a size."""
     return parse_size(size) if isinstance(size, str) else size
 
@@ -289,7 +289,7 @@ async def burn(context: RequestContext, desk: DeskId) -> None:
 @asynccontextmanager
 async def find_desk(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
     """Yield one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
-    status = await one(context, name)
+    status = await require_desk(context, name)
     if status.state in STOPPED and not stopped:
         raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume resumes it")
     try:

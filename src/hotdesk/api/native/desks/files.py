@@ -12,7 +12,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
 
 from hotdesk.api.native.access.auth import ForDesks
-from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, read_bounded
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, build_attachment_headers, read_bounded
 from hotdesk.api.native.desks.desks import find_desk
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import DeskName, Model, Page, clean
@@ -75,7 +75,7 @@ async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
         async for piece in pieces:
             yield piece
 
-    return StreamingResponse(rest(), 200, attachment(path), MEDIA, BackgroundTask(stack.aclose))
+    return StreamingResponse(rest(), 200, build_attachment_headers(path), MEDIA, BackgroundTask(stack.aclose))
 
 
 @router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)

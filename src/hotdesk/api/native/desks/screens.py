@@ -13,8 +13,8 @@ from fastapi import APIRouter, Query, WebSocket
 from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
-from hotdesk.api.native.access.auth import ForDesks, RequestContext, native_of, on_socket
-from hotdesk.api.native.desks.desks import find_desk, one, owner_of
+from hotdesk.api.native.access.auth import ForDesks, RequestContext, get_native, on_socket
+from hotdesk.api.native.desks.desks import find_desk, owner_of, require_desk
 from hotdesk.api.native.desks.viewers import new_name
 from hotdesk.api.native.problems import ProblemError, document_errors, problem_from_error
 from hotdesk.api.native.schema import DeskName, Model
@@ -69,8 +69,8 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     Whoever drives must be connected to the screen. Where the desk is just being prepared or cleared between two steps,
     the screen is disconnected for a moment: `wheel.blind` and `wheel.lost` mean to connect again and repeat.
     """
-    await one(context, desk)
-    name = context.native.viewers.latest(context.caller, desk, order.viewer)
+    await require_desk(context, desk)
+    name = context.native.viewers.find_latest(context.caller, desk, order.viewer)
     if name is None:
         raise ProblemError(409, "wheel.blind", "the screen is not connected: open it first, then take over")
     act = "take" if order.act == "take" else "hand back"
@@ -88,7 +88,7 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
 def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
     """Tell of a wheel."""
     facts = reply if isinstance(reply, dict) else {}
-    name = context.native.viewers.latest(context.caller, desk, viewer) or "-"
+    name = context.native.viewers.find_latest(context.caller, desk, viewer) or "-"
     driver = str(facts.get("driver", ""))
     return WheelShown(
         viewers=int(str(facts.get("viewers", 0))),
@@ -104,7 +104,7 @@ def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object)
 @asynccontextmanager
 async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
     """Yield the owner of one of the tenant's desks: this server, or the process of a job."""
-    await one(context, desk)
+    await require_desk(context, desk)
     async with owner_of(context, DeskId(desk)) as runtime:
         yield Far(runtime, DeskId(desk), context.by)
 
@@ -133,7 +133,7 @@ async def relay_screen(websocket: WebSocket, sock: socket.socket, far: Far, name
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_keep_driving, far, name)
-            tasks.start_soon(while_admitted, context, tasks.cancel_scope)
+            tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
             await relay(sock, websocket.receive_bytes, websocket.send_bytes)
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
@@ -184,7 +184,7 @@ async def relay_terminal(websocket: WebSocket, process: Process, context: Reques
                 while (message := await websocket.receive())["type"] != "websocket.disconnect":
                     if (data := message.get("bytes")) is not None:
                         await process.send(data)
-                    elif (size := size_of(message.get("text"))) is not None:
+                    elif (size := parse_terminal_size(message.get("text"))) is not None:
                         await process.resize(size)
             tasks.cancel_scope.cancel()
 
@@ -196,17 +196,17 @@ async def relay_terminal(websocket: WebSocket, process: Process, context: Reques
 
         tasks.start_soon(up)
         tasks.start_soon(down)
-        tasks.start_soon(while_admitted, context, tasks.cancel_scope)
+        tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
     await close(websocket, 1000, "")
 
 
-async def while_admitted(context: RequestContext, scope: anyio.CancelScope) -> None:
+async def cancel_on_key_end(context: RequestContext, scope: anyio.CancelScope) -> None:
     """End what somebody looks at or types into once their key is revoked or over."""
     await context.native.keys.wait_end(context.caller.key)
     scope.cancel()
 
 
-def size_of(text: object) -> Size | None:
+def parse_terminal_size(text: object) -> Size | None:
     """Read a terminal's new size; what is none is passed over."""
     with suppress(ValueError, RecursionError, BriefError):
         match json.loads(str(text)):
@@ -217,12 +217,12 @@ def size_of(text: object) -> Size | None:
 
 async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None:
     """Return who looks; whoever may not is told so, and None."""
-    native_of(websocket)
+    get_native(websocket)
     try:
         context = await on_socket(websocket, "desks")
         if not ID_SHAPE.fullmatch(desk):
             raise ProblemError(404, "desk.gone", "invalid desk id")
-        await one(context, desk)
+        await require_desk(context, desk)
         return context
     except ProblemError as e:
         await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))

@@ -14,8 +14,8 @@ from fastapi import APIRouter, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import RequestContext
-from hotdesk.api.native.desks.desks import STOPPED, one, owner_of
-from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, close, while_admitted
+from hotdesk.api.native.desks.desks import STOPPED, owner_of, require_desk
+from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, cancel_on_key_end, close
 from hotdesk.desk.room.room import GATE
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, HotdeskError
@@ -37,7 +37,7 @@ async def stream(
     await accept(websocket)
     try:
         async with owner_of(context, DeskId(desk)) as runtime:
-            if (await one(context, desk)).state in STOPPED:
+            if (await require_desk(context, desk)).state in STOPPED:
                 raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
             with await runtime.upgrade(f"/desks/{desk}/{name_route(to)}", "hotdesk-stream") as sock:
                 await websocket.send_text(OPENED)
@@ -60,7 +60,7 @@ async def carry(websocket: WebSocket, sock: socket.socket, context: RequestConte
     """Carry bytes both ways until both are done, either is gone, or the caller's key ends."""
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(while_admitted, context, tasks.cancel_scope)
+            tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
             async with anyio.create_task_group() as both:
                 both.start_soon(send_down, websocket, sock)
                 await pass_up(websocket, sock)

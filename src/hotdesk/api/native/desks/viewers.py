@@ -30,7 +30,7 @@ class Viewers:
             if not self.names[place]:
                 del self.names[place]
 
-    def latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
+    def find_latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
         """Return the name somebody looks under, of this viewer if one is given; None: they do not look."""
         found = self.names.get((caller.tenant, desk, caller.key), [])
         return next((name for label, name in reversed(found) if viewer in ("", label)), None)

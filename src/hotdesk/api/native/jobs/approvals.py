@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForApproval, RequestContext
-from hotdesk.api.native.jobs.views import task_of
+from hotdesk.api.native.jobs.views import get_task
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paginate
 from hotdesk.brief.names import get_registrable_domain
@@ -87,7 +87,7 @@ class Settled(Model):
 @router.get("", summary="Pending approvals")
 async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
     """List what waits, of jobs and of doors, the most urgent first."""
-    found = [*await cases(context), *await _list_door_approvals(context)]
+    found = [*await list_cases(context), *await _list_door_approvals(context)]
     some, more = paginate(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
@@ -95,18 +95,18 @@ async def list_approvals(context: ForApproval, limit: Limit = 100, after: After 
 @router.post("/{id}", summary="Decide")
 async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> Settled:
     """Say yes, no, or what was asked for; to exactly what the digest names, once."""
-    for tale in (await context.ledger.summaries()).values():
+    for tale in (await context.ledger.read_summaries()).values():
         if (pending := tale.waiting.pending.get(id)) is not None:
             case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
             return await settle(context, tale, case, decision)
     return await _answer_door(context, id, decision)
 
 
-async def cases(context: RequestContext) -> list[Approval]:
+async def list_cases(context: RequestContext) -> list[Approval]:
     """Return what jobs wait for."""
     now = int(time.time() * 1000)
     found = []
-    for tale in (await context.ledger.summaries()).values():
+    for tale in (await context.ledger.read_summaries()).values():
         for pending in tale.waiting.open if tale.ended is None else ():
             if pending.until > now:
                 case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
@@ -119,21 +119,21 @@ def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> A
     pending, card = case.pending, case.card
     return Approval(
         id=pending.id, kind=pending.kind, job=pending.job, desk=None, card=format_card(case),
-        task=task_of(context, tale),
+        task=get_task(context, tale),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
-        asked=None, until=pending.until / 1000, by=requester(context, tale),
+        asked=None, until=pending.until / 1000, by=get_requester(context, tale),
     )  # fmt: skip
 
 
-def requester(context: RequestContext, tale: JobSummary) -> str:
+def get_requester(context: RequestContext, tale: JobSummary) -> str:
     """Name who asked for a job."""
-    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(tale.job)
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
 
 
 def require_other(context: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
-    if not context.native.serving.requester_may_approve and requester(context, tale) == context.caller.name:
+    if not context.native.serving.requester_may_approve and get_requester(context, tale) == context.caller.name:
         raise ProblemError(
             403, "approval.requester", "the person who requested a job may not approve it here; another person must"
         )
@@ -163,7 +163,7 @@ def draft(subject: str) -> str:
 async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
     """Decide what a job waits for, if nobody was first."""
     require_other(context, tale)
-    answer = meant(case, decision)
+    answer = interpret_decision(case, decision)
     edited = from_draft(decision.plan) if decision.answer == "edit" else ""
     try:
         case.require_open(decision.digest)
@@ -179,7 +179,7 @@ async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, 
     return Settled(id=event.id, answer=event.answer, by=event.by, digest=event.digest)
 
 
-def meant(case: OpenDecision, decision: Decision) -> Answer:
+def interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
     """Return what an answer means for what waits; a question takes words, anything else yes or no."""
     kind = case.pending.kind
     match decision.answer:
@@ -197,7 +197,7 @@ def meant(case: OpenDecision, decision: Decision) -> Answer:
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
     """Return what desks ask for at their doors."""
-    tales = (await context.ledger.summaries()).values()
+    tales = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
     waiting = await questions.ask_all_owners(context.tenant.settings)
     return [_of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
@@ -214,9 +214,9 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
     )  # fmt: skip
     return Approval(
         id=question.id, kind="door", job=tale.job if tale is not None else None,
-        task=task_of(context, tale) if tale is not None else "", desk=question.desk, card=card, plan_text="",
+        task=get_task(context, tale) if tale is not None else "", desk=question.desk, card=card, plan_text="",
         digest=question.digest, asked=None, until=time.time() + question.seconds,
-        by=requester(context, tale) if tale is not None else "",
+        by=get_requester(context, tale) if tale is not None else "",
     )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
     except BriefError as e:
         raise ProblemError(409, "approval.closed", str(e)) from None
     tale = next(
-        (each for each in (await context.ledger.summaries()).values() if waiting.question.desk in each.desks), None
+        (each for each in (await context.ledger.read_summaries()).values() if waiting.question.desk in each.desks), None
     )
     if tale is not None:
         require_other(context, tale)

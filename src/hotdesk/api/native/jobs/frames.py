@@ -20,7 +20,7 @@ WIDTH = 1280
 
 def frame(settings: Config, job: str, act: int) -> bytes:
     """Return the picture of the screen that came of an act, as JPEG."""
-    paper = _paper_of(settings, job, act)
+    paper = _find_paper(settings, job, act)
     content = PaperReader(settings.lib / JOBS, job).read_json(paper) if paper else {}
     try:
         image = read_screen(base64.b64decode(str(content.get("image", "")), validate=True))
@@ -34,7 +34,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
     return output.getvalue()
 
 
-def _paper_of(settings: Config, job: str, act: int) -> str:
+def _find_paper(settings: Config, job: str, act: int) -> str:
     """Return the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
     drawn, paper = False, ""
     for row in read(get_journal_path(settings), job, names=[Acted.__name__, Observed.__name__]):

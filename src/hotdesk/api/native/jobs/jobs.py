@@ -14,16 +14,23 @@ import anyio
 from fastapi import APIRouter, Body, Path, Response
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from hotdesk.api.launch.job_command import COUNTS, folder_of
-from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
+from hotdesk.api.launch.job_command import COUNTS, get_folder
+from hotdesk.api.models import EXAMPLES, PROVIDERS, explain_refusal
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.jobs import templates
 from hotdesk.api.native.jobs.briefs import SentFile, lay_out
 from hotdesk.api.native.jobs.frames import frame
-from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes, takes_swarm
+from hotdesk.api.native.jobs.requests import RequestedJob, compute_demand, compute_swarm_demand, make_folder
 from hotdesk.api.native.jobs.templates import Filled, Template
-from hotdesk.api.native.jobs.views import JobLine, JobShown, describe_job, describe_unborn, line, unborn
+from hotdesk.api.native.jobs.views import (
+    JobLine,
+    JobShown,
+    build_unborn_fields,
+    describe_job,
+    describe_unborn,
+    summarize_job,
+)
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, IdempotencyKey, JobName, Limit, Model, Page, paginate
 from hotdesk.api.native.uploads import UploadId
@@ -133,7 +140,7 @@ async def list_models(context: ForJobs) -> ModelsShown:
 @router.post("", status_code=201, summary="Start a job")
 async def start(context: ForJobs, order: JobOrder, again: IdempotencyKey = None) -> JobShown:
     """Have a brief carried out, in a process of its own."""
-    return await context.once("jobs", again, order, lambda: start_job(context, order))
+    return await context.run_once("jobs", again, order, lambda: start_job(context, order))
 
 
 async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
@@ -148,7 +155,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
         options |= {"template": order.template} if scripted else {}
         options["wall"] = context.native.tenants.walls.of(context.tenant.name)
         take = partial(context.tenant.host.take, **request.takes)
-        start_process = jobs.starter.work if swarm is None else jobs.starter.swarm
+        start_process = jobs.starter.work if swarm is None else jobs.starter.start_swarm
         options |= swarm.model_dump(exclude_none=True) if swarm is not None else {}
         await start_process(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
@@ -174,7 +181,9 @@ def prepare_job(
     if read.each is None and order.swarm != SwarmOptions():
         raise ProblemError(400, "brief.swarm", "this brief is for one job; `swarm` is for a brief with [each]")
     swarm = fit_swarm(context, order, read) if read.each is not None else None
-    amounts = takes(read.size, read.deliverables) if swarm is None else takes_swarm(read, swarm.most or 1)
+    amounts = (
+        compute_demand(read.size, read.deliverables) if swarm is None else compute_swarm_demand(read, swarm.most or 1)
+    )
     request = RequestedJob(job, read.goal, context.caller.name, time.time(), order.template or "", amounts)
     return request, scripted, models, swarm
 
@@ -186,7 +195,7 @@ def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOpt
     if order.swarm.most is not None:
         return order.swarm
     quotas, tenant = context.native.tenants.quotas, context.tenant.name
-    most = next((count for count in _TOGETHER if quotas.fits(tenant, **takes_swarm(read, count))), 1)
+    most = next((count for count in _TOGETHER if quotas.fits(tenant, **compute_swarm_demand(read, count))), 1)
     return order.swarm.model_copy(update={"most": most})
 
 
@@ -211,17 +220,21 @@ def _choose_models(context: RequestContext, order: JobOrder, read: Brief, templa
 def _require_models(names: Iterable[str], listed: Sequence[str]) -> None:
     """Refuse models that jobs of this server may not use."""
     for name in names:
-        if why := refusal(name, listed):
+        if why := explain_refusal(name, listed):
             raise ProblemError(400, "brief.models", why)
 
 
 @router.get("", summary="Jobs")
 async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> Page[JobLine]:
     """List the tenant's jobs, the newest first."""
-    summaries = await context.ledger.summaries()
-    requests = context.native.jobs.requests(context.tenant.name, context.tenant.settings)
-    lines = [line(context, tale) for tale in summaries.values()]
-    lines += [JobLine.model_validate(unborn(context, each)) for each in requests.values() if each.job not in summaries]
+    summaries = await context.ledger.read_summaries()
+    requests = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings)
+    lines = [summarize_job(context, tale) for tale in summaries.values()]
+    lines += [
+        JobLine.model_validate(build_unborn_fields(context, each))
+        for each in requests.values()
+        if each.job not in summaries
+    ]
     lines.sort(key=lambda each: (each.begun or 0, each.id), reverse=True)
     some, more = paginate(lines, lambda each: each.id, limit, after)
     return Page(items=some, next=more)
@@ -266,13 +279,13 @@ async def resume(
 
 async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dict[str, object]) -> None:
     """Have a job's process started again, if it can be; `more` is for swarms."""
-    tale = (await context.ledger.summaries())[job]
+    tale = (await context.ledger.read_summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
         raise ProblemError(409, "job.forgotten", f"job {job} cannot be resumed: its stored state was deleted")
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"another process is running job {job} already")
-    if not folder_of(context.tenant.settings, job).is_dir():
+    if not get_folder(context.tenant.settings, job).is_dir():
         raise ProblemError(
             409, "job.elsewhere", f"job {job} was started on the command line; resume it with `hotdesk resume {job}`"
         )
@@ -280,8 +293,8 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
     options |= more
     options |= {"requester": context.caller.name, "wall": context.native.tenants.walls.of(context.tenant.name)}
-    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
-    take = partial(context.tenant.host.take, **(request.takes if request is not None else takes()))
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
+    take = partial(context.tenant.host.take, **(request.takes if request is not None else compute_demand()))
     starter, key = context.native.jobs.starter, order.key.get_secret_value().encode() if order.key else b""
     if key:
         await starter.resume_with_key(context.tenant.name, job, take, key, **options)
@@ -319,9 +332,9 @@ async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=
 
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Return one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
-    if (summary := (await context.ledger.summaries()).get(job)) is not None:
+    if (summary := (await context.ledger.read_summaries()).get(job)) is not None:
         return await anyio.to_thread.run_sync(tell, get_journal_path(context.tenant.settings), job, summary.items)
-    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
         raise ProblemError(404, "job.missing", f"job {job} not found; GET /jobs lists the jobs")
     return request

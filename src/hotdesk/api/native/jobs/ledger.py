@@ -29,7 +29,7 @@ class JobLedger:
         self.last_stamp: object = None
         self.reading = anyio.Lock()
 
-    async def summaries(self) -> dict[str, JobSummary]:
+    async def read_summaries(self) -> dict[str, JobSummary]:
         """Return every job there is, the oldest first."""
         async with self.reading:
             if (now := stamp(self.journal)) != self.last_stamp:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.native.schema import Model, clean
-from hotdesk.api.web.content import kind_of
+from hotdesk.api.web.content import choose_media_type
 from hotdesk.checks.verdict_json import PagePicture
 from hotdesk.config import Config
 from hotdesk.drive.catalog import Version
@@ -46,11 +46,11 @@ class PagesShown(Model):
     items: list[PageShown] = Field(description="Empty: no check rendered the file, or its pages were deleted.")
 
 
-def pages_of(settings: Config, version: Version) -> PagesShown:
+def describe_pages(settings: Config, version: Version) -> PagesShown:
     """Return which pages of a file there are."""
     found = enumerate(find_pictures(settings, version), 1)
     return PagesShown(
-        inline=kind_of(version.name, False)[1],
+        inline=choose_media_type(version.name, False)[1],
         items=[PageShown(page=n, width=each.width, height=each.height, check=clean(by)) for n, (by, each) in found],
     )
 
@@ -60,7 +60,7 @@ def page_of(settings: Config, version: Version, number: int) -> Response:
     found = find_pictures(settings, version)
     if not 1 <= number <= len(found):
         raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")
-    return Response(jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
+    return Response(encode_jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 
 def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
@@ -77,7 +77,7 @@ def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePic
     ]
 
 
-def jpeg(picture: PagePicture) -> bytes:
+def encode_jpeg(picture: PagePicture) -> bytes:
     """Encode a page anew, no wider than a screen."""
     output = io.BytesIO()
     with Image.open(io.BytesIO(picture.png), formats=["PNG"]) as image:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.api.launch.job_command import ORDERS, folder_of
+from hotdesk.api.launch.job_command import ORDERS, get_folder
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize
@@ -30,7 +30,7 @@ _TAIL = 2000
 """Bytes of what a job said last that are read where it never began."""
 
 
-def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
+def compute_demand(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
     """Return what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
 
     One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
@@ -41,7 +41,7 @@ def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> d
     return {"jobs": 1, "desks": desks, **sizes}
 
 
-def takes_swarm(brief: Brief, most: int) -> dict[str, float]:
+def compute_swarm_demand(brief: Brief, most: int) -> dict[str, float]:
     """Return what a swarm has of its tenant's quota while it runs: `most` items together, and one clean desk.
 
     Where desks reach something, an item may have a second one, for a step that must not meet others' files.
@@ -64,7 +64,7 @@ class RequestedJob:
     at: float
     """Seconds since 1970."""
     template: str = ""
-    takes: Mapping[str, float] = field(default_factory=takes)
+    takes: Mapping[str, float] = field(default_factory=compute_demand)
     """What it has of the tenant's quota while it runs."""
 
 
@@ -76,7 +76,7 @@ class Jobs:
     by_tenant: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """What was asked for, by tenant and job."""
 
-    def requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
+    def read_requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
         """Return everything that was asked for here, read once."""
         if tenant not in self.by_tenant:
             found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
@@ -85,14 +85,14 @@ class Jobs:
 
     async def remember(self, tenant: str, settings: Config, request: RequestedJob) -> None:
         """Write down what is asked for; in a thread, because the disk may take long."""
-        folder, text = folder_of(settings, request.job), json.dumps(asdict(request)).encode()
+        folder, text = get_folder(settings, request.job), json.dumps(asdict(request)).encode()
         await anyio.to_thread.run_sync(private_files.write, folder, REQUEST, text, 0o600)
-        self.requests(tenant, settings)[request.job] = request
+        self.read_requests(tenant, settings)[request.job] = request
 
     def forget(self, tenant: str, settings: Config, job: str) -> None:
         """Remove a job's folder: its brief, what was uploaded for it, what it said."""
-        self.requests(tenant, settings).pop(job, None)
-        shutil.rmtree(folder_of(settings, job), ignore_errors=True)
+        self.read_requests(tenant, settings).pop(job, None)
+        shutil.rmtree(get_folder(settings, job), ignore_errors=True)
 
 
 def read_request(path: Path) -> RequestedJob | None:
@@ -104,7 +104,7 @@ def read_request(path: Path) -> RequestedJob | None:
 
 def make_folder(settings: Config, job: str) -> Path:
     """Make a job's folder, and that of its brief; give the latter."""
-    folder = folder_of(settings, job)
+    folder = get_folder(settings, job)
     for each in (folder.parent, folder, folder / BRIEF):
         private_files.make_folder(each)
     return folder / BRIEF
@@ -113,7 +113,7 @@ def make_folder(settings: Config, job: str) -> Path:
 def read_last_line(settings: Config, job: str) -> str:
     """Return what a job said last, where it ended before it began."""
     try:
-        with (folder_of(settings, job) / "stderr").open("rb") as file:
+        with (get_folder(settings, job) / "stderr").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:

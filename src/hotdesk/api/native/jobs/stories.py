@@ -163,24 +163,24 @@ def format_changes(following: Following, after: int) -> StoryShown:
     if more:
         new = [each for each in new if each.changed <= new[PIECE].changed]
     return StoryShown(
-        moments=[moment_of(each) for each in new if isinstance(each, Moment)],
+        moments=[describe_moment(each) for each in new if isinstance(each, Moment)],
         steps=[_attempt_of(each) for each in new if isinstance(each, Attempted)],
-        acts=[ActLine.model_validate(line_of(each)) for each in new if isinstance(each, ToolUse)],
+        acts=[ActLine.model_validate(summarize_act(each)) for each in new if isinstance(each, ToolUse)],
         last=new[-1].changed if more else max(following.last, after), more=more,
     )  # fmt: skip
 
 
-def moment_of(moment: Moment) -> MomentShown:
+def describe_moment(moment: Moment) -> MomentShown:
     """Tell of a moment."""
     return MomentShown(
         number=moment.number, at=moment.at / 1000,
         title=cut_text(moment.title, TITLE), text=cut_text(moment.text, TEXT),
-        tone=moment.tone, faults=_faults_of(moment.faults[:MAX_FAULTS]),
+        tone=moment.tone, faults=_describe_faults(moment.faults[:MAX_FAULTS]),
         findings=[cut_text(each, LONG) for each in moment.findings],
     )  # fmt: skip
 
 
-def _faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
+def _describe_faults(faults: Iterable[Fault]) -> list[FaultShown]:
     """Tell what is wrong with a file."""
     return [
         FaultShown(
@@ -203,7 +203,7 @@ def _attempt_of(each: Attempted) -> AttemptShown:
     )  # fmt: skip
 
 
-def line_of(act: ToolUse) -> dict[str, object]:
+def summarize_act(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
         "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": cut_text(act.tool, TITLE),
@@ -216,15 +216,15 @@ def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.read_json(act.call_paper).get("arguments"), read_output(reading.read_json(act.paper))
     arguments = [
-        ArgumentShown(name=cut_text(str(name), TITLE), value=cut_text(_value_of(str(name), value), ARGUMENT))
+        ArgumentShown(name=cut_text(str(name), TITLE), value=cut_text(_format_value(str(name), value), ARGUMENT))
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": cut_text(output.text, OUTPUT),
+        **summarize_act(act), "arguments": arguments, "exit_code": output.exit_code, "output": cut_text(output.text, OUTPUT),
     })  # fmt: skip
 
 
-def _value_of(name: str, value: object) -> str:
+def _format_value(name: str, value: object) -> str:
     """Write an argument; the bytes of a file as the text they are."""
     if name == "data" and isinstance(value, str):
         try:

@@ -93,8 +93,8 @@ def describe_item(reading: PaperReader, record: ItemEnded, review: ItemReviewed 
         tokens=record.tokens,
         acts=record.acts,
         review=f"{review.verdict}, says {clean(review.by)}" if review is not None else "",
-        attempts=[_attempt_of(each) for each in _objects(paper.get("attempts"))[:_MAX_ATTEMPTS]],
-        verdicts=[_verdict_of(each) for each in _objects(paper.get("verdicts"))[:_MAX_ENTRIES]],
+        attempts=[_attempt_of(each) for each in _list_objects(paper.get("attempts"))[:_MAX_ATTEMPTS]],
+        verdicts=[_parse_verdict(each) for each in _list_objects(paper.get("verdicts"))[:_MAX_ENTRIES]],
         files=_describe_files(reading, record),
     )
 
@@ -107,12 +107,12 @@ def list_files(record: ItemEnded) -> list[tuple[str, str]]:
 def _describe_files(reading: PaperReader, record: ItemEnded) -> list[ItemFile]:
     files = zip(list_files(record), record.sizes, record.digests, strict=False)
     return [
-        ItemFile(path=clean(path), size=size, sha256=sha256, text=_excerpt(reading, paper))
+        ItemFile(path=clean(path), size=size, sha256=sha256, text=_read_excerpt(reading, paper))
         for (path, paper), size, sha256 in list(files)[:_MAX_FILES]
     ]
 
 
-def _excerpt(reading: PaperReader, paper: str) -> str:
+def _read_excerpt(reading: PaperReader, paper: str) -> str:
     """Return the beginning of a file that is text."""
     data = (reading.read_data(paper) or b"")[:_MAX_TEXT_BYTES]
     try:
@@ -123,32 +123,32 @@ def _excerpt(reading: PaperReader, paper: str) -> str:
 
 
 def _attempt_of(attempt: dict[str, object]) -> ItemAttemptShown:
-    entries = _objects(attempt.get("entries"))
+    entries = _list_objects(attempt.get("entries"))
     number = attempt.get("attempt")
     return ItemAttemptShown(
         attempt=number if isinstance(number, int) else 0,
-        desk=_text(attempt, "desk", TITLE),
-        failure=_text(attempt, "failure", LONG),
-        entries=[_entry_of(each) for each in entries[:_MAX_ENTRIES]],
+        desk=_get_text(attempt, "desk", TITLE),
+        failure=_get_text(attempt, "failure", LONG),
+        entries=[_parse_entry(each) for each in entries[:_MAX_ENTRIES]],
         omitted=max(0, len(entries) - _MAX_ENTRIES),
     )
 
 
-def _entry_of(entry: dict[str, object]) -> ItemEntry:
+def _parse_entry(entry: dict[str, object]) -> ItemEntry:
     return ItemEntry(
-        step=_text(entry, "step", TITLE),
-        tool=_text(entry, "tool", TITLE),
-        call=_text(entry, "with", LONG),
+        step=_get_text(entry, "step", TITLE),
+        tool=_get_text(entry, "tool", TITLE),
+        call=_get_text(entry, "with", LONG),
         ok=entry.get("ok", True) is True,
-        text=_text(entry, "text", LONG),
+        text=_get_text(entry, "text", LONG),
     )
 
 
-def _verdict_of(verdict: dict[str, object]) -> ItemVerdict:
+def _parse_verdict(verdict: dict[str, object]) -> ItemVerdict:
     findings = verdict.get("findings")
     return ItemVerdict(
-        path=_text(verdict, "path", TITLE),
-        check=_text(verdict, "check", TITLE),
+        path=_get_text(verdict, "path", TITLE),
+        check=_get_text(verdict, "check", TITLE),
         passed=verdict.get("passed") is True,
         findings=[cut_text(str(each), LONG) for each in (findings if isinstance(findings, list) else [])][
             :_MAX_FINDINGS
@@ -156,10 +156,10 @@ def _verdict_of(verdict: dict[str, object]) -> ItemVerdict:
     )
 
 
-def _text(entry: dict[str, object], name: str, longest: int) -> str:
+def _get_text(entry: dict[str, object], name: str, longest: int) -> str:
     return cut_text(str(entry.get(name) or ""), longest)
 
 
-def _objects(value: object) -> list[dict[str, object]]:
+def _list_objects(value: object) -> list[dict[str, object]]:
     """Return the objects of a list; what is none is left out."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

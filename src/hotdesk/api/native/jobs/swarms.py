@@ -13,10 +13,10 @@ import anyio
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from hotdesk.api.launch.job_command import folder_of
+from hotdesk.api.launch.job_command import get_folder
 from hotdesk.api.native import uploads
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
-from hotdesk.api.native.bodies import BYTES_RESPONSE, MEDIA, attachment
+from hotdesk.api.native.bodies import BYTES_RESPONSE, MEDIA, build_attachment_headers
 from hotdesk.api.native.jobs import templates
 from hotdesk.api.native.jobs.briefs import require_expected_file
 from hotdesk.api.native.jobs.jobs import FileSent, ResumeOrder, get_job, go_on
@@ -138,7 +138,7 @@ async def list_items(
     """List the items that ended since a place in the journal, the earliest first."""
     swarm = await follow(context, job)
     records, last, more = swarm.list_changes(after, limit)
-    lines = [_line_of(each, swarm.state) for each in records if not outcome or each.outcome == outcome]
+    lines = [_make_line(each, swarm.state) for each in records if not outcome or each.outcome == outcome]
     total = swarm.state.begun.items if swarm.state.begun is not None else 0
     return ItemsShown(total=total, items=lines, last=last, more=more)
 
@@ -146,7 +146,7 @@ async def list_items(
 @router.post("/items", status_code=202, summary="Add items to a swarm")
 async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobShown:
     """Add items to a swarm that runs, paused or is done: its plan covers them, and the report is rebuilt."""
-    tale = (await context.ledger.summaries()).get(job)
+    tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
     if tale.ended is not None and tale.ended.outcome != "done":
@@ -195,7 +195,7 @@ async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: 
     data = await anyio.to_thread.run_sync(reading.read_data, files[place][1]) if place < len(files) else None
     if data is None:
         raise ProblemError(404, "item.file", f"item {item} has no file {place}, or none that is kept")
-    return Response(data, 200, attachment(files[place][0]), MEDIA)
+    return Response(data, 200, build_attachment_headers(files[place][0]), MEDIA)
 
 
 @router.get(
@@ -211,7 +211,7 @@ async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response
         raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
     records = swarm.state.list_in_order()
     proof = await anyio.to_thread.run_sync(lambda: write_proof(prove(records, record.index)))
-    return Response(proof, 200, attachment(f"{item}.proof.json"), MEDIA)
+    return Response(proof, 200, build_attachment_headers(f"{item}.proof.json"), MEDIA)
 
 
 def place_items(context: RequestContext, job: str, files: list[FileSent]) -> None:
@@ -219,7 +219,7 @@ def place_items(context: RequestContext, job: str, files: list[FileSent]) -> Non
 
     What cannot be taken in is removed again, and refused.
     """
-    folder = folder_of(context.tenant.settings, job) / BRIEF
+    folder = get_folder(context.tenant.settings, job) / BRIEF
     if not folder.is_dir():
         raise ProblemError(409, "job.elsewhere", f"swarm {job} was begun on the command line: `hotdesk resume {job}`")
     brief, template = read_job(folder, scope_of), find_template(context, job)
@@ -245,7 +245,7 @@ def place_items(context: RequestContext, job: str, files: list[FileSent]) -> Non
 
 def find_template(context: RequestContext, job: str) -> Template | None:
     """Return the template a job was made from, if it was."""
-    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
     return templates.find(context.native.templates, request.template) if request and request.template else None
 
 
@@ -268,7 +268,7 @@ def replace_table(context: RequestContext, upload: str, target: FilePath) -> Non
 
 async def follow(context: RequestContext, job: str) -> FollowedSwarm:
     """Return a swarm of the tenant's, read up to now; what is no swarm is refused."""
-    tale = (await context.ledger.summaries()).get(job)
+    tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
     swarm = context.native.swarms.find(context.tenant.name, job)
@@ -334,7 +334,7 @@ def _forecast_of(pilot: PilotEnded | None) -> ForecastShown | None:
     return ForecastShown(dollars=pilot.dollars, tokens=pilot.tokens, seconds=pilot.seconds)
 
 
-def _line_of(record: ItemEnded, state: SwarmState) -> ItemLine:
+def _make_line(record: ItemEnded, state: SwarmState) -> ItemLine:
     review = state.reviews.get(record.item)
     is_wrong = review is not None and review.verdict == "wrong"
     shown = "wrong" if is_wrong and record.outcome == "done" else record.outcome

@@ -85,7 +85,7 @@ async def list_templates(context: ForJobs, limit: Limit = 100, after: After = ""
     return Page(items=some, next=more)
 
 
-def places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
+def list_places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return where templates are looked for: what was installed, what a setting names, and our own examples."""
     examples = Path(__file__).absolute().parents[5] / "examples"
     return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))

@@ -113,12 +113,12 @@ class JobShown(JobLine):
     receipt: ReceiptShown | None
 
 
-def line(context: RequestContext, tale: JobSummary) -> JobLine:
+def summarize_job(context: RequestContext, tale: JobSummary) -> JobLine:
     """Tell of a job in a line."""
-    return JobLine.model_validate(line_of(context, latest(context, tale)))
+    return JobLine.model_validate(build_line_fields(context, refresh_summary(context, tale)))
 
 
-def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
+def refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Return a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.get_state(_is_live(context, tale.job), int(time.time() * 1000))
     return tell(get_journal_path(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
@@ -130,16 +130,16 @@ def _is_live(context: RequestContext, job: str) -> bool:
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
 
-def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
+def build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Return what a line about a job says."""
     settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.get_state(live, int(time.time() * 1000))
     at, of = tale.place
     cost, items = tale.whole_cost, tale.items
-    request = context.native.jobs.requests(context.tenant.name, settings).get(tale.job)
+    request = context.native.jobs.read_requests(context.tenant.name, settings).get(tale.job)
     return {
         "id": tale.job,
-        "task": task_of(context, tale),
+        "task": get_task(context, tale),
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
@@ -159,13 +159,13 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     }
 
 
-def task_of(context: RequestContext, tale: JobSummary) -> str:
+def get_task(context: RequestContext, tale: JobSummary) -> str:
     """Return what a job is for, as it was asked for: a swarm's goal says more, for its planner."""
-    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(tale.job)
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return clean(request.task if request is not None else tale.goal)
 
 
-def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
+def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[str, object]:
     """Tell of a job that was asked for and has not begun; or never did."""
     running = context.native.jobs.starter.is_running(context.tenant.name, request.job)
     return {
@@ -180,10 +180,10 @@ def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
 
 def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
-    tale = latest(context, tale)
+    tale = refresh_summary(context, tale)
     walls = read_walls(get_journal_path(context.tenant.settings), tale.desks)
     return JobShown.model_validate({
-        **line_of(context, tale),
+        **build_line_fields(context, tale),
         "plan": tale.plan,
         "plan_text": plan_text(context, tale),
         "steps": [step_of(each) for each in tale.list_steps()],
@@ -196,8 +196,8 @@ def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence
             )
             for each in tale.desks
         ],
-        "deliverables": deliverables(tale),
-        "receipt": _receipt_of(tale.receipt),
+        "deliverables": describe_deliverables(tale),
+        "receipt": _describe_receipt(tale.receipt),
     })  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     """Tell all there is of a job that has not begun."""
     none: list[object] = []
     rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}
-    return JobShown.model_validate({**unborn(context, request), **rest})
+    return JobShown.model_validate({**build_unborn_fields(context, request), **rest})
 
 
 def plan_text(context: RequestContext, tale: JobSummary) -> str:
@@ -228,7 +228,7 @@ def step_of(step: StepProgress) -> StepShown:
     )  # fmt: skip
 
 
-def deliverables(tale: JobSummary) -> list[DeliverableShown]:
+def describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
     """Tell of the files a job made: the last that was found out of each."""
     found = []
     for each in tale.group_deliverables().values():
@@ -245,7 +245,7 @@ def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     return found
 
 
-def _receipt_of(burnt: JobBurnt | None) -> ReceiptShown | None:
+def _describe_receipt(burnt: JobBurnt | None) -> ReceiptShown | None:
     """Tell of a receipt."""
     if burnt is None:
         return None
