@@ -32,7 +32,7 @@ from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
 from hotdesk.ipc.scope_task import Standing
 from hotdesk.ipc.tasks import Background
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from hotdesk.linux.sockets import is_answered
 from hotdesk.walls import TRAITS, WallCatalog
 
@@ -87,7 +87,7 @@ class Host:
         if self.standing is not None:
             raise BriefError("this host was started already; `close` it first")
         self.standing = Standing(self)
-        await self.standing.ready()
+        await self.standing.wait_until_entered()
         return self
 
     async def close(self) -> None:
@@ -431,7 +431,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         if is_hibernated(settings.run, desk):
             await burn_hibernated(settings, desk)
         return
-    cgroup = Cgroup(here(), desk)
+    cgroup = Cgroup(find_hierarchies(), desk)
     end = time.monotonic() + seconds
     while folder.exists() and state.has_live_keeper(folder):
         await anyio.to_thread.run_sync(cgroup.kill, 1.0)

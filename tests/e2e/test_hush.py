@@ -18,7 +18,7 @@ from hotdesk.desk.owner.keeper_handle import hush
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.host import Host
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -60,7 +60,7 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
 def running(desk: LinkedDesk) -> set[str]:
     """Name the programs of a desk that are not hushed."""
     found = set()
-    for pid in Cgroup(here(), desk.id).loud():
+    for pid in Cgroup(find_hierarchies(), desk.id).list_unhushed():
         try:
             found.add(Path(os.readlink(f"/proc/{pid}/exe")).name)
         except OSError:
@@ -128,10 +128,10 @@ async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) 
 async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: LinkedDesk) -> None:
     await hush(desktop, True)
     await desktop.pause()
-    assert Cgroup(here(), desktop.id).is_frozen()
+    assert Cgroup(find_hierarchies(), desktop.id).is_frozen()
     await desktop.resume()
     await desktop.forget(await desktop.snapshot())
-    assert not Cgroup(here(), desktop.id).is_frozen()
+    assert not Cgroup(find_hierarchies(), desktop.id).is_frozen()
     assert running(desktop) <= SPARED
     assert desktop.link.may_be_silent()
     await hush(desktop, False)
@@ -141,10 +141,10 @@ async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: Linke
 async def test_what_is_started_meanwhile_stands_still_as_well(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await hush(desktop, True)
-    cgroup = Cgroup(here(), desktop.id)
+    cgroup = Cgroup(find_hierarchies(), desktop.id)
     loose = (cgroup.quiet / "cgroup.procs").read_text().split()
     for pid in loose:
-        (cgroup.folder("freezer") / "cgroup.procs").write_text(pid)
+        (cgroup.get_folder("freezer") / "cgroup.procs").write_text(pid)
     with anyio.fail_after(5):
         while not running(desktop) <= SPARED:
             await anyio.sleep(0.02)
@@ -157,8 +157,8 @@ async def test_a_program_that_poses_as_the_window_manager_is_not_spared(desktop:
     posing = await desktop.start(["sh", "-c", copied])
     await anyio.sleep(0.2)
     await hush(desktop, True)
-    cgroup = Cgroup(here(), desktop.id)
-    assert {os.readlink(f"/proc/{pid}/exe") for pid in cgroup.loud()}.isdisjoint({"/tmp/usr/bin/openbox"})
+    cgroup = Cgroup(find_hierarchies(), desktop.id)
+    assert {os.readlink(f"/proc/{pid}/exe") for pid in cgroup.list_unhushed()}.isdisjoint({"/tmp/usr/bin/openbox"})
     await hush(desktop, False)
     await posing.kill()
 

@@ -26,7 +26,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, ImageError
 from hotdesk.host import Host, borrow, control_path
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.e2e.conftest import Hotdesk
 from tests.trees import OWN, differences, tree
 from tests.upstream import upstream
@@ -176,15 +176,15 @@ async def test_what_a_claim_asks_for_is_in_force(settings: Config) -> None:
     spec = Spec(cpus=0.5, memory=123 * MIB, disk=77 * MIB, pids=55, env={"ONE": "ü", "TWO": "2"}, root=True)
     async with pooled(settings, 1) as host:
         desk = await claim(host, settings, spec)
-        cgroup = Cgroup(here(), desk.id)
+        cgroup = Cgroup(find_hierarchies(), desk.id)
         limits = {
             1: {"memory": "memory.limit_in_bytes", "pids": "pids.max", "cpu": "cpu.cfs_quota_us"},
             2: {"memory": "memory.max", "pids": "pids.max", "cpu": "cpu.max"},
         }[cgroup.version]
-        told = {name: (cgroup.folder(name) / file).read_text().split()[0] for name, file in limits.items()}
+        told = {name: (cgroup.get_folder(name) / file).read_text().split()[0] for name, file in limits.items()}
         assert told == {"memory": str(123 * MIB), "pids": "55", "cpu": "50000"}
         weight = ("cpu.shares", "1024") if cgroup.version == 1 else ("cpu.weight", "100")
-        assert (cgroup.folder("cpu") / weight[0]).read_text().strip() == weight[1]
+        assert (cgroup.get_folder("cpu") / weight[0]).read_text().strip() == weight[1]
         for user in ("user", "root"):
             done = await desk.run(
                 ["sh", "-c", "echo $ONE$TWO; cat /sys/devices/system/cpu/online; sudo id -u"], user=user

@@ -15,7 +15,7 @@ import anyio
 
 from hotdesk.api import tenants
 from hotdesk.cluster.agent import NodeAgent
-from hotdesk.cluster.certificates import Role, enroll, tls_context
+from hotdesk.cluster.certificates import Role, enroll, make_tls_context
 from hotdesk.cluster.dialer import NodeDialer
 from hotdesk.cluster.discovery import Address, StaticNode
 from hotdesk.cluster.nodes import NodeCalls, Nodes
@@ -51,13 +51,13 @@ class ClusterAttacks:
 
     def calls(self, server: str = "home", tenant: str = "default", context: ssl.SSLContext | None = None) -> NodeCalls:
         """Give the calls of a server to the node, for a tenant."""
-        context = context or tls_context(self.identity("server", server), "server")
+        context = context or make_tls_context(self.identity("server", server), "server")
         self.dialers.append(dialer := NodeDialer(self.node, context, self.tasks))
         return NodeCalls(dialer, f"/tenants/{tenant}")
 
     def cluster(self, *addresses: Address, server: str = "home") -> ClusterRuntime:
         """Give a server's view of nodes, which looks for them from now on."""
-        context = tls_context(self.identity("server", server), "server")
+        context = make_tls_context(self.identity("server", server), "server")
         nodes = Nodes([StaticNode(each) for each in addresses], context, self.tasks, self.errors.append)
         self.tasks.start(nodes.run)
         self.clusters.append(found := ClusterRuntime(nodes, "default", self.tasks))
@@ -75,7 +75,7 @@ class ClusterAttacks:
         """Be a node that says what a test has it say; where it listens."""
         listener = socket.create_server(("127.0.0.1", 0))
         listener.setblocking(False)
-        context = tls_context(identity or self.identity("node", "n1"), "node")
+        context = make_tls_context(identity or self.identity("node", "n1"), "node")
         self.tasks.start(lambda: self.take_calls(listener, context, answer, report))
         return Address(*listener.getsockname())
 
@@ -132,7 +132,7 @@ async def attacked(settings: Config, folder: Path) -> AsyncIterator[ClusterAttac
     with listener:
         async with tenants.open_tenants(settings) as machines, background() as tasks:
             room = ClusterAttacks(folder, tasks, Address(*listener.getsockname()))
-            context = tls_context(room.identity("node", "n1"), "node")
+            context = make_tls_context(room.identity("node", "n1"), "node")
             agent = NodeAgent(
                 "n1", machines, context, tasks, lambda desks, cordoned: replace(REPORT, desks=desks), room.errors.append
             )

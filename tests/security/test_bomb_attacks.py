@@ -17,7 +17,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.origins import WALLED, Origin
 from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 from tests.security.guards import FIRST_PROCESS_SPARED, Removal, falls_without, no_guard
@@ -188,23 +188,23 @@ class Bomb:
 
     def tasks(self) -> bool:
         """Say whether its processes and threads are within their number."""
-        return 60 <= int((self.cgroup.folder("pids") / "pids.current").read_text()) <= SMALL.pids
+        return 60 <= int((self.cgroup.get_folder("pids") / "pids.current").read_text()) <= SMALL.pids
 
     def memory(self) -> bool:
         """Say whether it never had more memory than its limit; files in memory may take half of it."""
         name = "memory.peak" if self.cgroup.version == 2 else "memory.max_usage_in_bytes"
-        return 64 * MIB < int((self.cgroup.folder("memory") / name).read_text()) <= SMALL.memory
+        return 64 * MIB < int((self.cgroup.get_folder("memory") / name).read_text()) <= SMALL.memory
 
     def descriptors(self) -> bool:
         """Say whether no process of it has more open files than the limit."""
-        held = [len(os.listdir(f"/proc/{pid}/fd")) for pid in self.cgroup.pids()]
+        held = [len(os.listdir(f"/proc/{pid}/fd")) for pid in self.cgroup.list_pids()]
         return 10_000 < max(held) <= DESCRIPTORS_MOST
 
     def processors(self) -> bool:
         """Say whether it took no more processor time than it has processors, once there is something to compare."""
         if time.monotonic() - self.begun < 2:
             return False
-        used = sum(processor_seconds(pid) for pid in self.cgroup.pids())
+        used = sum(processor_seconds(pid) for pid in self.cgroup.list_pids())
         return used <= SMALL.cpus * (time.monotonic() - self.begun) + 0.3
 
     def disk(self) -> bool:
@@ -223,9 +223,9 @@ class Bomb:
     def contained(self) -> bool:
         """Say whether its desk ended, or has no more memory and threads than its limits."""
         try:
-            threads = int((self.cgroup.folder("pids") / "pids.current").read_text())
-            limit = int((self.cgroup.folder("pids") / "pids.max").read_text())
-            return self.cgroup.memory_use().total <= SMALL.memory and threads <= limit < 2000
+            threads = int((self.cgroup.get_folder("pids") / "pids.current").read_text())
+            limit = int((self.cgroup.get_folder("pids") / "pids.max").read_text())
+            return self.cgroup.read_memory_use().total <= SMALL.memory and threads <= limit < 2000
         except OSError:
             return True
 
@@ -301,7 +301,9 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
     origin: Origin,
 ) -> None:
     async with fresh(SMALL) as desk:
-        lit = Bomb(desk, Cgroup(here(), desk.id), init(settings, desk), runtime.keeper.pid, time.monotonic())
+        lit = Bomb(
+            desk, Cgroup(find_hierarchies(), desk.id), init(settings, desk), runtime.keeper.pid, time.monotonic()
+        )
         await desk.start(program(FUSE + BOMBS[bomb]), stdin=False)
         await anyio.sleep(0.7)
         begun = time.monotonic()
@@ -315,7 +317,7 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
         answered = time.monotonic()
         await runtime.burn(desk.id)
         assert time.monotonic() - answered < 10
-        assert lit.cgroup.pids() == set()
+        assert lit.cgroup.list_pids() == set()
 
 
 @falls_without(
@@ -348,11 +350,11 @@ async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
 @falls_without("processor time")
 async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, attack: Attack, origin: Origin) -> None:
     async with fresh(Spec(cpus=0.25)) as desk:
-        cgroup, begun = Cgroup(here(), desk.id), time.monotonic()
-        before = cgroup.cpu_seconds()
+        cgroup, begun = Cgroup(find_hierarchies(), desk.id), time.monotonic()
+        before = cgroup.read_cpu_seconds()
         took, passed = await attack(desk, SPIN, seconds=2)
         if origin is WALLED["gvisor"]:  # which counts the time of programs by a clock of its own
-            took, passed = cgroup.cpu_seconds() - before, time.monotonic() - begun
+            took, passed = cgroup.read_cpu_seconds() - before, time.monotonic() - begun
         assert took <= 0.25 * passed + 0.3
 
 
@@ -371,8 +373,12 @@ async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks
 ) -> None:
     """The kernel's own count of buffers is taken: on cgroup v1 they are not in a desk's memory."""
     async with fresh(Spec(memory=256 * MIB)) as desk:
-        memory = Cgroup(here(), desk.id).folder("memory")
-        count = memory / "memory.kmem.tcp.max_usage_in_bytes" if here().version == 1 else memory / "memory.current"
+        memory = Cgroup(find_hierarchies(), desk.id).get_folder("memory")
+        count = (
+            memory / "memory.kmem.tcp.max_usage_in_bytes"
+            if find_hierarchies().version == 1
+            else memory / "memory.current"
+        )
         process = await desk.start(program(SOCKETS, **FLOODS[flood]), stdin=False)
         most, end = 0, time.monotonic() + 8
         with suppress(OSError):  # it burns
@@ -396,8 +402,8 @@ async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> No
 async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open, launch: Launch) -> None:
     """A full table refuses every file to every user of the host but root, and to every other desk."""
     async with fresh(Spec()) as desk:
-        folder = Cgroup(here(), desk.id).folder("memory")
-        usage = folder / ("memory.usage_in_bytes" if here().version == 1 else "memory.current")
+        folder = Cgroup(find_hierarchies(), desk.id).get_folder("memory")
+        usage = folder / ("memory.usage_in_bytes" if find_hierarchies().version == 1 else "memory.current")
         before = int(usage.read_text())
         process, opened = await launch(desk, OPEN_FILES)
         each = (int(usage.read_text()) - before) / opened

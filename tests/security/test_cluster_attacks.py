@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hotdesk.cluster.certificates import tls_context
-from hotdesk.cluster.names import new_node_id, node_code
+from hotdesk.cluster.certificates import make_tls_context
+from hotdesk.cluster.names import compute_node_code, new_node_id
 from hotdesk.cluster.pull import PulledJournal
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.config import Config
@@ -58,7 +58,7 @@ async def test_a_server_opens_uses_and_burns_a_desk_on_a_node(room: ClusterAttac
         while not cluster.nodes.by_name:
             await cluster.nodes.changed.wait()
         desk = await cluster.open(Spec(root=True))
-    assert desk.id[1:4] == node_code("n1")
+    assert desk.id[1:4] == compute_node_code("n1")
     assert (await desk.run(["id", "-u"], user="root")).text == "0\n"
     await cluster.burn(desk.id)
     assert await fails(lambda: desk.run(["true"]))
@@ -104,7 +104,7 @@ ROLE = Removal("cluster/certificates.py", '    prefix = _uri(role, "")', '    pr
 
 @falls_without("cluster: a node cannot call", BOTH, ROLE)
 async def test_a_nodes_certificate_does_not_call_other_nodes(room: ClusterAttacks) -> None:
-    context = tls_context(room.identity("node", "n2"), "server")
+    context = make_tls_context(room.identity("node", "n2"), "server")
     assert await fails(lambda: room.calls(context=context).call("POST", "/desks", BODY))
 
 
@@ -282,7 +282,7 @@ async def test_a_recorded_call_cannot_be_made_again(room: ClusterAttacks) -> Non
                     self.raw.setblocking(False)
 
     raw = socket.create_connection(room.node)
-    tunnel = Recorder(raw, tls_context(room.identity("server", "home"), "server"), server_side=False)
+    tunnel = Recorder(raw, make_tls_context(room.identity("server", "home"), "server"), server_side=False)
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)

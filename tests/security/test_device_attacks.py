@@ -18,7 +18,7 @@ import pytest
 from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
 from tests.security.guards import ALL_CAPABILITIES, Removal, falls_without
 
@@ -205,7 +205,7 @@ async def test_no_descriptor_in_a_desk_is_a_file_of_the_host(
     try:
         first = init(settings, desk)
         mounts = {line.split()[0] for line in Path(f"/proc/{first}/mountinfo").read_text().splitlines()}
-        procs = [str(pid) for pid in Cgroup(here(), desk.id).pids()]
+        procs = [str(pid) for pid in Cgroup(find_hierarchies(), desk.id).list_pids()]
         assert len(procs) > 1
         foreign = [what for pid in procs for what in foreign_files(pid, mounts)]
         assert foreign == []
@@ -299,11 +299,13 @@ async def test_a_setuid_or_capable_program_in_an_image_gives_nothing(evil: Desk,
 
 @falls_without("a device cgroup", Removal("linux/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', ""))
 async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:
-    cgroup = Cgroup(here(), desk.id)
+    cgroup = Cgroup(find_hierarchies(), desk.id)
     if cgroup.version == 2:  # its rules cannot be read: root itself tries, from within the cgroup
         assert open_devices(cgroup) == {path: "opened" if path == "/dev/null" else "EPERM" for path in existing()}
         return
-    allowed = {line.rpartition(" ")[0] for line in (cgroup.folder("devices") / "devices.list").read_text().splitlines()}
+    allowed = {
+        line.rpartition(" ")[0] for line in (cgroup.get_folder("devices") / "devices.list").read_text().splitlines()
+    }
     assert allowed == {"c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"}
 
 

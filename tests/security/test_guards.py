@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hotdesk.linux import uids
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.security.guards import Guard, collect
 
 GUARDS, NO_GUARD = collect()
@@ -96,7 +96,7 @@ def bury() -> None:
         with suppress(OSError):
             if not file.name.isdigit() or (desk := Path(os.readlink(file))).parents[2].exists():
                 continue
-            cgroup = Cgroup(here(), desk.name)
+            cgroup = Cgroup(find_hierarchies(), desk.name)
             if cgroup.kill():
                 cgroup.remove()
                 uids.release(uids.FIRST + int(file.name) * uids.WIDTH, desk)

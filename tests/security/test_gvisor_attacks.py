@@ -32,7 +32,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.gvisor import prove
 from hotdesk.errors import DeskGone
 from hotdesk.linux import syscalls, uids
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from hotdesk.linux.processes import read_status
 from tests.security.conftest import KNOCK, NEWER, NUMBERS, Attack, Craft, Init, Open, Owning
 from tests.security.guards import Removal, falls_without, no_guard
@@ -109,7 +109,7 @@ def find_sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
     """Find the processes of a desk's sandbox by their arguments: they are ours to attack, and do not lie."""
     supervisor = init(settings, desk)
     found = {"supervisor": supervisor}
-    for pid in Cgroup(here(), desk.id).pids():
+    for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
         line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         for name in ("sandbox", "gofer", "exec"):
             if line[0].startswith(f"runsc-{name}".encode()) or (name == "exec" and b"exec" in line):
@@ -315,7 +315,7 @@ while time.time() < end:
 @pytest.mark.parametrize("what", FILL)
 async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: Open, attack: Attack, what: str) -> None:
     async with fresh(replace(GVISOR, memory=160 * MIB)) as desk:
-        cgroup = Cgroup(here(), desk.id)
+        cgroup = Cgroup(find_hierarchies(), desk.id)
         try:
             await attack(desk, FILL[what] + "\ntell('filled')", timeout=50)
             survived = True
@@ -324,7 +324,7 @@ async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: O
         if what in ("memory", "tmpfs"):
             assert not survived
         if survived:
-            assert cgroup.memory_use().total <= 160 * MIB
+            assert cgroup.read_memory_use().total <= 160 * MIB
 
 
 @falls_without(
@@ -584,7 +584,7 @@ async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
 ) -> None:
     desk = await runtime.open(GVISOR)
     try:
-        supervisor, cgroup = init(settings, desk), Cgroup(here(), desk.id)
+        supervisor, cgroup = init(settings, desk), Cgroup(find_hierarchies(), desk.id)
         user = int(read_status(supervisor)["Uid"].split()[0]) - uids.SUPERVISOR
         code = f"import os, time; USER = {user}; os.setgroups([]); {STRANGERS[what]}; print(flush=True); time.sleep(60)"
         stranger = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, preexec_fn=cgroup.join)  # noqa: PLW1509

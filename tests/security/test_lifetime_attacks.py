@@ -20,7 +20,7 @@ from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.leftovers import claims
 from tests.security.conftest import Command, Init, Open, Owning
 from tests.security.guards import NEVER_THAWED, Removal, falls_without
@@ -72,12 +72,12 @@ def owner(settings: Config, disk_in: str = "disk", deadline: float = 600) -> Ite
 
 def processes(desk: str) -> set[int]:
     """List what runs in a desk."""
-    return Cgroup(here(), desk).pids()
+    return Cgroup(find_hierarchies(), desk).list_pids()
 
 
 def is_gone(settings: Config, desk: str) -> bool:
     """Say whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
-    cgroup = Cgroup(here(), desk)
+    cgroup = Cgroup(find_hierarchies(), desk)
     folder = settings.run / "desks" / desk
     left = [folder.exists(), (settings.run / "runtime" / desk).exists(), folder in claims().values()]
     return not processes(desk) and not any(left) and not any(each.exists() for each in cgroup.folders.values())
@@ -150,7 +150,7 @@ async def test_a_stopped_owner_does_not_stop_a_deadline(settings: Config) -> Non
 @pytest.mark.parametrize("ask", ["burn", "owner"])
 async def test_a_frozen_desk_burns_too(settings: Config, command: Command, ask: str) -> None:
     with owner(settings) as (process, desk, _):
-        Cgroup(here(), desk).freeze(True)
+        Cgroup(find_hierarchies(), desk).freeze(True)
         if ask == "owner":
             process.kill()
         else:

@@ -21,7 +21,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux import syscalls, uids
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from hotdesk.linux.processes import read_status
 from tests.security.conftest import Attack
 from tests.security.guards import Removal, falls_without, no_guard
@@ -112,7 +112,7 @@ async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 def find_emulator(desk: Desk) -> int:
     """Return the host's pid of a desk's emulator."""
-    for pid in Cgroup(here(), desk.id).pids():
+    for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/usr/bin/qemu-system-"):
             return pid
     raise AssertionError("no emulator")
@@ -309,7 +309,7 @@ async def test_an_emulator_that_was_taken_over_is_in_a_container_as_nobody(
 )
 async def test_what_stands_for_roots_guest_has_nothing(rooted: Desk) -> None:
     await rooted.run(["true"], user="root", timeout=TIME)
-    pids = Cgroup(here(), rooted.id).pids()
+    pids = Cgroup(find_hierarchies(), rooted.id).list_pids()
     status = next(found for pid in pids if int((found := read_status(pid))["Uid"].split()[0]) % uids.WIDTH == 0)
     assert [status[f"Cap{kind}"] for kind in ("Prm", "Eff", "Bnd")] == ["0" * 16] * 3
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")

@@ -16,7 +16,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.security.guards import NEVER_THAWED, Removal, falls_without, no_guard
 
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
@@ -145,7 +145,7 @@ async def pause(desk: Desk) -> str | None:
 def scheduled(desk: Desk) -> int:
     """Give how often processes of a desk have been on a processor, as the host counts."""
     total = 0
-    for pid in Cgroup(here(), desk.id).pids():
+    for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
         for task in Path(f"/proc/{pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[2])
     return total
@@ -192,7 +192,7 @@ async def test_a_desk_that_resists_burns_while_it_is_paused(
     finally:
         with anyio.fail_after(20):
             await runtime.burn(desk.id)
-    assert not Cgroup(here(), desk.id).pids()
+    assert not Cgroup(find_hierarchies(), desk.id).list_pids()
     with pytest.raises(DeskGone):
         await desk.resume()
 

@@ -14,7 +14,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
 from tests.security.guards import FIRST_PROCESS_SPARED, NEVER_THAWED, Removal, falls_without
 from tests.security.test_lifetime_attacks import is_gone, until
@@ -147,7 +147,7 @@ async def test_a_desk_that_resists_burns_within_a_bound(
         await launch(desk, RESISTERS[how] + "\ntell(os.getpid())\ntime.sleep(99)")
         await anyio.sleep(0.2)
         if frozen:
-            Cgroup(here(), desk.id).freeze(True)
+            Cgroup(find_hierarchies(), desk.id).freeze(True)
         assert (await neighbour.run(["echo", "here"], timeout=10)).stdout == b"here\n"
         begun = time.monotonic()
         await runtime.burn(desk.id)
@@ -172,7 +172,7 @@ async def test_no_thread_or_orphan_leaves_the_desks_cgroup(
         uid = os.stat(f"/proc/{descendant(init(settings, desk))}").st_uid
         places = {task: controllers(task) for task in tasks(uid)}
         assert len(places) > 40
-        wanted = dict.fromkeys(("unified",) if here().version == 2 else NEEDED, f"hotdesk-{desk.id}")
+        wanted = dict.fromkeys(("unified",) if find_hierarchies().version == 2 else NEEDED, f"hotdesk-{desk.id}")
         assert {task: found for task, found in places.items() if found != wanted} == {}
 
 
@@ -198,7 +198,7 @@ def controllers(task: Path) -> dict[str, str]:
     found = {}
     for line in (task / "cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
-        for name in names.split(",") if here().version == 1 else ["unified"]:
+        for name in names.split(",") if find_hierarchies().version == 1 else ["unified"]:
             if name in (*NEEDED, "unified"):
                 found[name] = path.rpartition("/")[2]
     return found

@@ -23,7 +23,7 @@ from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, to_json
 from hotdesk.linux import uids
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.origins import Origin
 from tests.security.guards import CALLS_ALLOWED, FIRST_PROCESS_SHOWN, Removal, falls_without, no_guard
 
@@ -393,7 +393,7 @@ async def as_root(desk: Desk, script: str) -> Done:
 
 def members(desk: Desk) -> list[int]:
     """List the host's pids of what runs in a desk."""
-    return sorted(Cgroup(here(), desk.id).pids())
+    return sorted(Cgroup(find_hierarchies(), desk.id).list_pids())
 
 
 def status(pid: int) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from typing import Any
 from tools.cluster.lab import MACHINES, Lab, make_binaries, make_root, wait_for
 
 from hotdesk.cluster.certificates import ANY_NODE, enroll
-from hotdesk.cluster.names import code_of, node_code
+from hotdesk.cluster.names import compute_node_code, get_node_code
 from hotdesk.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +135,7 @@ class ClusterSteps:
     def create(self) -> str:
         """Open sandboxes on both nodes."""
         made = [self.program("create") for _ in range(2)]
-        if {code_of(each["id"]) for each in made} != {node_code("node1"), node_code("node2")}:
+        if {get_node_code(each["id"]) for each in made} != {compute_node_code("node1"), compute_node_code("node2")}:
             raise RuntimeError(f"sandboxes are not on both nodes: {made}")
         if any(each["said"] != f"{each['id']}user\nlo\n" for each in made):
             raise RuntimeError(f"sandboxes said {made}")
@@ -154,11 +154,11 @@ class ClusterSteps:
 
     def kill_node(self) -> str:
         """Kill a node: its sandbox is gone, the other goes on, the next opens at once."""
-        [gone] = [each for each in self.ids if code_of(each) == node_code("node2")]
+        [gone] = [each for each in self.ids if get_node_code(each) == compute_node_code("node2")]
         [safe] = [each for each in self.ids if each != gone]
         self.lab.stop("node2")
         fresh = self.program("create")
-        if code_of(fresh["id"]) != node_code("node1") or self.program("read", safe) != [safe]:
+        if get_node_code(fresh["id"]) != compute_node_code("node1") or self.program("read", safe) != [safe]:
             raise RuntimeError("the node that lives does not serve")
         wait_for(lambda: gone not in self.program("list"), 30, "the end of the lost sandbox")
         self.program("kill", safe, fresh["id"])

@@ -14,7 +14,7 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.api.walls import TenantWalls
 from hotdesk.brief.data import Scope
-from hotdesk.cluster.certificates import tls_context
+from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
 from hotdesk.cluster.nodes import ClusterNode, NodeCalls, Nodes
 from hotdesk.cluster.pull import BATCH, PulledJournal
@@ -107,7 +107,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
         return
     assert serving.identity is not None  # `settings.check` saw to it
     async with background() as tasks:
-        context = tls_context(serving.identity, "server")
+        context = make_tls_context(serving.identity, "server")
         nodes = Nodes([parse_discovery(each) for each in serving.nodes], context, tasks, log)
         refresh = _make_wall_refresher(nodes, walls)
         nodes.on_join.append(refresh)
@@ -121,7 +121,7 @@ async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Node
 
 def _make_wall_refresher(nodes: Nodes, walls: TenantWalls) -> Callable[[ClusterNode], None]:
     def refresh(node: ClusterNode) -> None:
-        found = {name: WallStatus(name, TRAITS[name]) for name in nodes.walls() if name in TRAITS}
+        found = {name: WallStatus(name, TRAITS[name]) for name in nodes.list_walls() if name in TRAITS}
         walls.catalog = WallCatalog(found) if found else NOMINAL_CATALOG
 
     return refresh

@@ -19,7 +19,7 @@ from hotdesk.api.quotas import Quotas
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.agent import NodeAgent
-from hotdesk.cluster.certificates import ANY_NODE, read_name, tls_context
+from hotdesk.cluster.certificates import ANY_NODE, make_tls_context, read_name
 from hotdesk.cluster.names import check_name
 from hotdesk.cluster.report import NodeReport
 from hotdesk.config import Config, get_tenant_settings
@@ -91,7 +91,7 @@ async def serve_node(
     settings: Config, node: NodeSettings, listener: socket.socket, stopping: anyio.Event, listening: Callable[[], None]
 ) -> None:
     """Lend desks until asked to stop: then no more are opened, and those that are open get a while."""
-    name, context = node.find_name(), tls_context(node.identity, "node")
+    name, context = node.find_name(), make_tls_context(node.identity, "node")
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall)
     async with (

@@ -27,8 +27,8 @@ import anyio
 
 from hotdesk.brief import parse_scope
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.cluster.certificates import peer_name
-from hotdesk.cluster.names import new_node_id, tenant_on_node
+from hotdesk.cluster.certificates import find_peer_name
+from hotdesk.cluster.names import get_tenant_on_node, new_node_id
 from hotdesk.cluster.pull import read_events
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
@@ -60,7 +60,7 @@ class TenantMachine(Protocol):
 class TenantMachines(Protocol):
     """Gives tenants their machines."""
 
-    async def tenant(self, name: str) -> TenantMachine:
+    async def get_tenant(self, name: str) -> TenantMachine:
         """Return a tenant's machine, up."""
         ...
 
@@ -190,7 +190,7 @@ class NodeAgent:
         try:
             tunnel = TlsTunnel(raw, self.context, server_side=True)
             await tunnel.shake_hands()
-            server = peer_name(tunnel.tls.getpeercert(), "server")
+            server = find_peer_name(tunnel.tls.getpeercert(), "server")
             if not server:
                 raise HostError("a caller has a certificate of this cluster's authority, and not of a server")
             await self.carry(tunnel, server)
@@ -238,7 +238,7 @@ class NodeAgent:
 
     async def control(self, server: str, tenant: str) -> NodeControl:
         """Return what answers for a tenant of a server."""
-        machine = (await self.machines.tenant(tenant_on_node(server, tenant))).host
+        machine = (await self.machines.get_tenant(get_tenant_on_node(server, tenant))).host
         found = self.controls.get((server, tenant))
         if found is None or found.host is not machine:
             runtime = machine.get_keeper_runtime()

@@ -52,7 +52,9 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
         .public_key(own.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([_USAGE[role]]), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(_uri(role, name))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.UniformResourceIdentifier(_format_uri(role, name))]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     private_files.make_folder(folder)
@@ -110,11 +112,11 @@ def _as_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _uri(role: Role, name: str) -> str:
+def _format_uri(role: Role, name: str) -> str:
     return f"hotdesk:{role}:{name}"
 
 
-def tls_context(identity: Path, role: Role) -> ssl.SSLContext:
+def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
     """Return what a node answers with, or a server calls with: TLS 1.3, and the other side must show a certificate.
 
     No host name is compared: who answers at an address is whom its certificate names, and the authority vouches for
@@ -145,9 +147,9 @@ def _require_private(file: Path) -> None:
         raise HostError(f"everybody may read {file}; `chmod o= {file}`")
 
 
-def peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
+def find_peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
     """Return the name that the other side's certificate gives it in a role; empty: it has no such role."""
-    prefix = _uri(role, "")
+    prefix = _format_uri(role, "")
     found = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "URI"]
     names = [value.removeprefix(prefix) for value in found if value.startswith(prefix)]
     return names[0] if len(names) == 1 == len(found) else ""
@@ -161,6 +163,6 @@ def read_name(identity: Path, role: Role) -> str:
     except (OSError, ValueError, x509.ExtensionNotFound) as e:
         raise HostError(f"{identity / CERTIFICATE} is no certificate of a cluster: {e}") from e
     uris = [("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
-    if not (name := peer_name({"subjectAltName": uris}, role)):
+    if not (name := find_peer_name({"subjectAltName": uris}, role)):
         raise HostError(f"{identity} is no identity of a {role}; `hotdesk node enroll` writes one")
     return name

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import anyio
 
-from hotdesk.cluster.certificates import peer_name
+from hotdesk.cluster.certificates import find_peer_name
 from hotdesk.cluster.discovery import Address
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.desk.link.lend import is_gone
@@ -58,7 +58,7 @@ class NodeDialer:
                 try:
                     tunnel = TlsTunnel(raw, self.context, server_side=False)
                     await tunnel.shake_hands()
-                    self._check(peer_name(tunnel.tls.getpeercert(), "node"))
+                    self._check(find_peer_name(tunnel.tls.getpeercert(), "node"))
                 except BaseException:
                     raw.close()
                     raise

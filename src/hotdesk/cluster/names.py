@@ -21,7 +21,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def node_code(node: str) -> str:
+def compute_node_code(node: str) -> str:
     """Return the three characters that ids of a node's desks begin with, after the `i`."""
     number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], "big")
     return "".join(ALPHABET[number // 36**place % 36] for place in range(_CODE_LENGTH))
@@ -29,15 +29,15 @@ def node_code(node: str) -> str:
 
 def new_node_id(node: str) -> DeskId:
     """Make the id of a desk on a node: 88 random bits after the node's code."""
-    return DeskId("i" + node_code(node) + new_id()[1 + _CODE_LENGTH :])
+    return DeskId("i" + compute_node_code(node) + new_id()[1 + _CODE_LENGTH :])
 
 
-def code_of(desk: str) -> str:
+def get_node_code(desk: str) -> str:
     """Return the code of the node that has a desk."""
     return desk[1 : 1 + _CODE_LENGTH]
 
 
-def tenant_on_node(server: str, tenant: str) -> str:
+def get_tenant_on_node(server: str, tenant: str) -> str:
     """Return the name that a server's tenant has on nodes: two servers share nothing there, whatever they call theirs.
 
     The server's name is the one in its certificate.

@@ -15,7 +15,7 @@ import anyio
 from hotdesk.cluster.certificates import ANY_NODE
 from hotdesk.cluster.dialer import NodeDialer
 from hotdesk.cluster.discovery import Address, Discovery
-from hotdesk.cluster.names import code_of, node_code
+from hotdesk.cluster.names import compute_node_code, get_node_code
 from hotdesk.cluster.report import INTERVAL_S, MAX_LINE_BYTES, PROTOCOL, NodeReport, parse_report
 from hotdesk.desk.owner.remote import CALL_SECONDS, RemoteRuntime
 from hotdesk.desk.seam import Spec
@@ -57,7 +57,7 @@ class ClusterNode:
 
     def __init__(self, report: NodeReport, dialer: NodeDialer) -> None:
         self.name = report.node
-        self.code = node_code(report.node)
+        self.code = compute_node_code(report.node)
         self.boot = report.boot
         self.report = report
         self.dialer = dialer
@@ -204,7 +204,7 @@ class Nodes:
 
     def find(self, desk: str) -> ClusterNode | None:
         """Return the node that has a desk; None when no node that answers can have it."""
-        code = code_of(desk)
+        code = get_node_code(desk)
         return next((each for each in self.by_name.values() if each.code == code), None)
 
     def choose(self, spec: Spec) -> list[ClusterNode]:
@@ -216,7 +216,7 @@ class Nodes:
             raise HostError(_explain(answering, open_nodes, spec))
         return sorted(fit, key=lambda each: (not each.has_image(spec.image), each.load(), random.random()))  # noqa: S311
 
-    def walls(self) -> set[str]:
+    def list_walls(self) -> set[str]:
         """Name the walls that some node has."""
         return {wall for each in self.by_name.values() for wall in each.report.walls}
 

@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.brief import scope_json
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.cluster.names import code_of
+from hotdesk.cluster.names import get_node_code
 from hotdesk.cluster.nodes import LOST_SECONDS, ClusterNode, NodeCalls, Nodes
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
@@ -39,13 +39,13 @@ class TenantNode(NodeCalls):
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
         """Have the node open a desk; return its id, which must be one of that node's."""
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": dict(spec.volumes)}}
-        answer = await self.call("POST", "/desks", {**request, **scope_fields(scope)})
+        answer = await self.call("POST", "/desks", {**request, **build_scope_fields(scope)})
         return self.check_id(answer.get("id"))
 
     def check_id(self, value: object) -> DeskId:
         """Refuse an id that this node does not give out: another node may have that desk."""
         desk = as_id(value) if isinstance(value, str) else as_id("")
-        if code_of(desk) != self.node.code:
+        if get_node_code(desk) != self.node.code:
             raise KeeperError(f"node {self.node.name} answered with the id of another node's desk")
         return desk
 
@@ -53,9 +53,9 @@ class TenantNode(NodeCalls):
 class ClusterDesk(LinkedDesk):
     """A desk on a node; its link is opened again when a connection breaks and the desk still exists."""
 
-    async def up(self) -> Link:
+    async def wait_for_link(self) -> Link:
         """Return the link to the guest, once the desk is not down and not between two connections."""
-        link = await super().up()
+        link = await super().wait_for_link()
         if link.failure is not None and self.is_open():
             with anyio.move_on_after(LOST_SECONDS):
                 while self.link is link and self.is_open():  # noqa: ASYNC110 - `follow` replaces it
@@ -91,7 +91,7 @@ class ClusterRuntime:
             found = self.calls[node.boot] = TenantNode(node, self.tenant)
         return found
 
-    def node_of(self, desk: DeskId) -> ClusterNode:
+    def get_node(self, desk: DeskId) -> ClusterNode:
         """Return the node that has a desk."""
         if (node := self.nodes.find(desk)) is None:
             raise DeskGone(f"desk {desk} is gone: its node does not answer; open another")
@@ -124,7 +124,7 @@ class ClusterRuntime:
 
     async def adopt(self, desk: DeskId) -> ClusterDesk:
         """Link to a desk that is open on a node, and have it from now on."""
-        calls = self.on(self.node_of(desk))
+        calls = self.on(self.get_node(desk))
         link = await calls.borrow(desk)
         handle = ClusterHandle(self, calls, desk)
         found = ClusterDesk(desk, link, str((link.hello or {}).get("home", "/")), handle, self.burn)
@@ -140,7 +140,7 @@ class ClusterRuntime:
                 await desk.down.wait()
                 continue
             try:
-                desk.link = await self.on(self.node_of(desk.id)).borrow(desk.id)
+                desk.link = await self.on(self.get_node(desk.id)).borrow(desk.id)
             except DeskGone:
                 self.desks.pop(desk.id, None)
             except HotdeskError:
@@ -160,8 +160,8 @@ class ClusterRuntime:
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
         """Have a desk reach something else."""
-        calls = self.on(self.node_of(desk))
-        await calls.call("PUT", f"/desks/{desk}/scope", {**scope_fields(scope), "by": by})
+        calls = self.on(self.get_node(desk))
+        await calls.call("PUT", f"/desks/{desk}/scope", {**build_scope_fields(scope), "by": by})
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool) -> None:
         """Have every node keep so many desks ready."""
@@ -188,7 +188,7 @@ class ClusterRuntime:
     def lose(self, node: ClusterNode) -> None:
         """Count a node's desks as gone."""
         calls = self.calls.pop(node.boot, None)
-        for desk in [each for each in self.desks if code_of(each) == node.code]:
+        for desk in [each for each in self.desks if get_node_code(each) == node.code]:
             self.desks.pop(desk).link.break_off(DeskGone(f"desk {desk} is gone: node {node.name} was lost"))
         if calls is not None:
             calls.links.clear()
@@ -253,7 +253,7 @@ class ClusterHandle(RemoteHandle):
             raise
 
 
-def scope_fields(scope: Scope) -> dict[str, object]:
+def build_scope_fields(scope: Scope) -> dict[str, object]:
     """Write a scope, and the secrets that a caller brings with it."""
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
     return {"scope": json.loads(scope_json(scope)), "values": values}

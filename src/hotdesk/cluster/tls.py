@@ -99,7 +99,7 @@ class TlsTunnel:
         while True:
             while data := self._read():  # the first of it may have come with the end of the handshake
                 buffer += data
-                while (record := _next_record(buffer)) is not None:
+                while (record := _read_record(buffer)) is not None:
                     if is_over:
                         raise ConnectionError("a record after the last one")
                     buffer = buffer[_LENGTH + len(record) :]
@@ -121,7 +121,7 @@ class TlsTunnel:
             return b""
 
 
-def _next_record(buffer: bytes) -> bytes | None:
+def _read_record(buffer: bytes) -> bytes | None:
     """Return the first record, None while it is not whole; `ConnectionError` for one that is longer than allowed."""
     length = int.from_bytes(buffer[:_LENGTH], "big")
     if length > _READ:

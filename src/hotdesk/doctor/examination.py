@@ -189,7 +189,7 @@ def signals_of_root() -> int:
 
 def _on_host(cgroup: Cgroup, inner: int) -> int:
     """Return the host's pid of a process that a desk knows by another."""
-    for pid in cgroup.pids():
+    for pid in cgroup.list_pids():
         if view.status_of(pid)["NSpid"].split()[-1] == str(inner):
             return pid
     raise DeskError(f"process {inner} is not in the desk's cgroup")

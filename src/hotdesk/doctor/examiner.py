@@ -11,7 +11,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
 from hotdesk.host import Host
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +51,4 @@ async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[Examine
         facts = state.facts(examiner.host.config.run / "desks" / desk.id)
         if facts is None:
             raise DeskError(f"desk {desk.id} has no state file")
-        yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))
+        yield ExaminedDesk(desk, facts, Cgroup(find_hierarchies(), desk.id))

@@ -17,7 +17,7 @@ from hotdesk.doctor.view import read, read_mounts
 from hotdesk.errors import HostError
 from hotdesk.linux import host_kind, uids
 from hotdesk.linux.host_kind import HostKind, Kind
-from hotdesk.linux.landlock import existing
+from hotdesk.linux.landlock import find_existing
 
 _REFUSED = (errno.EPERM, errno.EACCES)
 _ENGINES: Mapping[Kind, str] = {"docker": "docker run", "podman": "podman run"}
@@ -132,7 +132,7 @@ class HostReport:
         if self.trial is None:
             return []
         found = []
-        if missing := self.host.missing_capabilities():
+        if missing := self.host.list_missing_capabilities():
             found.append(self._explain_rights(missing))
         failures = dict(self.trial.failures)
         if "mount" in failures and self.storage_kind in _UNSHIFTABLE:
@@ -179,7 +179,7 @@ class HostReport:
 
     def _find_refusals(self, name: str) -> Iterator[tuple[str, str]]:
         """Return what may refuse a call: a capability that is missing, a device rule, a profile, and last a filter."""
-        lacking = [each for each in _NEEDS[name] if each in self.host.missing_capabilities()]
+        lacking = [each for each in _NEEDS[name] if each in self.host.list_missing_capabilities()]
         yield from (("capability", each) for each in lacking)
         if name == "loop":
             yield "loop", ""
@@ -212,7 +212,7 @@ class HostReport:
 def look(settings: Config) -> HostReport:
     """Look at this host, and as root try on it what a keeper does."""
     facts = host_kind.gather(os.environ)
-    storage = existing(settings.lib)
+    storage = find_existing(settings.lib)
     return HostReport(
         host=host_kind.recognise(facts),
         trial=host_trial.attempt(settings) if os.geteuid() == 0 else None,

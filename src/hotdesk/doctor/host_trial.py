@@ -22,7 +22,7 @@ from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE, START
 from hotdesk.linux import cgroup, loopdev, syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
-from hotdesk.linux.landlock import existing
+from hotdesk.linux.landlock import find_existing
 
 _TIMEOUT_S = 60.0
 TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
@@ -49,7 +49,7 @@ class HostTrial:
 
 def attempt(settings: Config) -> HostTrial:
     """Carry out all trials, as root; a process that does not answer has failed the first one."""
-    argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(existing(settings.lib))]
+    argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(find_existing(settings.lib))]
     try:
         done = subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -122,7 +122,7 @@ class _Trials:
 
     def make_cgroup(self) -> None:
         """Make a desk's cgroup with its limits."""
-        trial = Cgroup(cgroup.here(), f"trial{os.getpid()}")
+        trial = Cgroup(cgroup.find_hierarchies(), f"trial{os.getpid()}")
         try:
             trial.make(_LIMITS)
         finally:
@@ -142,7 +142,7 @@ class _Trials:
 
     def map_users(self) -> None:
         """Have a user namespace with a desk's ids."""
-        ids = uids.id_map(uids.FIRST)
+        ids = uids.format_id_map(uids.FIRST)
         with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
             self.userns = anchor.open(ids, ids)
 

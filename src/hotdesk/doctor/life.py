@@ -80,7 +80,7 @@ async def ticks(pid: int) -> int:
 
 def _is_frozen(cgroup: Cgroup) -> bool:
     """Ask the kernel whether a desk is frozen."""
-    folder = cgroup.folder("freezer")
+    folder = cgroup.get_folder("freezer")
     return read(folder / "freezer.state") == "FROZEN" or "frozen 1" in read(folder / "cgroup.events")
 
 

@@ -134,7 +134,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout
         forks=await take(FORK, OVER * SMALL.pids),
         sockets=await take(FLOOD, _SOCKET_BUFFERS + 16 * MIB),
         bomb=await take(BOMB, OVER * SMALL.memory),
-        oom_kills=cgroup.oom_kills(),
+        oom_kills=cgroup.count_oom_kills(),
         version=cgroup.version,
         cgroup=dict(limits_of(cgroup)),
     )
@@ -142,7 +142,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout
 
 def spun(cgroup: Cgroup) -> Spun:
     """Look at a desk in which a program spins."""
-    stat = dict(line.split()[:2] for line in read(cgroup.folder("cpu") / "cpu.stat").splitlines())
+    stat = dict(line.split()[:2] for line in read(cgroup.get_folder("cpu") / "cpu.stat").splitlines())
     return Spun(cgroup.version, dict(limits_of(cgroup)), int(stat.get("nr_throttled", 0)))
 
 

@@ -111,7 +111,7 @@ def look(settings: Config) -> MachineFacts:
     here, config = requirements.look(), requirements.look_at_kernel()
     program = shutil.which(settings.runtime, path=PATH)
     try:
-        hierarchies, error = cgroup.here(), ""
+        hierarchies, error = cgroup.find_hierarchies(), ""
     except (HostError, OSError) as e:
         hierarchies, error = None, str(e)
     hybrid = " (a v2 hierarchy beside it is not used)" if Path("/sys/fs/cgroup/unified").is_dir() else ""

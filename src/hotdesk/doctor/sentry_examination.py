@@ -106,9 +106,9 @@ async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
     cgroup.freeze(True)
     try:
         frozen = await until(cgroup.is_frozen, GRACE_S)
-        start = cgroup.cpu_seconds()
+        start = cgroup.read_cpu_seconds()
         await anyio.sleep(_WATCH_S)
-        during = cgroup.cpu_seconds() - start
+        during = cgroup.read_cpu_seconds() - start
     finally:
         cgroup.freeze(False)
     return SandboxFreeze(before, frozen, during, await _count_until_used(cgroup))
@@ -116,10 +116,10 @@ async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
 
 async def _count_until_used(cgroup: Cgroup) -> float:
     """Count the processor time of a while; a busy machine gets longer to show some."""
-    start = cgroup.cpu_seconds()
+    start = cgroup.read_cpu_seconds()
     await anyio.sleep(_WATCH_S)
-    await until(lambda: cgroup.cpu_seconds() > start, GRACE_S)
-    return cgroup.cpu_seconds() - start
+    await until(lambda: cgroup.read_cpu_seconds() > start, GRACE_S)
+    return cgroup.read_cpu_seconds() - start
 
 
 async def _fill_memory(wall: str, examiner: Examiner, results: list[Result]) -> None:

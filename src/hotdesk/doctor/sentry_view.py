@@ -44,7 +44,7 @@ def look_at_sandbox(settings: Config, desk: str, facts: dict[str, object], cgrou
     return SandboxView(
         base=base,
         claimed=is_claimed(base, settings.run / "desks" / desk),
-        processes=tuple(_look_at(pid, supervisor, root) for pid in sorted(cgroup.pids())),
+        processes=tuple(_look_at(pid, supervisor, root) for pid in sorted(cgroup.list_pids())),
         host_namespaces=namespaces(os.getpid()),
     )
 

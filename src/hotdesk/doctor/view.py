@@ -122,14 +122,14 @@ class Rooted:
 def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
     """Look at every process of a desk in which one runs as root."""
     mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text()))
-    processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.pids()))
+    processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.list_pids()))
     return Rooted(int(str(facts["base"])), processes, namespaces(os.getpid()))
 
 
 def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> DeskView:
     """Look at a desk from everywhere the host can."""
     first, base, keeper = (int(str(facts[name])) for name in ("pid", "base", "keeper"))
-    pids = [first, *sorted(cgroup.pids() - {first})]
+    pids = [first, *sorted(cgroup.list_pids() - {first})]
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
     keeper_mounts = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
@@ -290,7 +290,7 @@ def limits_of(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
     """Yield a desk's limits as the kernel has them."""
     for controller, files in _CGROUP_FILES[cgroup.version].items():
         for name in files:
-            yield name, read(cgroup.folder(controller) / name)
+            yield name, read(cgroup.get_folder(controller) / name)
 
 
 def read(path: Path) -> str:

@@ -61,14 +61,14 @@ class Calls(Generic[Reply]):
         self._last_number = 0
         self._calls: dict[int, _Call[Reply]] = {}
 
-    def next_number(self) -> int:
+    def allocate_number(self) -> int:
         """Number a request that no call waits for."""
         self._last_number += 1
         return self._last_number
 
     def begin_call(self) -> int:
         """Number a request; its reply is stored until `call` takes it or `drop_call` discards it."""
-        number = self.next_number()
+        number = self.allocate_number()
         self._calls[number] = _Call()
         return number
 
@@ -141,7 +141,7 @@ class PacketCalls(Calls[Packet], ABC):
         loop = asyncio.get_running_loop()
         over = anyio.Event()
         with self.sock:
-            _callback_context().run(loop.add_reader, self.sock, self._read, over)
+            _make_callback_context().run(loop.add_reader, self.sock, self._read, over)
             try:
                 await over.wait()
             finally:
@@ -180,9 +180,9 @@ class PacketCalls(Calls[Packet], ABC):
         await anyio.to_thread.run_sync(_wait_for, self.pid, abandon_on_cancel=True)
 
 
-def body_of(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError] = HostError) -> dict[str, Any]:
+def read_body(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError] = HostError) -> dict[str, Any]:
     """Return the body of a reply, or raise the error in it."""
-    if (error := error_of(message, unknown)) is not None:
+    if (error := find_error(message, unknown)) is not None:
         raise error
     match message:
         case {"ok": dict(body)}:
@@ -190,7 +190,7 @@ def body_of(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError] =
     raise KeeperError(f"unexpected reply from {peer}")
 
 
-def error_of(message: Mapping[str, object], unknown: type[HotdeskError] = HostError) -> HotdeskError | None:
+def find_error(message: Mapping[str, object], unknown: type[HotdeskError] = HostError) -> HotdeskError | None:
     """Return the error in a reply; one whose code is in no table is `unknown`."""
     match message:
         case {"error": {"code": str(code), "text": str(text)}}:
@@ -203,7 +203,7 @@ def _wait_for(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _callback_context() -> contextvars.Context:
+def _make_callback_context() -> contextvars.Context:
     """Return a context in which callbacks of the event loop may start tasks.
 
     Without sniffio anyio asks asyncio; with it, only tasks are known, unless `anyio.run` began it all.

@@ -49,7 +49,7 @@ class Standing:
             if not outcome.done():
                 outcome.set_result(result)
 
-    async def ready(self) -> None:
+    async def wait_until_entered(self) -> None:
         """Wait until the context is entered; an error in entering it comes out here."""
         await asyncio.shield(self.entered)
 

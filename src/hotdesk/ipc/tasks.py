@@ -50,7 +50,7 @@ async def background() -> AsyncIterator[Background]:
         raise failure
 
 
-async def together(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
+async def run_together(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
     """Do several things at once; the first error ends the others, and is raised alone."""
     try:
         async with anyio.create_task_group() as tasks:

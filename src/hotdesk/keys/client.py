@@ -19,7 +19,7 @@ from hotdesk.desk.seam import Spec
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError
 from hotdesk.event import Event, as_dict
-from hotdesk.ipc.calls import Calls, body_of
+from hotdesk.ipc.calls import Calls, read_body
 from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux.sockets import receive, send
 
@@ -74,7 +74,7 @@ class KeysClient(Calls[dict[str, Any]]):
         """Send a request and wait for its reply."""
         number = self.begin_call()
         request = self.send({"n": number, "verb": verb, "desk": desk, **fields})
-        return body_of(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
+        return read_body(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
 
     async def send(self, message: Mapping[str, object]) -> None:
         """Send one message, after those that are being sent."""
@@ -137,7 +137,7 @@ class KeysClient(Calls[dict[str, Any]]):
                 while data := self.waiting_sock.recv(1 << 16):
                     for message, _ in frames.feed(data):
                         if message.get("re") == number:
-                            return body_of(message, self.peer)
+                            return read_body(message, self.peer)
         except (OSError, FrameError) as e:
             raise HostError(GONE) from e
         raise HostError(GONE)

@@ -76,62 +76,69 @@ OPTIONS = {socket.SOL_SOCKET: (2, 7, 8, 9, 13), socket.IPPROTO_TCP: (1, 3, 4, 5,
 """setsockopt: reuse, buffers, keepalive, linger; no delay, cork, keepalive's times, the time until it gives up."""
 
 
-def low(argument: int) -> int:
+def compute_low_offset(argument: int) -> int:
     """Return the place of an argument's low half."""
     return 16 + 8 * argument
 
 
-def one_of(argument: int, values: Collection[int]) -> Cases:
+def admit_one_of(argument: int, values: Collection[int]) -> Cases:
     """Admit an int argument that has one of the values."""
-    return tuple(((low(argument), INT, value),) for value in values)
+    return tuple(((compute_low_offset(argument), INT, value),) for value in values)
 
 
-def conditions(pid: int) -> dict[str, Cases]:
+def build_conditions(pid: int) -> dict[str, Cases]:
     """Return which arguments the calls may have of which some use is harmful."""
-    plain_memory: Cases = (((low(2), PROT_EXEC, 0),),)
+    plain_memory: Cases = (((compute_low_offset(2), PROT_EXEC, 0),),)
     return {
-        "fcntl": one_of(1, COMMANDS),
-        "ioctl": one_of(1, REQUESTS),
+        "fcntl": admit_one_of(1, COMMANDS),
+        "ioctl": admit_one_of(1, REQUESTS),
         "mmap": plain_memory,
         "mprotect": plain_memory,
-        "prlimit64": (((low(2), INT, 0), (low(2) + 4, INT, 0)),),
+        "prlimit64": (((compute_low_offset(2), INT, 0), (compute_low_offset(2) + 4, INT, 0)),),
         "setsockopt": tuple(
-            ((low(1), INT, level), (low(2), INT, option)) for level, options in OPTIONS.items() for option in options
+            ((compute_low_offset(1), INT, level), (compute_low_offset(2), INT, option))
+            for level, options in OPTIONS.items()
+            for option in options
         ),
         "socket": tuple(
-            ((low(0), INT, family), (low(1), KINDS, STREAM)) for family in (socket.AF_INET, socket.AF_INET6)
+            ((compute_low_offset(0), INT, family), (compute_low_offset(1), KINDS, STREAM))
+            for family in (socket.AF_INET, socket.AF_INET6)
         ),
-        "socketpair": one_of(0, [socket.AF_UNIX]),
-        "tgkill": one_of(0, [pid]),
+        "socketpair": admit_one_of(0, [socket.AF_UNIX]),
+        "tgkill": admit_one_of(0, [pid]),
     }
 
 
-def program(machine: str, names: Collection[str], pid: int) -> bytes:
+def build_program(machine: str, names: Collection[str], pid: int) -> bytes:
     """Write the filter for an architecture, as `platform.machine()` names it, and for one process."""
-    code = [instruction(LOAD, ARCHITECTURE), instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
-    code += [instruction(RETURN, KILL), instruction(LOAD, NUMBER)]
-    tests = conditions(pid) | ({} if "fsync" in names else {"openat": one_of(0, [_CURRENT_FOLDER])})
+    code = [encode_instruction(LOAD, ARCHITECTURE), encode_instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
+    code += [encode_instruction(RETURN, KILL), encode_instruction(LOAD, NUMBER)]
+    tests = build_conditions(pid) | ({} if "fsync" in names else {"openat": admit_one_of(0, [_CURRENT_FOLDER])})
     for name in sorted(names):
         number = TABLE[name][NUMBERS[machine]]
         if number is not None:
-            body = _admission(tests.get(name))
-            code += [instruction(EQUAL, number, 0, len(body)), *body]
-    return b"".join([*code, instruction(RETURN, REFUSE)])
+            body = _build_admission(tests.get(name))
+            code += [encode_instruction(EQUAL, number, 0, len(body)), *body]
+    return b"".join([*code, encode_instruction(RETURN, REFUSE)])
 
 
-def _admission(cases: Cases | None) -> list[bytes]:
+def _build_admission(cases: Cases | None) -> list[bytes]:
     """Write what becomes of one call: it is made, or made in some cases."""
     if cases is None:
-        return [instruction(RETURN, ALLOW)]
+        return [encode_instruction(RETURN, ALLOW)]
     body: list[bytes] = []
     for tests in cases:
         for position, (word, mask, value) in enumerate(tests):
             onward = 3 * (len(tests) - position - 1) + 1
-            body += [instruction(LOAD, word), instruction(AND, mask), instruction(EQUAL, value, 0, onward)]
-        body.append(instruction(RETURN, ALLOW))
-    return [*body, instruction(RETURN, REFUSE)]
+            body += [
+                encode_instruction(LOAD, word),
+                encode_instruction(AND, mask),
+                encode_instruction(EQUAL, value, 0, onward),
+            ]
+        body.append(encode_instruction(RETURN, ALLOW))
+    return [*body, encode_instruction(RETURN, REFUSE)]
 
 
-def instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
+def encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
     """Write one struct sock_filter."""
     return struct.pack("=HBBI", code, if_so, if_not, value)

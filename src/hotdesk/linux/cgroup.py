@@ -81,7 +81,7 @@ class Hierarchies:
     version: int
     mounts: dict[str, Path]
 
-    def folders(self, desk: str) -> dict[str, Path]:
+    def get_folders(self, desk: str) -> dict[str, Path]:
         """Return a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
         above = _ABOVE if self.version == 2 else ""
         return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
@@ -119,7 +119,7 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
     return Hierarchies(1, v1)
 
 
-def here() -> Hierarchies:
+def find_hierarchies() -> Hierarchies:
     """Find the controllers of this machine."""
     root = Path("/sys/fs/cgroup/cgroup.controllers")
     return detect(Path("/proc/self/mountinfo").read_text(), root.read_text() if root.exists() else None)
@@ -130,13 +130,13 @@ class Cgroup:
 
     def __init__(self, hierarchies: Hierarchies, desk: str) -> None:
         self.version = hierarchies.version
-        self.folders = hierarchies.folders(desk)
+        self.folders = hierarchies.get_folders(desk)
         self.places = list(dict.fromkeys(self.folders.values()))
         """Each folder once: v1 often mounts `cpu` and `cpuacct` together."""
-        self.quiet = self.folder("freezer") / "hushed"
+        self.quiet = self.get_folder("freezer") / "hushed"
         """Below it, while a person holds the wheel: what stands still then."""
 
-    def folder(self, controller: str) -> Path:
+    def get_folder(self, controller: str) -> Path:
         """Return the folder that holds a controller's files."""
         return self.folders["unified" if self.version == 2 else controller]
 
@@ -184,7 +184,7 @@ class Cgroup:
     def limit_memory_v1(self, most: int) -> None:
         """Set both limits: the narrower one can never be the wider one, so which comes first depends."""
         names = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-        grows = most > int((self.folder("memory") / names[0]).read_text())
+        grows = most > int((self.get_folder("memory") / names[0]).read_text())
         for name in reversed(names) if grows else names:
             self.put("memory", name, most, optional=name == names[1])
 
@@ -219,17 +219,17 @@ class Cgroup:
     def put(self, controller: str, name: str, value: object, *, optional: bool = False) -> None:
         """Write one file; one that this kernel lacks may be optional."""
         try:
-            write(f"{self.folder(controller)}/{name}", str(value).encode())
+            write(f"{self.get_folder(controller)}/{name}", str(value).encode())
         except FileNotFoundError:
             if not optional:
                 raise
 
-    def sockets(self) -> int:
+    def measure_unread_bytes(self) -> int:
         """Return the bytes its sockets have unread, where they are counted apart from its memory; else 0."""
         if self.version == 2:
             return 0
         try:
-            return int(read(f"{self.folder('memory')}/memory.kmem.tcp.usage_in_bytes"))
+            return int(read(f"{self.get_folder('memory')}/memory.kmem.tcp.usage_in_bytes"))
         except OSError:  # this kernel does not count them, or the desk is being taken down
             return 0
 
@@ -238,7 +238,7 @@ class Cgroup:
         for folder in self.places:
             write(f"{folder}/cgroup.procs", b"0")
 
-    def pids(self) -> set[int]:
+    def list_pids(self) -> set[int]:
         """List the processes in it."""
         found: set[int] = set()
         for folder in (*self.places, self.quiet):
@@ -261,9 +261,9 @@ class Cgroup:
         else:
             self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
 
-    def loud(self) -> list[int]:
+    def list_unhushed(self) -> list[int]:
         """List the processes in it that are not hushed."""
-        return [int(pid) for pid in read(f"{self.folder('freezer')}/cgroup.procs").split()]
+        return [int(pid) for pid in read(f"{self.get_folder('freezer')}/cgroup.procs").split()]
 
     def hush(self, pids: Iterable[int]) -> None:
         """Have processes stand still on their own, also while the rest goes on."""
@@ -271,17 +271,17 @@ class Cgroup:
         for pid in pids:
             with suppress(ProcessLookupError):
                 write(f"{self.quiet}/cgroup.procs", b"%d" % pid)
-        self.still(True)
+        self.freeze_hushed(True)
 
     def unhush(self) -> None:
         """Let what was hushed go on as the rest does."""
         while pids := read(f"{self.quiet}/cgroup.procs").split():
             for pid in pids:
                 with suppress(ProcessLookupError):
-                    write(f"{self.folder('freezer')}/cgroup.procs", pid)
-        self.still(False)
+                    write(f"{self.get_folder('freezer')}/cgroup.procs", pid)
+        self.freeze_hushed(False)
 
-    def still(self, frozen: bool) -> None:
+    def freeze_hushed(self, frozen: bool) -> None:
         """Stop or continue what is hushed; nothing, when nothing ever was."""
         with suppress(FileNotFoundError):
             if self.version == 2:
@@ -292,8 +292,8 @@ class Cgroup:
     def is_frozen(self) -> bool:
         """Return whether all of it has stopped."""
         if self.version == 2:
-            return "frozen 1" in (self.folder("freezer") / "cgroup.events").read_text()
-        return (self.folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
+            return "frozen 1" in (self.get_folder("freezer") / "cgroup.events").read_text()
+        return (self.get_folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
 
     def strike(self) -> set[int]:
         """Send everything in it SIGKILL, once; give what was there.
@@ -301,7 +301,7 @@ class Cgroup:
         A frozen v1 process takes the signal only once thawed. The first process takes its pid namespace along, so
         that nothing in it can fork away from us; older ones first, so that no guest tells how its programs were killed.
         """
-        pids = self.pids()
+        pids = self.list_pids()
         if not pids:
             return pids
         if self.version == 2:
@@ -312,7 +312,7 @@ class Cgroup:
             except ProcessLookupError:
                 continue
         try:
-            self.still(False)
+            self.freeze_hushed(False)
             self.freeze(False)
         except OSError:
             pass  # the folder went while we looked
@@ -327,43 +327,43 @@ class Cgroup:
             time.sleep(0.001)
         return True
 
-    def usage(self) -> dict[str, int | float]:
+    def read_usage(self) -> dict[str, int | float]:
         """Read what it uses: processor seconds, bytes of memory, processes, and kills by its memory limit."""
         memory = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
         return {
-            "cpu": self.cpu_seconds(),
-            "memory": int((self.folder("memory") / memory).read_text()),
-            "pids": int((self.folder("pids") / "pids.current").read_text()),
-            "oom_kills": self.oom_kills(),
-            "processes": len(self.pids()),
+            "cpu": self.read_cpu_seconds(),
+            "memory": int((self.get_folder("memory") / memory).read_text()),
+            "pids": int((self.get_folder("pids") / "pids.current").read_text()),
+            "oom_kills": self.count_oom_kills(),
+            "processes": len(self.list_pids()),
         }
 
-    def cpu_seconds(self) -> float:
+    def read_cpu_seconds(self) -> float:
         """Read the processor time it has used."""
         if self.version == 1:
-            return int((self.folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
-        stat = (self.folder("cpu") / "cpu.stat").read_text()
+            return int((self.get_folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
+        stat = (self.get_folder("cpu") / "cpu.stat").read_text()
         return next(int(line.split()[1]) / 1e6 for line in stat.splitlines() if line.startswith("usage_usec "))
 
-    def memory_use(self) -> MemoryUse:
+    def read_memory_use(self) -> MemoryUse:
         """Read what kinds of memory it uses."""
         name, prefix, kinds = _STAT_V2 if self.version == 2 else _STAT_V1
-        stat = counters(read(f"{self.folder('memory')}/memory.stat"))
-        total = int(read(f"{self.folder('memory')}/{name}"))
+        stat = parse_counters(read(f"{self.get_folder('memory')}/memory.stat"))
+        total = int(read(f"{self.get_folder('memory')}/{name}"))
         return MemoryUse(total, *(stat.get(f"{prefix}{kind}".encode(), 0) for kind in kinds))
 
-    def cpu_times(self) -> CpuTimes:
+    def read_cpu_times(self) -> CpuTimes:
         """Read the processor time it has used, by kind."""
         if self.version == 1:
-            stat = counters(read(f"{self.folder('cpuacct')}/cpuacct.stat"))
+            stat = parse_counters(read(f"{self.get_folder('cpuacct')}/cpuacct.stat"))
             return CpuTimes(stat[b"user"] / TICKS, stat[b"system"] / TICKS)
-        stat = counters(read(f"{self.folder('cpu')}/cpu.stat"))
+        stat = parse_counters(read(f"{self.get_folder('cpu')}/cpu.stat"))
         return CpuTimes(stat[b"user_usec"] / 1e6, stat[b"system_usec"] / 1e6)
 
-    def oom_kills(self) -> int:
+    def count_oom_kills(self) -> int:
         """Count what the memory limit killed in it so far."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
-        for line in (self.folder("memory") / name).read_text().splitlines():
+        for line in (self.get_folder("memory") / name).read_text().splitlines():
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
         return 0
@@ -371,7 +371,7 @@ class Cgroup:
     def count_refused_forks(self) -> int:
         """Count how often its limit of processes kept one from starting; 0 where the kernel does not count."""
         try:
-            return counters(read(f"{self.folder('pids')}/pids.events")).get(b"max", 0)
+            return parse_counters(read(f"{self.get_folder('pids')}/pids.events")).get(b"max", 0)
         except FileNotFoundError:
             return 0
 
@@ -389,7 +389,7 @@ def read_headroom(root: Path = Path("/sys/fs/cgroup")) -> int:
     for folder, (limit, used, cached) in ((root / "memory", _HEADROOM_V1), (root, _HEADROOM_V2)):
         try:
             most = read(f"{folder}/{limit}").strip()
-            stat = counters(read(f"{folder}/memory.stat"))
+            stat = parse_counters(read(f"{folder}/memory.stat"))
             usage = int(read(f"{folder}/{used}"))
         except FileNotFoundError:
             continue  # another version, or the kernel's own root, which has no limit
@@ -429,7 +429,7 @@ def vacate(folder: Path, tries: int = 100) -> None:
     raise OSError(errno.EBUSY, f"processes of {folder} start faster than they can be moved")
 
 
-def counters(text: bytes) -> dict[bytes, int]:
+def parse_counters(text: bytes) -> dict[bytes, int]:
     """Read lines of a name and a number."""
     words = text.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))

@@ -20,12 +20,12 @@ _EQUAL, _NOT_EQUAL, _HAS_BIT, _JUMP = 0x15, 0x55, 0x45, 0x05
 _ATTR_SIZE = 128
 
 
-def instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
+def encode_instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
     """Write one instruction."""
     return struct.pack("=BBhi", code, target | source << 4, offset, value)
 
 
-def program(devices: Iterable[str]) -> bytes:
+def build_program(devices: Iterable[str]) -> bytes:
     """Write the program that admits reading and writing these character devices: `c 1:3`, `c 136:*`."""
     tests = []
     for device in devices:
@@ -35,22 +35,24 @@ def program(devices: Iterable[str]) -> bytes:
             raise ValueError(f"{device!r} is not a character device")
         tests.append((int(first), None if second == "*" else int(second)))
     code = [
-        *(instruction(_LOAD, 2 + word, 1, 4 * word) for word in range(3)),  # r2: what is wanted; r3:r4: of which device
-        instruction(_SET, 0, value=0),
-        instruction(_COPY, 5, 2),
-        instruction(_AND, 5, value=0xFFFF),
+        *(
+            encode_instruction(_LOAD, 2 + word, 1, 4 * word) for word in range(3)
+        ),  # r2: what is wanted; r3:r4: of which device
+        encode_instruction(_SET, 0, value=0),
+        encode_instruction(_COPY, 5, 2),
+        encode_instruction(_AND, 5, value=0xFFFF),
     ]
     refuse = len(code) + 2 + 2 * len(tests)
-    code.append(instruction(_NOT_EQUAL, 5, offset=refuse - len(code) - 1, value=_CHARACTER))
-    code.append(instruction(_HAS_BIT, 2, offset=refuse - len(code) - 1, value=_MAKES_NODE))
+    code.append(encode_instruction(_NOT_EQUAL, 5, offset=refuse - len(code) - 1, value=_CHARACTER))
+    code.append(encode_instruction(_HAS_BIT, 2, offset=refuse - len(code) - 1, value=_MAKES_NODE))
     for wanted_major, wanted_minor in tests:
-        code.append(instruction(_NOT_EQUAL, 3, offset=1, value=wanted_major))
+        code.append(encode_instruction(_NOT_EQUAL, 3, offset=1, value=wanted_major))
         admit = refuse + 1 - len(code) - 1
         if wanted_minor is None:
-            code.append(instruction(_JUMP, offset=admit))
+            code.append(encode_instruction(_JUMP, offset=admit))
         else:
-            code.append(instruction(_EQUAL, 4, offset=admit, value=wanted_minor))
-    return b"".join([*code, instruction(_EXIT), instruction(_SET, 0, value=1), instruction(_EXIT)])
+            code.append(encode_instruction(_EQUAL, 4, offset=admit, value=wanted_minor))
+    return b"".join([*code, encode_instruction(_EXIT), encode_instruction(_SET, 0, value=1), encode_instruction(_EXIT)])
 
 
 def call(command: int, attributes: bytes, what: str) -> int:
@@ -62,9 +64,11 @@ def call(command: int, attributes: bytes, what: str) -> int:
 @cache
 def load(devices: tuple[str, ...]) -> int:
     """Have the kernel check and keep the program, once in a process; return its descriptor."""
-    code = ctypes.create_string_buffer(program(devices))
+    code = ctypes.create_string_buffer(build_program(devices))
     text = ctypes.create_string_buffer(b"Apache-2.0")
-    head = struct.pack("=IIQQ", _TYPE_CGROUP_DEVICE, len(program(devices)) // 8, *map(ctypes.addressof, (code, text)))
+    head = struct.pack(
+        "=IIQQ", _TYPE_CGROUP_DEVICE, len(build_program(devices)) // 8, *map(ctypes.addressof, (code, text))
+    )
     return call(_PROG_LOAD, head, "load the device filter")
 
 

@@ -15,7 +15,7 @@ FLAGS = syscalls.MS_NODEV | syscalls.MS_NOSUID | syscalls.MS_NOATIME
 """How every writable layer is mounted."""
 
 
-def tool(*argv: str) -> None:
+def run_tool(*argv: str) -> None:
     """Run one of the file system tools, quietly."""
     path = "/usr/sbin:/usr/bin:/sbin:/bin"
     try:

@@ -149,7 +149,7 @@ class HostKind:
         whole = self.capabilities & _PRIVILEGED == _PRIVILEGED
         return whole and not (self.is_filtered or self.profile or self.has_own_users)
 
-    def missing_capabilities(self) -> list[str]:
+    def list_missing_capabilities(self) -> list[str]:
         """Name the capabilities that a keeper needs and this process lacks."""
         return [name for name, number in CAPABILITIES.items() if not self.capabilities >> number & 1]
 
@@ -177,7 +177,7 @@ def gather(environ: Mapping[str, str]) -> HostFacts:
     firmware = " ".join(part.replace("\0", " ").strip() for part in (*dmi, *tree, _read("/sys/hypervisor/type")))
     named = re.search(r"(?:^|\0)container=([^\0]*)", _read("/proc/1/environ"))
     return HostFacts(
-        namespaces={kind: _inode(kind) for kind in _INITIAL},
+        namespaces={kind: _read_inode(kind) for kind in _INITIAL},
         kernel=os.uname().release,
         mounts=_read("/proc/self/mountinfo"),
         cgroups=_read("/proc/self/cgroup"),
@@ -201,7 +201,7 @@ def recognise(facts: HostFacts) -> HostKind:
         runner=next((name for variable, name in _RUNNERS.items() if variable in facts.variables), ""),
         capabilities=facts.capabilities,
         is_filtered=facts.seccomp == 2,
-        profile=_confining(facts.profile),
+        profile=_parse_confinement(facts.profile),
         has_own_users=_is_foreign(facts, "user"),
     )
 
@@ -245,7 +245,7 @@ def _name_hypervisor(facts: HostFacts) -> str:
     return ""
 
 
-def _confining(profile: str) -> str:
+def _parse_confinement(profile: str) -> str:
     """Return the part of a label that restricts: an enforced AppArmor profile, or an SELinux type of containers."""
     if profile.count(":") >= 2:
         kind = profile.split(":")[2]
@@ -277,7 +277,7 @@ def _has_virtio() -> bool:
         return False
 
 
-def _inode(kind: str) -> int:
+def _read_inode(kind: str) -> int:
     """Return a namespace's inode, 0 where it cannot be read."""
     try:
         return os.stat(f"/proc/self/ns/{kind}").st_ino

@@ -48,7 +48,7 @@ def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, 
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
         if os.getppid() != parent:
             os._exit(1)
-    install(bpf.program(platform.machine(), names, os.getpid()))
+    install(bpf.build_program(platform.machine(), names, os.getpid()))
 
 
 def _refuse_rings() -> None:

@@ -62,7 +62,7 @@ def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = 
     One that `dials` may still connect by TCP.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)
+    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP)
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
 
@@ -81,7 +81,7 @@ def confine_reader(
         drop_capabilities({CAP_DAC_READ_SEARCH})
 
 
-def existing(path: Path) -> Path:
+def find_existing(path: Path) -> Path:
     """Return the nearest folder that exists, at or above a path."""
     path = path.absolute()
     while not path.is_dir():

@@ -14,7 +14,7 @@ COUNTED = frozenset(
 """Connections begun and datagrams sent, on loopback too, and what found no route. Looking up a name is a datagram."""
 
 
-def outgoing(folder: Path = Path("/proc/thread-self/net")) -> int:
+def count_outgoing(folder: Path = Path("/proc/thread-self/net")) -> int:
     """Count the attempts to send since the namespace was made; called inside it."""
     tables = (folder / "snmp").read_text().splitlines()
     counters = [*_parse_pairs(tables)]

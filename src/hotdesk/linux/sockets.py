@@ -42,7 +42,7 @@ async def send(sock: socket.socket, data: bytes) -> None:
             await anyio.wait_writable(sock)
 
 
-def peer(sock: socket.socket) -> tuple[int, int]:
+def get_peer(sock: socket.socket) -> tuple[int, int]:
     """Return the pid and uid of whoever is at the other end of a unix socket."""
     pid, uid, _ = struct.unpack("=iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid

@@ -265,7 +265,7 @@ def start_anchor(creator: int) -> Iterator[Anchor]:
     A namespace made by root would charge root's own inotify, signal and other limits with all desks' use. Its child
     ends with the block; meanwhile there is other work to do.
     """
-    (ready_r, ready_w), (release_r, release_w) = two_pipes()
+    (ready_r, ready_w), (release_r, release_w) = make_two_pipes()
     try:
         child = os.fork()
     except OSError:
@@ -301,7 +301,7 @@ def become_creator(uid: int) -> None:
     check(libc.capset(header, sets), "capset")
 
 
-def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
+def make_two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
     """Make two pipes, or none."""
     first = os.pipe()
     try:

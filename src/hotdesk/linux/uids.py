@@ -41,12 +41,12 @@ _FIRST_PROCESSES = 0xEFFFFFFC
 """The inode of the process namespace the kernel boots with."""
 
 
-def id_map(base: int) -> str:
+def format_id_map(base: int) -> str:
     """Write the map of a desk's user namespace: system ids, `user` and nobody; nothing else exists inside."""
     return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
 
 
-def overlaps(lines: list[str]) -> str | None:
+def find_overlap(lines: list[str]) -> str | None:
     """Return the first foreign line of /etc/subuid that reaches into our range."""
     for line in lines:
         name, start, count = [*line.split(":"), "", ""][:3]
@@ -62,7 +62,7 @@ def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
     changed = False
     for file in files:
         lines = file.read_text().splitlines() if file.exists() else []
-        if clash := overlaps(lines):
+        if clash := find_overlap(lines):
             raise HostError(f"{file} gives {clash!r}, which overlaps hotdesk's ids from {FIRST}; move that range")
         entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
         if entry not in lines:

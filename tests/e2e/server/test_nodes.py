@@ -10,7 +10,7 @@ import pytest
 from e2b import PtySize, Sandbox
 from e2b.exceptions import NotFoundException, SandboxException
 
-from hotdesk.cluster.names import code_of, node_code
+from hotdesk.cluster.names import compute_node_code, get_node_code
 from tests.cluster_room import ClusterRoom, NodeProcess, ServerProcess
 from tests.conftest import state_directory
 
@@ -43,7 +43,9 @@ def server(room: ClusterRoom, nodes: list[NodeProcess]) -> Iterator[ServerProces
 
 def node_names(*sandboxes: Sandbox) -> set[str]:
     """Name the nodes that have these sandboxes."""
-    return {name for each in sandboxes for name in ("n1", "n2") if node_code(name) == code_of(each.sandbox_id)}
+    return {
+        name for each in sandboxes for name in ("n1", "n2") if compute_node_code(name) == get_node_code(each.sandbox_id)
+    }
 
 
 def test_an_e2b_program_has_all_of_a_sandbox_on_a_node(server: ServerProcess) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.cluster.discovery import Address, DnsNodes, StaticNode, parse_discovery, parse_nodes
-from hotdesk.cluster.names import check_name, code_of, new_node_id, node_code, tenant_on_node
+from hotdesk.cluster.names import check_name, compute_node_code, get_node_code, get_tenant_on_node, new_node_id
 from hotdesk.config import TENANT_SHAPE
 from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError
@@ -14,8 +14,8 @@ from hotdesk.errors import BriefError
 def test_the_id_of_a_desk_tells_its_node() -> None:
     ids = {new_node_id("worker-1.example") for _ in range(100)}
     assert len(ids) == 100
-    assert {code_of(as_id(each)) for each in ids} == {node_code("worker-1.example")}
-    assert len({node_code(f"node-{number}") for number in range(20)}) == 20
+    assert {get_node_code(as_id(each)) for each in ids} == {compute_node_code("worker-1.example")}
+    assert len({compute_node_code(f"node-{number}") for number in range(20)}) == 20
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a" * 64, "a/b", "a b"])
@@ -25,7 +25,7 @@ def test_what_cannot_name_a_node_is_refused(name: str) -> None:
 
 
 def test_a_tenant_on_a_node_is_one_servers() -> None:
-    names = {tenant_on_node(server, tenant) for server in ("a", "a-b") for tenant in ("c", "b-c", "x" * 32)}
+    names = {get_tenant_on_node(server, tenant) for server in ("a", "a-b") for tenant in ("c", "b-c", "x" * 32)}
     assert len(names) == 6
     assert all(TENANT_SHAPE.fullmatch(each) for each in names)
 

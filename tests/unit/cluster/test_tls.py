@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hotdesk.cluster.certificates import enroll, peer_name, read_name, tls_context
+from hotdesk.cluster.certificates import enroll, find_peer_name, make_tls_context, read_name
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux.sockets import receive, send
@@ -31,8 +31,8 @@ async def connected(identities: Path) -> AsyncIterator[tuple[socket.socket, sock
     with socket.create_server(("127.0.0.1", 0)) as listener:
         caller = socket.create_connection(listener.getsockname())
         answerer, _ = listener.accept()
-    called = TlsTunnel(answerer, tls_context(identities / "node", "node"), server_side=True)
-    calling = TlsTunnel(caller, tls_context(identities / "server", "server"), server_side=False)
+    called = TlsTunnel(answerer, make_tls_context(identities / "node", "node"), server_side=True)
+    calling = TlsTunnel(caller, make_tls_context(identities / "server", "server"), server_side=False)
     ends = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(called.shake_hands)
@@ -44,7 +44,7 @@ async def connected(identities: Path) -> AsyncIterator[tuple[socket.socket, sock
             theirs.setblocking(False)
             ends.append(ours)
             tasks.start_soon(tunnel.run, theirs)
-        assert peer_name(calling.tls.getpeercert(), "node") == "n1"
+        assert find_peer_name(calling.tls.getpeercert(), "node") == "n1"
         yield ends[0], ends[1]
         for end in ends:
             end.close()
@@ -113,15 +113,15 @@ def test_a_key_that_everybody_may_read_is_refused(identities: Path, tmp_path: Pa
     enroll(identities / "authority", "node", "n2", tmp_path / "n2", 1)
     (tmp_path / "n2/private.key").chmod(0o644)
     with pytest.raises(HostError, match="everybody may read"):
-        tls_context(tmp_path / "n2", "node")
+        make_tls_context(tmp_path / "n2", "node")
 
 
 async def test_a_connection_that_goes_on_after_its_end_is_cut(identities: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         caller = socket.create_connection(listener.getsockname())
         answerer, _ = listener.accept()
-    called = TlsTunnel(answerer, tls_context(identities / "node", "node"), server_side=True)
-    calling = TlsTunnel(caller, tls_context(identities / "server", "server"), server_side=False)
+    called = TlsTunnel(answerer, make_tls_context(identities / "node", "node"), server_side=True)
+    calling = TlsTunnel(caller, make_tls_context(identities / "server", "server"), server_side=False)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)

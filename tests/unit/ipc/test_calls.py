@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.errors import DeskGone, HostError, KeeperError
-from hotdesk.ipc.calls import Calls, Packet, PacketCalls, body_of
+from hotdesk.ipc.calls import Calls, Packet, PacketCalls, read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -195,5 +195,5 @@ async def test_a_reply_that_came_before_the_failure_is_given() -> None:
 )
 def test_errors_cross_as_codes_of_a_fixed_table(message: dict[str, object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
-        body_of(message, "the test")
+        read_body(message, "the test")
     assert type(caught.value) is error

@@ -21,7 +21,7 @@ from hotdesk.linux.cgroup import (
     Hierarchies,
     delegate,
     detect,
-    here,
+    find_hierarchies,
     read_headroom,
     vacate,
 )
@@ -83,12 +83,12 @@ def test_the_first_of_two_mounts_counts() -> None:
 
 def test_each_desk_has_folders_of_its_own() -> None:
     found = detect(mounted(*NEEDED), None)
-    assert found.folders("i1")["memory"] == Path("/sys/fs/cgroup/memory/hotdesk-i1")
+    assert found.get_folders("i1")["memory"] == Path("/sys/fs/cgroup/memory/hotdesk-i1")
 
 
 def test_on_v2_the_folder_above_all_desks_goes_when_none_is_below_it(tmp_path: Path) -> None:
     found = Hierarchies(2, {"unified": tmp_path})
-    folder = found.folders("i1")["unified"]
+    folder = found.get_folders("i1")["unified"]
     folder.mkdir(parents=True)
     assert not found.remove_above()
     folder.rmdir()
@@ -111,7 +111,7 @@ def test_a_quota_is_never_below_what_the_kernel_takes(cpus: float, quota: int) -
 @pytest.fixture
 def cgroup() -> Iterator[Cgroup]:
     """Give a cgroup of this machine, made and removed."""
-    made = Cgroup(here(), f"unit{secrets.token_hex(8)}")
+    made = Cgroup(find_hierarchies(), f"unit{secrets.token_hex(8)}")
     made.make(CgroupLimits(memory=64 * MIB, pids=8, cpus=0.5))
     yield made
     made.kill()
@@ -131,9 +131,9 @@ def test_what_joins_is_killed_with_all_it_started(cgroup: Cgroup) -> None:
     child = inside(cgroup, "setsid sleep 100 & setsid sleep 100 & echo on; wait")
     assert child.stdout is not None
     child.stdout.readline()
-    assert len(cgroup.pids()) == 3
+    assert len(cgroup.list_pids()) == 3
     assert cgroup.kill()
-    assert cgroup.pids() == set()
+    assert cgroup.list_pids() == set()
     child.communicate()
     assert child.returncode == -9
 
@@ -142,7 +142,7 @@ def test_what_joins_is_killed_with_all_it_started(cgroup: Cgroup) -> None:
 def test_a_frozen_desk_is_killed_too(cgroup: Cgroup) -> None:
     child = inside(cgroup, "sleep 100")
     end = time.monotonic() + 5
-    while not cgroup.pids() and time.monotonic() < end:
+    while not cgroup.list_pids() and time.monotonic() < end:
         time.sleep(0.01)
     cgroup.freeze(True)
     assert cgroup.kill()
@@ -160,18 +160,18 @@ def test_a_fork_bomb_is_held(cgroup: Cgroup) -> None:
 @pytest.mark.slow
 @pytest.mark.container
 def test_out_of_memory_is_counted(cgroup: Cgroup) -> None:
-    assert cgroup.oom_kills() == 0
+    assert cgroup.count_oom_kills() == 0
     child = inside(cgroup, "exec python3 -c 'x = bytearray(256 << 20)'")
     child.communicate(timeout=10)
     assert child.returncode == -9
-    assert cgroup.oom_kills() >= 1
+    assert cgroup.count_oom_kills() >= 1
 
 
 @pytest.mark.container
 def test_removing_twice_or_what_never_was_is_no_error() -> None:
-    absent = Cgroup(here(), f"unit{secrets.token_hex(8)}")
+    absent = Cgroup(find_hierarchies(), f"unit{secrets.token_hex(8)}")
     absent.remove()
-    assert absent.pids() == set()
+    assert absent.list_pids() == set()
     assert absent.kill()
     assert os.path.isdir("/sys/fs/cgroup")
 

@@ -83,7 +83,7 @@ def test_files_are_none_of_its_business_and_nodes_cannot_be_made(folder: Path, t
 
 
 def test_the_program_has_two_tests_a_device_and_jumps_no_further_than_its_end() -> None:
-    code = device_filter.program(("c 1:3", "c 136:*"))
+    code = device_filter.build_program(("c 1:3", "c 136:*"))
     assert len(code) == 8 * (8 + 2 * 2 + 3)
     with pytest.raises(ValueError, match="b 8:0"):
-        device_filter.program(("b 8:0",))
+        device_filter.build_program(("b 8:0",))

@@ -125,9 +125,9 @@ def test_a_container_is_privileged_only_without_any_restriction(loss: str) -> No
 
 
 def test_missing_capabilities_are_those_a_keeper_needs() -> None:
-    assert recognise(BARE).missing_capabilities() == []
-    assert recognise(PODMAN).missing_capabilities() == ["NET_ADMIN", "SYS_PTRACE", "SYS_ADMIN", "MKNOD"]
-    assert recognise(replace(BARE, capabilities=0)).missing_capabilities() == list(CAPABILITIES)
+    assert recognise(BARE).list_missing_capabilities() == []
+    assert recognise(PODMAN).list_missing_capabilities() == ["NET_ADMIN", "SYS_PTRACE", "SYS_ADMIN", "MKNOD"]
+    assert recognise(replace(BARE, capabilities=0)).list_missing_capabilities() == list(CAPABILITIES)
 
 
 @pytest.mark.parametrize(

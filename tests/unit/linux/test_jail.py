@@ -399,7 +399,7 @@ os._exit(0)
 
 
 def test_the_other_numbering_of_x86_is_refused() -> None:
-    code = bpf.program("x86_64", bpf.DOOR, 1)
+    code = bpf.build_program("x86_64", bpf.DOOR, 1)
     assert verdict(code, 0xC000003E, 0) == bpf.ALLOW
     assert verdict(code, 0xC000003E, 0x40000000) == bpf.REFUSE
     assert verdict(code, 0xC000003E, 59) == bpf.REFUSE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.linux.netstat import outgoing
+from hotdesk.linux.netstat import count_outgoing
 
 OLD = """Ip: Forwarding OutRequests OutNoRoutes
 Ip: 2 90 3
@@ -20,16 +20,16 @@ NEW = "Ip6OutNoRoutes                  \t1000\nIp6OutRequests\t5\nUdp6OutDatagra
 
 def test_connections_datagrams_and_what_finds_no_route_are_added_up(tmp_path: Path) -> None:
     (tmp_path / "snmp").write_text(OLD)
-    assert outgoing(tmp_path) == 113
+    assert count_outgoing(tmp_path) == 113
     (tmp_path / "snmp6").write_text(NEW)
-    assert outgoing(tmp_path) == 11_113
+    assert count_outgoing(tmp_path) == 11_113
 
 
 def test_a_table_that_does_not_pair_is_not_guessed_at(tmp_path: Path) -> None:
     (tmp_path / "snmp").write_text("Tcp: RtoMin ActiveOpens\nTcp: 200\n")
     with pytest.raises(ValueError, match="zip"):
-        outgoing(tmp_path)
+        count_outgoing(tmp_path)
 
 
 def test_this_machines_own_counters_can_be_read() -> None:
-    assert outgoing() >= 0
+    assert count_outgoing() >= 0

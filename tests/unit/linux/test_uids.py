@@ -18,14 +18,14 @@ LAST = SLOTS - 2
 
 
 def test_the_map_holds_the_system_the_user_and_nobody() -> None:
-    lines = [tuple(map(int, line.split())) for line in uids.id_map(FIRST).splitlines()]
+    lines = [tuple(map(int, line.split())) for line in uids.format_id_map(FIRST).splitlines()]
     assert lines == [(0, FIRST, 1001), (65534, FIRST + 1001, 1)]
 
 
 def test_every_mapped_id_lies_in_the_desks_own_range() -> None:
     outside = [
         at + step
-        for _, at, count in (map(int, line.split()) for line in uids.id_map(FIRST).splitlines())
+        for _, at, count in (map(int, line.split()) for line in uids.format_id_map(FIRST).splitlines())
         for step in range(count)
     ]
     assert len(outside) == len(set(outside))
@@ -61,7 +61,7 @@ def test_the_whole_range_fits_what_the_kernel_takes() -> None:
     ],
 )
 def test_a_foreign_range_that_reaches_into_ours_is_seen(line: str, clashes: bool) -> None:
-    assert uids.overlaps(["root:10:5", line]) == (line if clashes else None)
+    assert uids.find_overlap(["root:10:5", line]) == (line if clashes else None)
 
 
 def test_reserving_twice_changes_once(tmp_path: Path) -> None:

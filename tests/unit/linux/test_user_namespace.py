@@ -34,7 +34,7 @@ def test_the_creator_keeps_one_capability_which_is_what_a_restricted_machine_ask
 @pytest.mark.container
 def test_a_namespace_belongs_to_its_creator() -> None:
     with syscalls.start_anchor(CREATOR) as anchor:
-        namespace = anchor.open(uids.id_map(uids.FIRST), uids.id_map(uids.FIRST))
+        namespace = anchor.open(uids.format_id_map(uids.FIRST), uids.format_id_map(uids.FIRST))
         try:
             owner = bytearray(4)
             fcntl.ioctl(namespace, NS_GET_OWNER_UID, owner)

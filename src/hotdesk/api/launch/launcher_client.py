@@ -18,7 +18,7 @@ from hotdesk.api.quotas import QuotaShare
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started, encode_settings, pair
 from hotdesk.errors import BriefError, HotdeskError
-from hotdesk.ipc.calls import PacketCalls, body_of
+from hotdesk.ipc.calls import PacketCalls, read_body
 from hotdesk.ipc.child import SOURCE, START
 
 PROGRAM = "hotdesk.api.launch.launcher"
@@ -130,7 +130,7 @@ class LauncherClient(PacketCalls):
         number = self.begin_call()
         data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
         message, _ = await self.call(number, self.send(data, fds), timeout)
-        return int(body_of(message, self.peer)["pid"])
+        return int(read_body(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:
         """Note the end of a job."""

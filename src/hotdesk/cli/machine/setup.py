@@ -41,7 +41,7 @@ from hotdesk.doctor import host_needs
 from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
-from hotdesk.linux.landlock import existing
+from hotdesk.linux.landlock import find_existing
 from hotdesk.walls import TRAITS
 
 _IMAGE_ROOM = GIB
@@ -341,7 +341,7 @@ def import_image(settings: Config, source: str, signers: list[str] | None) -> Se
     """Import a signed image, and prove that a desk opens from it."""
     began = time.monotonic()
     if find_image(settings, "base") is None:
-        check_room(settings, shutil.disk_usage(existing(settings.images)).free)
+        check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
     image, changed = import_signed(settings, source, None, signers)
     how = f"imported in {time.monotonic() - began:.0f} s" if changed else "exists"
     return SetupStep(f"image {image.name}", f"{image.digest[:12]}, {image.size / 1e6:.0f} MB, {how}", changed)
@@ -353,7 +353,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     built = ready(settings, here, spec)
     changed = built is None
     if built is None:
-        check_room(settings, shutil.disk_usage(existing(settings.images)).free)
+        check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
         before = find_image(settings, spec.name)
         built = build(settings.images, spec, say)
         changed = before is None or before.digest != built.digest

@@ -266,7 +266,7 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
 def remove_cgroup() -> bool:
     """Remove the cgroup above all desks'; nothing on a machine that has none for desks."""
     try:
-        return cgroup.here().remove_above()
+        return cgroup.find_hierarchies().remove_above()
     except (HostError, OSError):
         return False
 

@@ -204,7 +204,7 @@ def unfit() -> list[str]:
     """Describe what this machine's kernel lacks for desks."""
     found = lacks(look_at_kernel())
     try:
-        cgroup.here()
+        cgroup.find_hierarchies()
     except (HostError, OSError) as e:
         found.append(str(e))
     return found

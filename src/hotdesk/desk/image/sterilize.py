@@ -173,7 +173,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
     """Mount a copy as a keeper does, and show it with a desk's owners: what this kernel refuses is no copy."""
     with mount_file(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
-        ids = uids.id_map(uids.FIRST)
+        ids = uids.format_id_map(uids.FIRST)
         with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
             userns = anchor.open(ids, ids)
         try:

@@ -24,7 +24,7 @@ from hotdesk.desk.wall.registry import Walls
 from hotdesk.desk.wall.seam import StartError, Wall
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 
 _CAPACITY_CHECK_INTERVAL_S = 0.05
 """Seconds for which a machine that has room is taken to have it."""
@@ -39,7 +39,7 @@ class Opening:
         self.settings = settings
         self.owner = owner
         self.burning = burning
-        self.hierarchies = here()
+        self.hierarchies = find_hierarchies()
         self.guest_sources = guest_code.sources()
         self.images = ImageCatalog(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}

@@ -24,13 +24,13 @@ _HUSH_INTERVAL_S = 0.1
 def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
     disk = tracked.room.disk.measure_usage(tracked.room.desk, tracked.room.folder / "disk")
-    counted = tracked.room.cgroup.usage()
+    counted = tracked.room.cgroup.read_usage()
     if not tracked.wall.traits.counts_programs:
         counted["processes"] = 0  # the host sees threads of the desk's kernel, not its programs
     return {
         **counted,
         "disk": disk,
-        "outgoing": syscalls.run_in_netns(tracked.room.netns, netstat.outgoing),
+        "outgoing": syscalls.run_in_netns(tracked.room.netns, netstat.count_outgoing),
     }
 
 
@@ -89,7 +89,7 @@ def silence(tracked: TrackedDesk) -> None:
     freeze(tracked)
     try:
         stays = screen_programs.programs(room.folder, room.base)
-        room.cgroup.hush([pid for pid in room.cgroup.loud() if not screen_programs.runs(pid, stays)])
+        room.cgroup.hush([pid for pid in room.cgroup.list_unhushed() if not screen_programs.runs(pid, stays)])
     finally:
         room.cgroup.freeze(False)
 
@@ -107,7 +107,7 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
 def _silence_newcomers(tracked: TrackedDesk) -> None:
     """Silence what runs in a hushed desk and should not."""
     stays = screen_programs.programs(tracked.room.folder, tracked.room.base)
-    if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.loud()):
+    if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.list_unhushed()):
         silence(tracked)
 
 

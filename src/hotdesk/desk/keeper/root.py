@@ -163,7 +163,7 @@ def strike(tracked: TrackedDesk) -> None:
     What is our child and was not reaped keeps its number, so nobody else can be meant.
     """
     with suppress(OSError):
-        for pid in tracked.room.cgroup.pids() - {tracked.init}:
+        for pid in tracked.room.cgroup.list_pids() - {tracked.init}:
             with suppress(OSError):
                 if read_status(pid).get("PPid") == str(os.getpid()):
                     os.kill(pid, signal.SIGKILL)

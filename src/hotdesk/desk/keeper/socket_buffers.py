@@ -33,7 +33,7 @@ class BufferWatch:
         """Name the desks that have too much, if it is time to look."""
         if self.look > now():
             return []
-        unread = {desk: tracked.room.cgroup.sockets() for desk, tracked in self.running()}
+        unread = {desk: tracked.room.cgroup.measure_unread_bytes() for desk, tracked in self.running()}
         self.look = now() + (
             SUSPECT_POLL_INTERVAL_S if any(size > _SUSPECT_BYTES for size in unread.values()) else POLL_INTERVAL_S
         )

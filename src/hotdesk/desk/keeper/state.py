@@ -174,7 +174,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
         return []
     record = facts(folder) or {}
     cgroup = Cgroup(hierarchies, desk)
-    leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} could not be killed"]
+    leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.list_pids())} could not be killed"]
     leftovers += clear_runtime(config, desk)
     try:
         cgroup.remove()

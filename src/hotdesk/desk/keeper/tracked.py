@@ -91,7 +91,7 @@ class TrackedDesk:
     def explain_exit(self) -> str:
         """Explain why its first process may have ended."""
         with suppress(OSError):
-            if self.room.cgroup.oom_kills() > 0:
+            if self.room.cgroup.count_oom_kills() > 0:
                 return "out of memory"
             if not self.wall.traits.survives_exhaustion and self.room.cgroup.count_refused_forks() > 0:
                 return "out of processes"

@@ -127,9 +127,9 @@ class LinkedDesk:
     async def link_of(self, user: str | None) -> Link:
         """Return the link to whoever runs programs as this user."""
         if user in (None, "user", "1000"):
-            return await self.up()
+            return await self.wait_for_link()
         if user in ("root", "0"):
-            await self.up()
+            await self.wait_for_link()
             return await self.outside.root()
         raise BriefError(f"this desk has no user {user!r}; it has `user`, and `root` if it was opened with root")
 
@@ -152,7 +152,7 @@ class LinkedDesk:
 
     async def attach(self, pid: int) -> LinkedProcess:
         """Follow a program already started."""
-        return await self.follow(await self.up(), {"op": "attach", "pid": pid}, None)
+        return await self.follow(await self.wait_for_link(), {"op": "attach", "pid": pid}, None)
 
     async def follow(self, link: Link, ask: Body, timeout: float | None) -> LinkedProcess:
         """Open a program's channel and take the guest's first word on it."""
@@ -184,7 +184,7 @@ class LinkedDesk:
 
     async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield a file's bytes."""
-        channel = await (await self.up()).open({"op": "read", "path": path})
+        channel = await (await self.wait_for_link()).open({"op": "read", "path": path})
         try:
             while True:
                 match await channel.answer():
@@ -215,7 +215,7 @@ class LinkedDesk:
             data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
             raise BriefError(f"{mode:o} is not a file mode")
-        channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
+        channel = await (await self.wait_for_link()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, bytes):
                 await channel.send(data, SILENCE_TIMEOUT_S)
@@ -256,7 +256,7 @@ class LinkedDesk:
 
     async def watch(self, path: str = ".", *, recursive: bool = True) -> LinkedWatch:
         """Watch a folder."""
-        channel = await (await self.up()).open({"op": "watch", "path": path, "recursive": recursive})
+        channel = await (await self.wait_for_link()).open({"op": "watch", "path": path, "recursive": recursive})
         try:
             item = await channel.answer()
             if isinstance(item, GuestReply):
@@ -271,7 +271,7 @@ class LinkedDesk:
 
     async def dial(self, port: int) -> socket.socket:
         """Connect to a server on the desk's loopback."""
-        if (link := await self.up()).failure is not None:
+        if (link := await self.wait_for_link()).failure is not None:
             raise link.lost()
         failure = 0
         for _ in range(_DIAL_ATTEMPTS):
@@ -296,7 +296,7 @@ class LinkedDesk:
             raise DeskError(f"port {port} of desk {self.id} did not respond within {DIAL_SECONDS:.0f} s")
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
-    async def up(self) -> Link:
+    async def wait_for_link(self) -> Link:
         """Return the link to the guest, once the desk is not down."""
         while self.down is not None:
             await self.down.wait()
@@ -431,7 +431,7 @@ class LinkedDesk:
 
     async def ask(self, body: Body, path: str) -> Body:
         """Ask for something answered in one word."""
-        channel = await (await self.up()).open(body)
+        channel = await (await self.wait_for_link()).open(body)
         try:
             item = await channel.answer()
             if not isinstance(item, GuestReply):
@@ -444,7 +444,7 @@ class LinkedDesk:
 
     async def fetch_list(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
         """Return what the guest lists, each checked, up to a limit."""
-        channel = await (await self.up()).open(body)
+        channel = await (await self.wait_for_link()).open(body)
         found: Many[Listed] = []
         count = size = 0
         try:

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.channel import Body
-from hotdesk.linux.sockets import accept, peer, receive
+from hotdesk.linux.sockets import accept, get_peer, receive
 from hotdesk_guest import wire
 
 _HELLO_SECONDS = 2.0
@@ -46,7 +46,7 @@ class Recognition:
         """Take calls until the guest is found."""
         while True:
             sock = await accept(listener)
-            if peer(sock) != self.caller or self.callers >= _MAX_CALLERS:
+            if get_peer(sock) != self.caller or self.callers >= _MAX_CALLERS:
                 sock.close()
                 await anyio.lowlevel.checkpoint()
                 continue

@@ -49,7 +49,7 @@ from hotdesk.desk.seam import DeskId, Keep, SnapshotId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, unwrap_group
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
-from hotdesk.linux.sockets import accept, listen, peer, receive, send
+from hotdesk.linux.sockets import accept, get_peer, listen, receive, send
 from hotdesk_guest import wire
 
 BODY_LIMIT = 1 << 16
@@ -135,7 +135,7 @@ class ControlServer:
                 self.free.release()
                 await anyio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the queue
                 continue
-            if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
+            if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):
                 self.tasks.start(functools.partial(self.talk, sock))
             else:
                 sock.close()
@@ -178,7 +178,7 @@ class ControlServer:
                 await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:], body)
                 return
             if parts[0] in ("questions", "unlock", "allow"):
-                await respond(sock, 200, await self.decide(method, parts, body, *peer(sock)))
+                await respond(sock, 200, await self.decide(method, parts, body, *get_peer(sock)))
                 return
             match method, parts:
                 case "GET", ["desks"]:
@@ -213,7 +213,7 @@ class ControlServer:
                 await respond(sock, 200, {})
             case "GET", ["link"]:
                 await switch(sock, "hotdesk-link")
-                await relay(sock, await desk.up())
+                await relay(sock, await desk.wait_for_link())
             case "GET", ["root"]:
                 link = await desk.link_of("root")
                 await switch(sock, "hotdesk-link")
@@ -291,7 +291,7 @@ class ControlServer:
             raise BriefError(
                 "only the operator may map names to addresses, grant secrets, allow every host or name a proxy"
             )
-        pid, uid = peer(sock)
+        pid, uid = get_peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
         if personal and self.personal is not None:
             self.personal(desk.id)
@@ -311,9 +311,9 @@ class ControlServer:
 
     async def lease(self, sock: socket.socket, leases: Leases, body: bytes) -> None:
         """Open a desk for the length of a call; it is burnt once the caller is done or gone, and then the call ends."""
-        desk = await self.open_unless_gone(sock, leases.read_lease(body, *peer(sock)))
+        desk = await self.open_unless_gone(sock, leases.read_lease(body, *get_peer(sock)))
         try:
-            link = await desk.up()
+            link = await desk.wait_for_link()
             await switch(sock, "hotdesk-link", {"Desk": desk.id, "Holder": leases.identity})
             await relay(sock, link)
             if link.failure is not None:

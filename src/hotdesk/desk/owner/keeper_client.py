@@ -12,7 +12,7 @@ import anyio
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.desk.request import KeeperRequest, write
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
-from hotdesk.ipc.calls import PacketCalls, body_of, error_of
+from hotdesk.ipc.calls import PacketCalls, find_error, read_body
 from hotdesk.ipc.child import MAX_PACKET_BYTES
 from hotdesk.linux.syscalls import close_all
 
@@ -66,7 +66,7 @@ class KeeperClient(PacketCalls):
         match message:
             case {"re": int(number)} if number in self.on_refused:
                 refused = self.on_refused.pop(number)
-                if (error := error_of(message, KeeperError)) is not None:
+                if (error := find_error(message, KeeperError)) is not None:
                     refused(error)
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
@@ -123,7 +123,7 @@ class KeeperClient(PacketCalls):
             number = self.begin_call()
             message, fds = await self.call(number, self.request(number, request), seconds)
         try:
-            body = body_of(message, self.peer, KeeperError)
+            body = read_body(message, self.peer, KeeperError)
             if len(fds) < descriptors:
                 raise HostError("this process has too many open files; raise its limit (ulimit -n)")
             if len(fds) > descriptors:
@@ -135,7 +135,7 @@ class KeeperClient(PacketCalls):
 
     async def post(self, request: KeeperRequest, refused: Callable[[HotdeskError], None]) -> None:
         """Send a request and wait for nothing; `refused` is called should the keeper not do it."""
-        number = self.next_number()
+        number = self.allocate_number()
         self.on_refused[number] = refused
         try:
             await self.request(number, request)

@@ -22,7 +22,7 @@ from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Usage
 from hotdesk.errors import HotdeskError, KeeperError
-from hotdesk.ipc.tasks import together
+from hotdesk.ipc.tasks import run_together
 
 if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
@@ -181,7 +181,7 @@ class KeeperHandle:
             forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
 
         try:
-            await together([one] * count)
+            await run_together([one] * count)
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 for desk in forks:

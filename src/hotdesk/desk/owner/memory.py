@@ -26,7 +26,7 @@ from hotdesk.desk.owner.keeper_client import BURN_SECONDS, closing
 from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
-from hotdesk.ipc.tasks import together
+from hotdesk.ipc.tasks import run_together
 from hotdesk.walls import TRAITS
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedD
         forks.append(await begin(handle.spec, handle.scope, origin=handle.desk, snapshot=snapshot, token=token))
 
     try:
-        await together([functools.partial(rejoin, handle, link, body, listening, token), *[one] * count])
+        await run_together([functools.partial(rejoin, handle, link, body, listening, token), *[one] * count])
     except BaseException:
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             for desk in forks:

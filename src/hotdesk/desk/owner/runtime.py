@@ -29,7 +29,7 @@ from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskEr
 from hotdesk.event import Note, ignore
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.processes import is_dying
-from hotdesk.linux.sockets import accept, peer
+from hotdesk.linux.sockets import accept, get_peer
 
 GREET_SECONDS = 15.0
 _CONSOLE = 4096
@@ -255,7 +255,7 @@ class KeeperRuntime:
                 tasks.start_soon(self.stop_waiting, desk, body, root, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
-                    if peer(sock) == (body["caller"], body["uid"]):
+                    if get_peer(sock) == (body["caller"], body["uid"]):
                         link = Link(sock)
                     else:
                         sock.close()

@@ -19,7 +19,7 @@ from hotdesk.config import GIB, MIB
 from hotdesk.desk.room.accounting import Charges
 from hotdesk.linux import loopdev, syscalls
 from hotdesk.linux.filelock import hold_lock
-from hotdesk.linux.filesystem import FLAGS, hold_folder, open_folder, tool
+from hotdesk.linux.filesystem import FLAGS, hold_folder, open_folder, run_tool
 
 # ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
 SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE = 0x5000940E, 0x5000940F, 0x50009417
@@ -199,5 +199,5 @@ def _format_pool(file: Path) -> None:
     with fresh.open("wb") as out:
         out.truncate(max(free * 3 // 4, GIB) // MIB * MIB)
     fresh.chmod(0o600)
-    tool("mkfs.btrfs", "-q", "-f", "-K", "-m", "single", "-d", "single", str(fresh))
+    run_tool("mkfs.btrfs", "-q", "-f", "-K", "-m", "single", "-d", "single", str(fresh))
     fresh.replace(file)

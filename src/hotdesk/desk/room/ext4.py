@@ -9,7 +9,7 @@ from pathlib import Path
 from hotdesk.config import MIB
 from hotdesk.errors import DeskError
 from hotdesk.linux import loopdev, syscalls
-from hotdesk.linux.filesystem import FLAGS, count_used_bytes, hold_folder, open_folder, tool
+from hotdesk.linux.filesystem import FLAGS, count_used_bytes, hold_folder, open_folder, run_tool
 
 PIECE = 64 * MIB
 
@@ -34,7 +34,7 @@ class Ext4:
         try:
             os.ftruncate(fd, max(size, 4 * MIB))
             extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
-            tool("mkfs.ext4", "-q", "-F", "-m0", "-b4096", "-O", "^has_journal", "-E", extended, str(file))
+            run_tool("mkfs.ext4", "-q", "-F", "-m0", "-b4096", "-O", "^has_journal", "-E", extended, str(file))
             self.mount(desk, at)
         finally:
             file.unlink()

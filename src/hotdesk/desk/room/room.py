@@ -89,7 +89,7 @@ class Room:
                 self.gate = self.listen("gate.sock", uids.USER, 0o600, _GATE_BACKLOG)
             if spec.root:
                 self.await_sudo()
-            self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
+            self.userns = anchor.open(uids.format_id_map(self.base), uids.format_id_map(self.base))
         self.ca = ca
         self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
@@ -197,7 +197,7 @@ class Room:
         """Have a desk that runs count other CPUs than before."""
         devices.set_cpus(f"{self.folder}/sys", cpu_set.count(cpus))
         procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.cpuinfo(cpus))
-        self.pin(self.cgroup.pids(), cpus)
+        self.pin(self.cgroup.list_pids(), cpus)
 
     def pin(self, pids: Iterable[int], cpus: float) -> None:
         """Have processes of the desk run on as many CPUs as it may use."""
@@ -206,8 +206,8 @@ class Room:
     def show_use(self) -> None:
         """Write what the desk uses now where its programs read it."""
         spec, seconds = self.spec, time.monotonic() - self.created
-        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.memory_use()))
-        procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.cpu_times(), seconds))
+        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.read_memory_use()))
+        procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.read_cpu_times(), seconds))
 
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk again."""

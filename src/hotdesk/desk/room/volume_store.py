@@ -17,7 +17,7 @@ from pathlib import Path
 from hotdesk.desk.room.ext4 import PIECE, list_extents
 from hotdesk.errors import BriefError, DeskError, HostError
 from hotdesk.linux import loopdev, syscalls, uids
-from hotdesk.linux.filesystem import FLAGS, tool
+from hotdesk.linux.filesystem import FLAGS, run_tool
 from hotdesk.linux.openat2 import STRICT, openat2
 
 FILES, STAGING = "files", "staging"
@@ -58,7 +58,7 @@ class VolumeStore:
                 self.copy(source, fd, size)
             else:
                 os.ftruncate(fd, size)
-                tool("mkfs.ext4", *_FORMAT, str(fresh))
+                run_tool("mkfs.ext4", *_FORMAT, str(fresh))
                 self.furnish(volume, fd)
             os.link(fresh, self.file(volume))
         except FileExistsError:

@@ -178,7 +178,7 @@ def shut_in(source: str, at: str) -> None:
     parent = os.getppid()
     jail.preload()
     with syscalls.start_anchor(uids.VOLUMES + uids.ANCHOR) as anchor:
-        userns = anchor.open(uids.id_map(uids.VOLUMES), uids.id_map(uids.VOLUMES))
+        userns = anchor.open(uids.format_id_map(uids.VOLUMES), uids.format_id_map(uids.VOLUMES))
     os.waitpid(anchor.pid, 0)
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET)
     syscalls.mount_idmapped(source, at, userns, 0)
@@ -210,7 +210,7 @@ def main() -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     files = VolumeFiles(*(os.open(name, flags) for name in ("/files", "/staging")))
     files.sweep()
-    program = bpf.program(platform.machine(), bpf.VOLUME, os.getpid())
+    program = bpf.build_program(platform.machine(), bpf.VOLUME, os.getpid())
     gc.freeze()
     threading.stack_size(_STACK_BYTES)
     together = threading.Barrier(_THREADS + 1)

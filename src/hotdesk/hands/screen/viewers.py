@@ -30,7 +30,7 @@ from hotdesk.hands.reader.view import GONE
 from hotdesk.hands.screen.reader_client import DeskSeat, dial
 from hotdesk.hands.screen.takeover import Wheel
 from hotdesk.ipc.tasks import Background
-from hotdesk.linux.sockets import peer
+from hotdesk.linux.sockets import get_peer
 
 NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
 """What a viewer calls itself: nobody else knows it."""
@@ -92,7 +92,7 @@ class Watching:
                 await respond(sock, 200, self.tell(desk))
             case "POST", ["wheel"]:
                 act, name, secret, behind = parse_act(json.loads(body))
-                await self.turn(desk, act, name, secret, name_caller(*peer(sock), behind))
+                await self.turn(desk, act, name, secret, name_caller(*get_peer(sock), behind))
                 await respond(sock, 200, self.tell(desk))
             case _:
                 raise BriefError(NOTHING)

@@ -19,7 +19,7 @@ from hotdesk.desk.room.disk import Memory
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import uids
-from hotdesk.linux.cgroup import here
+from hotdesk.linux.cgroup import find_hierarchies
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_an_orphan_is_buried_with_its_ids(settings: Config) -> None:
     base = uids.claim(record.folder)
     record.note(base=base)
     (settings.run / "runtime" / desk).mkdir()
-    assert state.bury(settings, here(), desk, Memory) == [], "a live keeper's desk is left alone"
+    assert state.bury(settings, find_hierarchies(), desk, Memory) == [], "a live keeper's desk is left alone"
     assert record.folder.exists()
     os.close(record.lock)
-    assert state.bury(settings, here(), desk, Memory) == []
+    assert state.bury(settings, find_hierarchies(), desk, Memory) == []
     assert not record.folder.exists()
     assert not (settings.run / "runtime" / desk).exists()
     assert not (uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)).is_symlink()
@@ -89,7 +89,7 @@ def test_a_folder_that_makes_no_sense_is_passed_over_and_buried(settings: Config
     (folder / "desk.json").write_text(text)
     assert state.desks(settings) == []
     assert state.orphans(settings) == [folder.name]
-    assert state.bury(settings, here(), folder.name, Memory) == []
+    assert state.bury(settings, find_hierarchies(), folder.name, Memory) == []
 
 
 def test_strangers_in_the_folder_are_passed_over(settings: Config) -> None:

@@ -244,6 +244,6 @@ def test_a_disk_that_is_not_there_is_the_operators_matter(tmp_path: Path) -> Non
 
 def test_a_missing_tool_names_the_remedy() -> None:
     with pytest.raises(HostError, match="hotdesk setup"):
-        filesystem.tool("mkfs.nothing")
+        filesystem.run_tool("mkfs.nothing")
     with pytest.raises(HostError, match=r"mkfs\.ext4 failed"):
-        filesystem.tool("mkfs.ext4", "/nonexistent/file")
+        filesystem.run_tool("mkfs.ext4", "/nonexistent/file")

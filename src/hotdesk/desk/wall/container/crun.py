@@ -62,7 +62,7 @@ def begin(
         *arguments,
         room.desk,
     ]
-    (stdin_r, go), (console_r, console_w) = syscalls.two_pipes()
+    (stdin_r, go), (console_r, console_w) = syscalls.make_two_pipes()
     try:
         child = os.fork()
     except OSError:

@@ -42,7 +42,7 @@ def flaws(room: Room, supervisor: int) -> list[str]:
     """List what is not as it must be."""
     try:
         wrong = supervisor_flaws(room, supervisor)
-        pids = room.cgroup.pids() - {supervisor}
+        pids = room.cgroup.list_pids() - {supervisor}
         for pid in pids:
             wrong += [f"process {pid}: {each}" for each in process_flaws(room, pid)]
         gofers = [pid for pid in pids if is_gofer(room, pid)]
@@ -124,7 +124,7 @@ def is_gofer(room: Room, pid: int) -> bool:
 
 def find_gofer(room: Room, supervisor: int) -> int:
     """Return the process that calls host sockets for the desk."""
-    for pid in room.cgroup.pids() - {supervisor}:
+    for pid in room.cgroup.list_pids() - {supervisor}:
         try:
             if is_gofer(room, pid):
                 return pid

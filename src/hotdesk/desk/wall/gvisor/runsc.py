@@ -84,7 +84,7 @@ def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
 
     `restored` is called in that process, with the desk's user namespace, where the desk goes on from its memory.
     """
-    (stdin, go), (console, output) = syscalls.two_pipes()
+    (stdin, go), (console, output) = syscalls.make_two_pipes()
     try:
         launcher = os.fork()
     except OSError:
@@ -156,7 +156,7 @@ def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: lis
 
     What it prints nobody reads, but it is not ended by printing: why it fails is in its log.
     """
-    (stdin, unused), (_, output) = syscalls.two_pipes()
+    (stdin, unused), (_, output) = syscalls.make_two_pipes()
     os.close(unused)
     child = os.fork()
     if child == 0:
@@ -297,7 +297,7 @@ def follow(runsc: Runsc, room: Room) -> None:
     """Have runsc start root's guest; exit once it is up, or as runsc did."""
     mark = room.folder / STATE / ROOT_PID
     mark.unlink(missing_ok=True)
-    (stdin, unused), (_, output) = syscalls.two_pipes()
+    (stdin, unused), (_, output) = syscalls.make_two_pipes()
     os.close(unused)
     child = os.fork()
     if child == 0:

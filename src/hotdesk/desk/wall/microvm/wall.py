@@ -255,7 +255,7 @@ def make_kvm(room: Room) -> None:
 
 def runs_on_kvm(room: Room) -> bool:
     """Return whether a process of the desk holds a machine of KVM's."""
-    for pid in room.cgroup.pids():
+    for pid in room.cgroup.list_pids():
         try:
             if any(os.readlink(entry.path) == KVM_FILE for entry in os.scandir(f"/proc/{pid}/fd")):
                 return True
