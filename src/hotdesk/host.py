@@ -234,7 +234,7 @@ class Host:
 
     async def prepare(self) -> None:
         """Be able to take notes, and to read them."""
-        await self.doors.writing()
+        await self.doors.prepare_journal()
 
     def note(self, *events: Event) -> None:
         """Have events written down, all or none, before anything else happens."""

@@ -37,7 +37,7 @@ def look() -> KernelReport:
     return KernelReport(os.uname().release, sterile.taint())
 
 
-def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
+def find_superblocks(mountinfo: str, room: Path) -> frozenset[str]:
     """Return the devices of the layers in a desk's room."""
     shape = re.compile(rf"\S+ \S+ (\d+:\d+) \S+ {re.escape(str(room))}/l\d+ ")
     return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
@@ -59,14 +59,14 @@ def judge_release(kernel: KernelReport) -> Finding:
     )
 
 
-def sound(kernel: KernelReport) -> Finding:
+def judge_soundness(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
         return report_failure(f"it has oopsed (tainted {kernel.tainted}): its page cache may be corrupt")
     return report_pass(f"it has not oopsed (tainted {kernel.tainted})")
 
 
-def apart(disks: Apart) -> Finding:
+def judge_separation(disks: Apart) -> Finding:
     """Judge whether a verifying desk shares a superblock with a working one."""
     if not disks.working or not disks.verifying:
         return report_failure("the layers of a desk were not found among its keeper's mounts")
@@ -94,7 +94,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "host: /proc/sys/kernel/tainted",
             "see `dmesg`, then reboot; until then copies for verifying desks are checked before each mount",
         ),
-        sound,
+        judge_soundness,
     ),
 )
 APART = JudgedMeasure(
@@ -105,5 +105,5 @@ APART = JudgedMeasure(
         "host: the devices of both desks' layers in their keeper's mountinfo",
         "run `hotdesk setup`, which makes images' sterile copies",
     ),
-    apart,
+    judge_separation,
 )

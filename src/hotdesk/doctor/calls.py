@@ -89,7 +89,7 @@ class ProbedCall:
     answer: str | int = "EPERM"
 
 
-def numbers(machine: str) -> dict[str, int]:
+def get_numbers(machine: str) -> dict[str, int]:
     """Return the calls' numbers on an architecture."""
     column = ("aarch64", "x86_64").index(machine)
     return {name: pair[column] for name, pair in NUMBERS.items()}

@@ -44,7 +44,7 @@ from hotdesk.doctor.measure import (
     report_failure,
     report_untested,
 )
-from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, probe, program, read_result
+from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, build_command, listening, probe, read_result
 from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.errors import DeskError, HotdeskError, make_printable
 from hotdesk.host import Host
@@ -102,7 +102,7 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
         async with Host(settings, control=False) as host:
             began = time.monotonic()
             await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
-            examiner = Examiner(host, pace_of(time.monotonic() - began))
+            examiner = Examiner(host, compute_pace(time.monotonic() - began))
             chosen = [each for each in found.walls if each.status.is_available and only in ("", each.status.name)]
             async with anyio.create_task_group() as tasks:
                 for wall in chosen:
@@ -119,12 +119,12 @@ def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback
     """Yield what is done behind some walls."""
     for wall in chosen:
         if wall.status.traits.kernel == "sentry":
-            yield from sentry_examination.parts(wall.status.name)
+            yield from sentry_examination.iterate_parts(wall.status.name)
         elif wall.status.name == SMALL.wall:
             yield from PARTS
 
 
-def pace_of(opening: float) -> float:
+def compute_pace(opening: float) -> float:
     """Return how much longer than usual all takes where opening a desk and burning it took so many seconds."""
     return min(max(1.0, math.ceil(opening / _USUAL_OPENING_S)), _MAX_PACE)
 
@@ -133,7 +133,7 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
     """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
     results: list[Result] = []
     try:
-        with anyio.fail_after(examiner.seconds(_EXAMINATION_TIMEOUT_S)):
+        with anyio.fail_after(examiner.scale_seconds(_EXAMINATION_TIMEOUT_S)):
             await work(examiner, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
@@ -145,17 +145,17 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
 # -- the desk that is looked at ---------------------------------------------------------------------------------
 
 
-async def patient(examiner: Examiner, results: list[Result]) -> None:
+async def examine_patient(examiner: Examiner, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
     host = examiner.host
     async with open_examined(examiner, _PATIENT) as it:
-        before = signals_of_root()
-        process, result = await stay(it.desk, examiner.seconds(_EXAMINATION_TIMEOUT_S / 2))
-        results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
+        before = count_queued_signals()
+        process, result = await start_staying_program(it.desk, examiner.scale_seconds(_EXAMINATION_TIMEOUT_S / 2))
+        results += judge([SIGNALLED], Signals(result, count_queued_signals() - before))
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, _on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            timeout = examiner.seconds(_EXAMINATION_TIMEOUT_S)
+            timeout = examiner.scale_seconds(_EXAMINATION_TIMEOUT_S)
             done = await it.desk.run(probe(port, name), timeout=timeout, output_limit=LIMIT)
         try:
             results += judge(inside.CHECKS, read_result(done))
@@ -165,9 +165,9 @@ async def patient(examiner: Examiner, results: list[Result]) -> None:
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
-async def stay(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
+async def start_staying_program(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
-    process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
+    process = await desk.start(build_command(STAY, signals=SIGNALS), stdin=False)
     output = b""
     with anyio.move_on_after(timeout):
         async for stream, data in process.output():
@@ -182,15 +182,15 @@ def _read_first_line(output: bytes) -> ProbeResult:
     return read_result(Done(0, output.partition(b"\n")[0]))
 
 
-def signals_of_root() -> int:
+def count_queued_signals() -> int:
     """Return how many signals are queued for whoever runs this."""
-    return int(view.status_of(os.getpid())["SigQ"].split("/")[0])
+    return int(view.read_status(os.getpid())["SigQ"].split("/")[0])
 
 
 def _on_host(cgroup: Cgroup, inner: int) -> int:
     """Return the host's pid of a process that a desk knows by another."""
     for pid in cgroup.list_pids():
-        if view.status_of(pid)["NSpid"].split()[-1] == str(inner):
+        if view.read_status(pid)["NSpid"].split()[-1] == str(inner):
             return pid
     raise DeskError(f"process {inner} is not in the desk's cgroup")
 
@@ -198,29 +198,29 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
 # -- the desks that take too much, or live too long -------------------------------------------------------------
 
 
-async def small(examiner: Examiner, results: list[Result]) -> None:
+async def examine_small(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk take more than it may."""
     async with open_examined(examiner, SMALL) as it:
-        kind = disk_kind(examiner.host.config, it.facts)
-        timeout = examiner.seconds(limits.PROBE_TIMEOUT_S)
+        kind = find_disk_kind(examiner.host.config, it.facts)
+        timeout = examiner.scale_seconds(limits.PROBE_TIMEOUT_S)
         results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind, timeout))
 
 
-def disk_kind(settings: Config, facts: dict[str, object]) -> str:
+def find_disk_kind(settings: Config, facts: dict[str, object]) -> str:
     """Name the file system a desk's disk lies on."""
     mounts = list(view.read_mounts(Path(f"/proc/{facts['keeper']}/mountinfo").read_text()))
     places = (f"{settings.run}/private/{facts['id']}/disk", f"{settings.run}/pool")
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
-async def short(examiner: Examiner, results: list[Result]) -> None:
+async def examine_short(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk spin past its deadline."""
     deadline = examiner.stretch(SHORT).deadline
     async with open_examined(examiner, SHORT) as it:
         start = time.monotonic()
         await it.desk.start(limits.SPIN, stdin=False)
         await anyio.sleep(max(0.0, start + deadline * 0.6 - time.monotonic()))
-        results += judge([CPU], limits.spun(it.cgroup))
+        results += judge([CPU], limits.look_at_spinning(it.cgroup))
         results += judge([DEADLINE], await life.outlive(examiner.host.config, it.desk.id, start, deadline))
 
 
@@ -231,13 +231,13 @@ async def examine_root(examiner: Examiner, results: list[Result]) -> None:
         results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
-async def verifying(examiner: Examiner, results: list[Result]) -> None:
+async def examine_verifying(examiner: Examiner, results: list[Result]) -> None:
     """Have one desk work and one verify, both of one image."""
     host, sterile = examiner.host, replace(PLAIN, sterile=True)
     async with open_examined(examiner, PLAIN) as one, open_examined(examiner, sterile) as other:
         mounts = Path(f"/proc/{one.facts['keeper']}/mountinfo").read_text()
         rooms = [host.config.run / "private" / it.desk.id for it in (one, other)]
-        results += judge([cache.APART], cache.Apart(*(cache.superblocks(mounts, room) for room in rooms)))
+        results += judge([cache.APART], cache.Apart(*(cache.find_superblocks(mounts, room) for room in rooms)))
 
 
 # -- without desks ----------------------------------------------------------------------------------------------
@@ -279,11 +279,11 @@ def _skip_desks(finding: Finding) -> Iterator[Result]:
 
 
 PARTS: tuple[tuple[Work, Fallback], ...] = (
-    (patient, _skip_patient),
+    (examine_patient, _skip_patient),
     (examine_root, _skip_root),
-    (small, _skip_small),
-    (short, _skip_short),
-    (verifying, _skip_verifying),
+    (examine_small, _skip_small),
+    (examine_short, _skip_short),
+    (examine_verifying, _skip_verifying),
 )
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (

@@ -21,13 +21,13 @@ class Examiner:
     host: Host
     pace: float = 1.0
 
-    def seconds(self, usual: float) -> float:
+    def scale_seconds(self, usual: float) -> float:
         """Return as much time as a slow machine needs."""
         return usual * self.pace
 
     def stretch(self, spec: Spec) -> Spec:
         """Let a desk stand as long as its examination takes here."""
-        return replace(spec, deadline=self.seconds(spec.deadline), idle=self.seconds(spec.idle))
+        return replace(spec, deadline=self.scale_seconds(spec.deadline), idle=self.scale_seconds(spec.idle))
 
 
 @dataclass(frozen=True, slots=True)

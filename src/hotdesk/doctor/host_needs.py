@@ -150,14 +150,14 @@ class HostReport:
 
     def _explain_rights(self, missing: list[str]) -> HostGap:
         names = ", ".join(f"CAP_{name}" for name in missing)
-        options = tuple(option for name in missing for option in self._option("capability", name))
+        options = tuple(option for name in missing for option in self._find_option("capability", name))
         return HostGap("rights", f"without {names}", self._advise("rights", options), options)
 
     def _explain(self, name: str, failure: TrialFailure) -> HostGap:
         options: tuple[str, ...] = ()
         symptom = failure.text
         for cause, value in self._find_causes(name, failure):
-            options += self._option(cause, value)
+            options += self._find_option(cause, value)
         if name == "users" and not self.has_ids:
             symptom = f"this user namespace does not have the ids from {uids.FIRST}: {failure.text}"
         if name == "storage":
@@ -188,7 +188,7 @@ class HostReport:
         elif self.host.is_filtered and not lacking:  # filters of engines admit what a capability is given for
             yield "seccomp", ""
 
-    def _option(self, cause: str, value: str = "") -> tuple[str, ...]:
+    def _find_option(self, cause: str, value: str = "") -> tuple[str, ...]:
         option = _OPTIONS.get(self.host.kind, {}).get(cause) if self.has_ids else None
         return (option.format(value),) if option else ()
 

@@ -14,9 +14,9 @@ from hotdesk.doctor.measure import (
     Measure,
     SilentProbeError,
     report_failure,
+    report_flaws,
     report_pass,
     report_untested,
-    unless,
 )
 from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
@@ -28,7 +28,7 @@ _UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 def find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     """Name the calls of a group that answered otherwise than the filter must."""
-    answers = result.table(group)
+    answers = result.get_table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
         raise SilentProbeError(f"it did not report {missing[0]}")
@@ -41,7 +41,7 @@ def build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
 
     def judge(result: ProbeResult) -> Finding:
         flaws = [flaw for group in groups for flaw in find_wrong_answers(result, group)]
-        return unless(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
+        return report_flaws(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
 
     return judge
 
@@ -60,17 +60,17 @@ def _page_cache(result: ProbeResult) -> Finding:
     """Judge what the known flaws in the page cache need."""
     answers: dict[str, object] = {}
     for group in ("families", "options", "splices", "namespaces"):
-        answers.update(result.table(group))
+        answers.update(result.get_table(group))
     expected = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
     flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
-    return unless(
+    return report_flaws(
         flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether or not this kernel has the fixes"
     )
 
 
-def other_programs(result: ProbeResult) -> Finding:
+def judge_32bit_programs(result: ProbeResult) -> Finding:
     """Judge whether a 32-bit program ran."""
-    number, code = result.row("width", 2)
+    number, code = result.get_list("width", 2)
     if number == signal.SIGSYS:
         return report_pass("the filter ends a 32-bit program at its first call")
     if code == 7:
@@ -78,7 +78,7 @@ def other_programs(result: ProbeResult) -> Finding:
     return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
 
 
-def x32(result: ProbeResult) -> Finding:
+def judge_x32(result: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
         return report_untested(f"{machine} has no x32 calls")
@@ -92,24 +92,24 @@ def x32(result: ProbeResult) -> Finding:
 
 def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABLE) -> Finding:
     """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
-    answers = result.table("beyond")
+    answers = result.get_table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
         raise SilentProbeError("it did not test every address")
     flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in unreachable]
-    return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
+    return report_flaws(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
 
-def _host_sockets(result: ProbeResult) -> Finding:
+def _judge_host_sockets(result: ProbeResult) -> Finding:
     """Judge whether the host's own sockets were reached."""
     names = ("its loopback TCP", "its abstract unix socket")
-    answers = result.row("host", 2)
+    answers = result.get_list("host", 2)
     flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
-    return unless(flaws, "a port and an abstract socket of this process could not be reached")
+    return report_flaws(flaws, "a port and an abstract socket of this process could not be reached")
 
 
 def gate_refuses(result: ProbeResult) -> Finding:
     """Judge the gate's answer."""
-    answer = result.word("gate")
+    answer = result.get_word("gate")
     return (
         report_pass(f"it responded {answer[:40]!r}")
         if answer.startswith("HTTP/1.1 403")
@@ -120,14 +120,14 @@ def gate_refuses(result: ProbeResult) -> Finding:
 def _gate_stays(result: ProbeResult) -> Finding:
     """Judge whether the gate's port was taken."""
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
-    answers = result.row("take", 2)
+    answers = result.get_list("take", 2)
     flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
-    return unless(flaws, "binding it again fails with EADDRINUSE, with and without reuse")
+    return report_flaws(flaws, "binding it again fails with EADDRINUSE, with and without reuse")
 
 
-def _loopback_stays(result: ProbeResult) -> Finding:
+def _judge_loopback(result: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
-    answer = result.word("flags")
+    answer = result.get_word("flags")
     return (
         report_pass("setting its flags answers EPERM")
         if answer == "EPERM"
@@ -135,17 +135,17 @@ def _loopback_stays(result: ProbeResult) -> Finding:
     )
 
 
-def _one_caller(result: ProbeResult) -> Finding:
+def _judge_second_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
-    answer = result.word("link")
+    answer = result.get_word("link")
     if answer in ("disconnected", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
         return report_pass(f"a second caller: {answer}")
     return report_failure(f"a second caller: {answer}")
 
 
-def terminals(result: ProbeResult) -> Finding:
+def judge_terminals(result: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
-    count = result.number("terminals")
+    count = result.get_number("terminals")
     return (
         report_pass(f"{count}, then no more")
         if 0 < count <= TERMINALS
@@ -155,16 +155,16 @@ def terminals(result: ProbeResult) -> Finding:
 
 def judge_first_process(result: ProbeResult) -> Finding:
     """Judge what the first process can be made to do."""
-    answers = result.table("first")
+    answers = result.get_table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
         raise SilentProbeError("it did not test everything")
-    return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
+    return report_flaws(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
 def _judge_core_dump(result: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
-    number, dumped = result.row("crash", 2)
+    number, dumped = result.get_list("crash", 2)
     if number != signal.SIGSEGV:
         raise SilentProbeError(f"its crash ended with signal {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
@@ -178,7 +178,7 @@ def _judge_core_dump(result: ProbeResult) -> Finding:
 
 def judge_host_name(result: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
-    name = result.word("name")
+    name = result.get_word("name")
     return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
 
 
@@ -266,9 +266,11 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
     ),
     JudgedMeasure(
         Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: one executed", FILTER),
-        other_programs,
+        judge_32bit_programs,
     ),
-    JudgedMeasure(Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), x32),
+    JudgedMeasure(
+        Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), judge_x32
+    ),
     JudgedMeasure(
         Measure(
             "unseen-calls",
@@ -297,7 +299,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: dialled, while doctor listened on both",
             "the desk shares the host's network: burn it, reinstall hotdesk",
         ),
-        _host_sockets,
+        _judge_host_sockets,
     ),
     JudgedMeasure(
         Measure(
@@ -307,7 +309,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: loopback's own flags set again",
             "the network namespace belongs to the desk's user namespace: reinstall hotdesk",
         ),
-        _loopback_stays,
+        _judge_loopback,
     ),
     JudgedMeasure(
         Measure(
@@ -347,7 +349,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: opened until refused",
             "the runtime drops devpts' `max` option: use a newer crun",
         ),
-        terminals,
+        judge_terminals,
     ),
     JudgedMeasure(
         Measure(
@@ -357,6 +359,6 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: another process dials the link",
             "reinstall hotdesk",
         ),
-        _one_caller,
+        _judge_second_caller,
     ),
 )

@@ -13,8 +13,8 @@ import anyio
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.doctor.limits import SHORT
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, unless
-from hotdesk.doctor.view import read, read_mounts, status_of
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_flaws, report_pass
+from hotdesk.doctor.view import read, read_mounts, read_status
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
 
@@ -58,23 +58,23 @@ class Traces:
 
 async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     """Freeze and thaw a desk, and watch one of its programs meanwhile."""
-    before = await ticks(pid)
+    before = await count_ticks(pid)
     cgroup.freeze(True)
     try:
-        frozen = await until(lambda: _is_frozen(cgroup), GRACE_S)
+        frozen = await wait_until(lambda: _is_frozen(cgroup), GRACE_S)
         start = count(pid)
         await anyio.sleep(LOOK)
         during = count(pid) - start
     finally:
         cgroup.freeze(False)
-    return Frozen(before, frozen, during, await ticks(pid))
+    return Frozen(before, frozen, during, await count_ticks(pid))
 
 
-async def ticks(pid: int) -> int:
+async def count_ticks(pid: int) -> int:
     """Count how often a process runs in a while; a busy machine gets more time to show some."""
     start = count(pid)
     await anyio.sleep(LOOK)
-    await until(lambda: count(pid) - start > ENOUGH, GRACE_S)
+    await wait_until(lambda: count(pid) - start > ENOUGH, GRACE_S)
     return count(pid) - start
 
 
@@ -86,17 +86,17 @@ def _is_frozen(cgroup: Cgroup) -> bool:
 
 def count(pid: int) -> int:
     """Count how often a process gave up its processor."""
-    return int(status_of(pid)["voluntary_ctxt_switches"])
+    return int(read_status(pid)["voluntary_ctxt_switches"])
 
 
 async def outlive(settings: Config, desk: str, opened: float, deadline: float) -> DeadlineOutcome:
     """Wait until a desk is gone; nobody burns it but its deadline."""
     folder = settings.run / "desks" / desk
-    gone = await until(lambda: not folder.exists(), deadline + GRACE_S)
+    gone = await wait_until(lambda: not folder.exists(), deadline + GRACE_S)
     return DeadlineOutcome(time.monotonic() - opened if gone else None, deadline)
 
 
-async def until(condition: Callable[[], bool], seconds: float) -> bool:
+async def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not condition():
@@ -108,14 +108,14 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 async def search(traces: Traces) -> list[str]:
     """List what is left of a burnt desk; the kernel may need a moment to let go."""
-    await until(lambda: not list(_find_leftovers(traces)), GRACE_S)
+    await wait_until(lambda: not list(_find_leftovers(traces)), GRACE_S)
     return list(_find_leftovers(traces))
 
 
 def _find_leftovers(traces: Traces) -> Iterator[str]:
     """Look for a desk's processes, cgroups, files, mounts, disk and claim."""
     settings, desk = traces.settings, traces.desk
-    yield from (f"process {pid}" for pid in _processes_of(traces.base))
+    yield from (f"process {pid}" for pid in _iterate_processes(traces.base))
     yield from (f"cgroup {folder}" for folder in traces.cgroup.folders.values() if folder.exists())
     yield from (
         f"{folder}" for folder in (settings.run / "desks" / desk, settings.run / "runtime" / desk) if folder.exists()
@@ -129,29 +129,29 @@ def _find_leftovers(traces: Traces) -> Iterator[str]:
         yield "the claim of its user ids"
 
 
-def _processes_of(base: int) -> Iterator[int]:
+def _iterate_processes(base: int) -> Iterator[int]:
     """Find processes whose user id is one of a range."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError):
-                if base <= int(status_of(int(name))["Uid"].split()[0]) < base + uids.WIDTH:
+                if base <= int(read_status(int(name))["Uid"].split()[0]) < base + uids.WIDTH:
                     yield int(name)
 
 
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def freezes(outcome: Frozen) -> Finding:
+def judge_freeze(outcome: Frozen) -> Finding:
     """Judge the freezer."""
     if not outcome.before:
         return report_failure("the program did not tick before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
     flaws += [f"it kept running: {outcome.during} ticks while frozen"] if outcome.during else []
     flaws += ["it did not continue when thawed"] if not outcome.after else []
-    return unless(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
+    return report_flaws(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
 
 
-def ends(outcome: DeadlineOutcome) -> Finding:
+def judge_deadline(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
     if outcome.seconds is None:
         return report_failure(
@@ -162,9 +162,9 @@ def ends(outcome: DeadlineOutcome) -> Finding:
     return report_pass(f"a busy desk of {outcome.deadline:g} s was gone after {outcome.seconds:.1f}")
 
 
-def nothing_left(leftovers: list[str]) -> Finding:
+def judge_burn(leftovers: list[str]) -> Finding:
     """Judge a burn."""
-    return unless(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
+    return report_flaws(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
 
 
 FREEZE = JudgedMeasure(
@@ -175,7 +175,7 @@ FREEZE = JudgedMeasure(
         "host: context switches of a program inside, before, while and after",
         "check that the cgroup freezer is enabled: /proc/cgroups",
     ),
-    freezes,
+    judge_freeze,
 )
 DEADLINE = JudgedMeasure(
     Measure(
@@ -185,7 +185,7 @@ DEADLINE = JudgedMeasure(
         "host: the desk's folder, while a program spins inside",
         "check whether its keeper stopped; `hotdesk gc` removes what is left",
     ),
-    ends,
+    judge_deadline,
 )
 BURNT = JudgedMeasure(
     Measure(
@@ -195,5 +195,5 @@ BURNT = JudgedMeasure(
         "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
         "run `hotdesk gc`, then see `hotdesk ps`",
     ),
-    nothing_left,
+    judge_burn,
 )

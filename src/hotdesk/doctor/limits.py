@@ -13,12 +13,12 @@ from hotdesk.doctor.measure import (
     Measure,
     SilentProbeError,
     report_failure,
+    report_flaws,
     report_pass,
     report_untested,
-    unless,
 )
-from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, program, read_result
-from hotdesk.doctor.view import limits_of, open_root, read
+from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, build_command, read_result
+from hotdesk.doctor.view import iterate_limits, open_root, read
 from hotdesk.linux.cgroup import PERIOD, Cgroup
 
 SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
@@ -120,7 +120,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout
     """Have a small desk take all it can get."""
 
     async def take(code: str, most: int) -> Done:
-        return await desk.run(program(code, most=most), timeout=timeout, output_limit=LIMIT)
+        return await desk.run(build_command(code, most=most), timeout=timeout, output_limit=LIMIT)
 
     disk = await take(FILL, OVER * SMALL.disk)
     with open_root(first) as inside:
@@ -136,14 +136,14 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout
         bomb=await take(BOMB, OVER * SMALL.memory),
         oom_kills=cgroup.count_oom_kills(),
         version=cgroup.version,
-        cgroup=dict(limits_of(cgroup)),
+        cgroup=dict(iterate_limits(cgroup)),
     )
 
 
-def spun(cgroup: Cgroup) -> Spun:
+def look_at_spinning(cgroup: Cgroup) -> Spun:
     """Look at a desk in which a program spins."""
     stat = dict(line.split()[:2] for line in read(cgroup.get_folder("cpu") / "cpu.stat").splitlines())
-    return Spun(cgroup.version, dict(limits_of(cgroup)), int(stat.get("nr_throttled", 0)))
+    return Spun(cgroup.version, dict(iterate_limits(cgroup)), int(stat.get("nr_throttled", 0)))
 
 
 # -- judgements ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str
     return [f"{name} is {cgroup.get(name) or 'missing'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
-def memory(strained: Strain) -> Finding:
+def judge_memory(strained: Strain) -> Finding:
     """Judge the memory limit."""
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
@@ -162,32 +162,32 @@ def memory(strained: Strain) -> Finding:
         flaws.append(f"{OVER * SMALL.memory // MIB} MiB could be allocated")
     elif strained.oom_kills < 1:
         flaws.append(f"the allocation bomb ended with exit code {strained.bomb.exit_code}, not by the limit")
-    return unless(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
+    return report_flaws(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
 
 
-def processes(strained: Strain) -> Finding:
+def judge_processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
     flaws = _find_mismatches(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
-    if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
-        flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
-    return unless(flaws, f"{result.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
+    if result.get_number("forked") >= SMALL.pids or result.get_word("why") != "EAGAIN":
+        flaws.append(f"{result.get_number('forked')} processes: {result.get_word('why')}")
+    return report_flaws(flaws, f"{result.get_number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
 
 
-def disk(strained: Strain) -> Finding:
+def judge_disk(strained: Strain) -> Finding:
     """Judge the size of the disk."""
     result = read_result(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
-    if result.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
-        return report_pass(f"{size}, then {result.word('why')}")
-    return report_failure(f"{size}: {result.word('why')}")
+    if result.get_word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
+        return report_pass(f"{size}, then {result.get_word('why')}")
+    return report_failure(f"{size}: {result.get_word('why')}")
 
 
-def sockets(strained: Strain) -> Finding:
+def judge_sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread; on cgroup v2 that is its memory, and the flood may be killed for it."""
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
         return report_pass("they count as its memory: the flood was killed at that limit")
-    queued = read_result(strained.sockets).number("queued")
+    queued = read_result(strained.sockets).get_number("queued")
     flaws = [f"{queued // MIB} MiB left unread"] if queued > _SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
@@ -198,25 +198,25 @@ def sockets(strained: Strain) -> Finding:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
         raise SilentProbeError(f"its flood reached only {queued} bytes")
-    return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
+    return report_flaws(flaws, f"{queued // MIB} MiB left unread, then no more")
 
 
-def cpu(usage: Spun) -> Finding:
+def judge_cpu(usage: Spun) -> Finding:
     """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
     flaws = _find_mismatches(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
     if not flaws and usage.throttled == 0:
         return report_untested("the quota is set, but this machine was too busy for the desk to reach it")
-    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was throttled {usage.throttled} times")
+    return report_flaws(flaws, f"a desk of {SHORT.cpus:g} CPUs was throttled {usage.throttled} times")
 
 
-def signals(observation: Signals) -> Finding:
+def judge_signals(observation: Signals) -> Finding:
     """Judge queued signals."""
-    sent = observation.result.number("signals")
+    sent = observation.result.get_number("signals")
     flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
     flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
-    return unless(flaws, f"{sent} queued, then no more; none at the host's root")
+    return report_flaws(flaws, f"{sent} queued, then no more; none at the host's root")
 
 
 _CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
@@ -229,7 +229,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "host: the cgroup's files and its count of kills, after an allocation bomb inside",
             _CGROUP,
         ),
-        memory,
+        judge_memory,
     ),
     JudgedMeasure(
         Measure(
@@ -239,7 +239,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "host: the cgroup's files; inside: forks until refused",
             _CGROUP,
         ),
-        processes,
+        judge_processes,
     ),
     JudgedMeasure(
         Measure(
@@ -249,7 +249,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "host: the size of a file that grew inside until refused",
             'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
         ),
-        disk,
+        judge_disk,
     ),
     JudgedMeasure(
         Measure(
@@ -259,7 +259,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "inside: TCP connections filled and not read; host: the cgroup's files",
             _CGROUP,
         ),
-        sockets,
+        judge_sockets,
     ),
 )
 CPU = JudgedMeasure(
@@ -270,7 +270,7 @@ CPU = JudgedMeasure(
         "host: the cgroup's files and its count of throttled periods, while a program spins inside",
         _CGROUP,
     ),
-    cpu,
+    judge_cpu,
 )
 SIGNALLED = JudgedMeasure(
     Measure(
@@ -280,5 +280,5 @@ SIGNALLED = JudgedMeasure(
         "inside: queued until refused; host: SigQ of root before and after",
         "reinstall hotdesk",
     ),
-    signals,
+    judge_signals,
 )

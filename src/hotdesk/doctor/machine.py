@@ -18,7 +18,15 @@ from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.wall.container.status import list_flaws
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
+from hotdesk.doctor.measure import (
+    Finding,
+    JudgedMeasure,
+    Measure,
+    report_failure,
+    report_flaws,
+    report_pass,
+    report_untested,
+)
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, make_printable
 from hotdesk.ipc.child import SOURCE
@@ -124,7 +132,7 @@ def look(settings: Config) -> MachineFacts:
         lacking=tuple(requirements.lacks(config)),
         fallbacks=tuple(requirements.name_fallbacks(config)),
         runtime=settings.runtime,
-        version=version_of(program) if program else (),
+        version=read_version(program) if program else (),
         built=os.stat(program).st_mtime if program else 0.0,
         cgroups=f"v{hierarchies.version}{hybrid}" if hierarchies else "",
         cgroup_error=error,
@@ -134,7 +142,7 @@ def look(settings: Config) -> MachineFacts:
     )
 
 
-def version_of(program: str) -> tuple[int, ...]:
+def read_version(program: str) -> tuple[int, ...]:
     """Ask a runtime for its version."""
     try:
         argv = [program, "--version"]
@@ -181,16 +189,16 @@ def look_at_stores(settings: Config) -> Stores:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def kernel(facts: MachineFacts) -> Finding:
+def judge_kernel(facts: MachineFacts) -> Finding:
     """Judge the kernel."""
     note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
         note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
     note = "; ".join(filter(None, (note, *facts.fallbacks)))
-    return unless(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
+    return report_flaws(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
 
 
-def runtime(facts: MachineFacts) -> Finding:
+def judge_runtime(facts: MachineFacts) -> Finding:
     """Judge the runtime by its version."""
     if not facts.version:
         return report_failure(f"{facts.runtime} is missing, or does not report its version")
@@ -205,7 +213,7 @@ def runtime(facts: MachineFacts) -> Finding:
     )
 
 
-def cgroups(facts: MachineFacts) -> Finding:
+def judge_cgroups(facts: MachineFacts) -> Finding:
     """Judge the cgroup layout."""
     return report_failure(facts.cgroup_error) if facts.cgroup_error else report_pass(facts.cgroups)
 
@@ -220,7 +228,9 @@ def _judge_capabilities(facts: MachineFacts) -> Finding:
     """Judge capabilities."""
     if facts.confined is None:
         return report_untested(_UNSTARTED)
-    return unless([f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up")
+    return report_flaws(
+        [f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up"
+    )
 
 
 def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
@@ -252,23 +262,25 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
     )
 
 
-def floors(stores: Stores) -> Finding:
+def judge_floors(stores: Stores) -> Finding:
     """Judge what is free."""
     flaws = []
     if stores.free < stores.settings.disk_floor:
         flaws.append(f"{stores.free / GIB:.1f} GiB of disk, the floor is {stores.settings.disk_floor / GIB:.1f}")
     if stores.available < stores.settings.memory_floor:
         flaws.append(f"{stores.available // MIB} MiB of memory, the floor is {stores.settings.memory_floor // MIB}")
-    return unless(flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory free")
+    return report_flaws(
+        flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory free"
+    )
 
 
-def file_table(stores: Stores) -> Finding:
+def judge_file_table(stores: Stores) -> Finding:
     """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
     return report_pass("at its maximum") if enough else report_failure(f"fs.file-max is {stores.file_table}")
 
 
-def folders(stores: Stores) -> Finding:
+def judge_folders(stores: Stores) -> Finding:
     """Judge who may enter and write the folders."""
     run, lib = stores.settings.run, stores.settings.lib
     passable = (run, run / "desks", run / "private", run / "control", lib, uids.CLAIMS)
@@ -277,10 +289,10 @@ def folders(stores: Stores) -> Finding:
         wrong = mode & (0o022 if place in passable else 0o077)
         if wrong or owner != 0:
             flaws.append(f"{place} has mode {mode:o}, owner {owner}")
-    return unless(flaws, f"{len(stores.modes)} folders and files that only root can write")
+    return report_flaws(flaws, f"{len(stores.modes)} folders and files that only root can write")
 
 
-def line(facts: MachineFacts) -> str:
+def format_line(facts: MachineFacts) -> str:
     """Describe the machine in a line."""
     version = ".".join(map(str, facts.version)) or "missing"
     parts = (facts.name, facts.arch, f"kernel {facts.kernel}", f"{facts.runtime} {version}")
@@ -297,11 +309,11 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "host: version, overlay, user namespaces, loop devices",
             "boot Linux 5.19 or newer; `hotdesk setup` names other requirements",
         ),
-        kernel,
+        judge_kernel,
     ),
     JudgedMeasure(
         Measure("runtime", "machine", "an OCI runtime whose flaws are known", "host: its version and age", SETUP),
-        runtime,
+        judge_runtime,
     ),
     JudgedMeasure(
         Measure(
@@ -311,7 +323,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "host: /proc/self/mountinfo",
             "enable them on the kernel's command line, mount them below /sys/fs/cgroup",
         ),
-        cgroups,
+        judge_cgroups,
     ),
     JudgedMeasure(
         Measure(
@@ -342,7 +354,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: free disk and memory, compared with the floors",
             "burn desks, free some space, or lower disk_floor and memory_floor",
         ),
-        floors,
+        judge_floors,
     ),
     JudgedMeasure(
         Measure(
@@ -352,7 +364,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: fs.file-max, which keepers raise",
             "`sysctl fs.file-max=9223372036854775807`",
         ),
-        file_table,
+        judge_file_table,
     ),
     JudgedMeasure(
         Measure(
@@ -362,6 +374,6 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: owners and modes",
             "`chmod go-w`, and `chmod 700` for images, runtime and cache",
         ),
-        folders,
+        judge_folders,
     ),
 )

@@ -85,7 +85,7 @@ def report_untested(why: str) -> Finding:
     return Finding("untested", clean(why))
 
 
-def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
+def report_flaws(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
     """Return what is wrong, if anything is."""
     return report_failure(", ".join(flaws)) if flaws else report_pass(fine, note)
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
+from hotdesk.doctor.measure import (
+    Finding,
+    JudgedMeasure,
+    Measure,
+    report_failure,
+    report_flaws,
+    report_pass,
+    report_untested,
+)
 from hotdesk.doctor.view import NAMESPACES, NODES, OPENED, DeskView, Rooted
 from hotdesk.linux import uids
 
@@ -42,13 +50,15 @@ def _judge_ids(view: DeskView) -> Finding:
     flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"ids from {view.base} are not registered for this desk")
-    return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
+    return report_flaws(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
 
 
 def _judge_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
     expected = view.base + uids.ANCHOR
-    return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs no process")
+    return report_flaws(
+        [] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs no process"
+    )
 
 
 def _judge_capabilities(view: DeskView) -> Finding:
@@ -59,19 +69,19 @@ def _judge_capabilities(view: DeskView) -> Finding:
         for name in CAPABILITIES
         if int(each.status[name], 16)
     ]
-    return unless(flaws, f"none in {len(view.processes)} processes, and none can be gained")
+    return report_flaws(flaws, f"none in {len(view.processes)} processes, and none can be gained")
 
 
 def _judge_new_privileges(view: DeskView) -> Finding:
     """Judge whether an exec could give privileges."""
     flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
-    return unless(flaws, f"set in {len(view.processes)} processes")
+    return report_flaws(flaws, f"set in {len(view.processes)} processes")
 
 
 def judge_filter(view: DeskView) -> Finding:
     """Judge whether a filter stands at all."""
     flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
-    return unless(flaws, f"in force in {len(view.processes)} processes")
+    return report_flaws(flaws, f"in force in {len(view.processes)} processes")
 
 
 def _judge_namespaces(view: DeskView) -> Finding:
@@ -82,19 +92,19 @@ def _judge_namespaces(view: DeskView) -> Finding:
         for kind in NAMESPACES
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return unless(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
+    return report_flaws(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
 
 
 def _judge_environment(view: DeskView) -> Finding:
     """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
-    return unless(
+    return report_flaws(
         [f"{name} is set" for name in sorted(extra)],
         f"{len(view.processes[0].variables)} variables, all set by hotdesk",
     )
 
 
-def limits(view: DeskView) -> Finding:
+def judge_limits(view: DeskView) -> Finding:
     """Judge resource limits; a host may hold a desk to less."""
     flaws, parts = [], []
     for name, most in LIMITS.items():
@@ -105,10 +115,10 @@ def limits(view: DeskView) -> Finding:
     core = view.processes[0].limits["Max core file size"]
     if core != ("1", "1") and not flaws:
         flaws.append(f"max core file size is {core[0]}: only 1 stops a piped core pattern")
-    return unless(flaws, ", ".join(parts))
+    return report_flaws(flaws, ", ".join(parts))
 
 
-def _loopback_only(view: DeskView) -> Finding:
+def _judge_network(view: DeskView) -> Finding:
     """Judge cards and routes."""
     cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
     routes = view.network["route"].splitlines()[1:]
@@ -116,7 +126,7 @@ def _loopback_only(view: DeskView) -> Finding:
     flaws = [f"card {name}" for name in cards if name != "lo"]
     flaws += [f"{len(routes)} routes"] if routes else []
     flaws += [f"an IPv6 route by {name}" for name in sorted(six - {"lo"})]
-    return report_failure("no loopback") if not cards else unless(flaws, "lo, and no route")
+    return report_failure("no loopback") if not cards else report_flaws(flaws, "lo, and no route")
 
 
 def _gate_inside(view: DeskView) -> Finding:
@@ -137,7 +147,7 @@ def _judge_nodes(view: DeskView) -> Finding:
     """Judge device nodes."""
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
-    return unless(flaws, f"{', '.join(NODES)}: other inodes than the host's")
+    return report_flaws(flaws, f"{', '.join(NODES)}: other inodes than the host's")
 
 
 def _mount_flags(view: DeskView) -> Finding:
@@ -147,10 +157,10 @@ def _mount_flags(view: DeskView) -> Finding:
     flaws += [
         f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
     ]
-    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
+    return report_flaws(flaws, f"{len(mounts)} mounts, all nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
 
 
-def _layer_flags(view: DeskView) -> Finding:
+def _judge_layer_flags(view: DeskView) -> Finding:
     """Judge what the keeper mounted below the desk's root."""
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
@@ -161,7 +171,7 @@ def _layer_flags(view: DeskView) -> Finding:
     return (
         report_failure("no layer is mounted")
         if not layers
-        else unless(flaws, f"nosuid and nodev on overlay and layers, which are read-only ({len(layers)})")
+        else report_flaws(flaws, f"nosuid and nodev on overlay and layers, which are read-only ({len(layers)})")
     )
 
 
@@ -171,17 +181,17 @@ def read_only(view: DeskView) -> Finding:
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
     flaws = [f"{at} is not a separate mount" for at in READ_ONLY if at not in found]
     flaws += [f"{each.at} can be written" for each in (*found.values(), *covers) if "ro" not in each.flags]
-    return unless(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
+    return report_flaws(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
 
 
-def masks(view: DeskView) -> Finding:
+def judge_masks(view: DeskView) -> Finding:
     """Judge what /proc tells of the host."""
     covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
     there = {name: empty for name, empty in view.masked.items() if empty is not None}
     flaws = [f"/proc/{name} shows the host's" for name, empty in there.items() if not empty or name not in covered]
     if "loadavg" not in covered:
         flaws.append("/proc/loadavg shows the host's")
-    return unless(flaws, f"{len(there) + 1} parts covered and empty or steady")
+    return report_flaws(flaws, f"{len(there) + 1} parts covered and empty or steady")
 
 
 def _judge_sys(view: DeskView) -> Finding:
@@ -191,7 +201,7 @@ def _judge_sys(view: DeskView) -> Finding:
     flaws = [f"it is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
     flaws += [f"/sys/{name}" for name in sorted(top - {"class", "devices"})]
     flaws += [f"card {name}" for name in sorted(cards - {"lo"})]
-    return unless(flaws, "its own file system: loopback and processors")
+    return report_flaws(flaws, "its own file system: loopback and processors")
 
 
 def _judge_machine_ids(view: DeskView) -> Finding:
@@ -202,29 +212,29 @@ def _judge_machine_ids(view: DeskView) -> Finding:
     host = Path("/etc/machine-id")
     if view.machine_id == "" or (host.exists() and view.machine_id == host.read_text().strip()):
         flaws.append("the machine id is the host's, or none")
-    return unless(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
+    return report_flaws(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
 
 
 def _judge_host_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
     flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
-    return unless(flaws, f"none in {len(view.mounts)} mounts")
+    return report_flaws(flaws, f"none in {len(view.mounts)} mounts")
 
 
 def judge_open_files(view: DeskView) -> Finding:
     """Judge open files."""
     flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
-    return unless(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
+    return report_flaws(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
 
 
-def devices(view: DeskView) -> Finding:
+def judge_devices(view: DeskView) -> Finding:
     """Judge the device cgroup."""
     if view.cgroup_version == 2:
         return _judge_opened(view.opened)
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
     flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
     return (
-        unless(flaws, f"{len(allowed)} kinds of device, all harmless")
+        report_flaws(flaws, f"{len(allowed)} kinds of device, all harmless")
         if allowed
         else report_failure("devices.list is empty")
     )
@@ -239,10 +249,10 @@ def _judge_opened(opened: dict[str, str]) -> Finding:
     if not tried:
         return report_untested("this machine has none of the devices to test")
     flaws = [f"opening {path}: {answer}" for path, answer in tried.items() if answer != "EPERM"]
-    return unless(flaws, f"{len(tried)} devices of the host refused: {', '.join(tried)}")
+    return report_flaws(flaws, f"{len(tried)} devices of the host refused: {', '.join(tried)}")
 
 
-def root_inside(rooted: Rooted) -> Finding:
+def judge_root(rooted: Rooted) -> Finding:
     """Judge what root is in a desk that may have it."""
     roots = [each for each in rooted.processes if each.status["Uid"].split()[0] != str(rooted.base + uids.USER)]
     flaws = []
@@ -258,7 +268,7 @@ def root_inside(rooted: Rooted) -> Finding:
         ]
     if not roots:
         return report_failure("no program runs as root")
-    return unless(
+    return report_flaws(
         flaws, f"host id {rooted.base}, capabilities {roots[-1].status['CapEff'].lstrip('0') or '0'}, filtered"
     )
 
@@ -272,7 +282,7 @@ ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
         "host: /proc/PID/status and namespaces of a program it runs as root",
         _STALE,
     ),
-    root_inside,
+    judge_root,
 )
 CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
     JudgedMeasure(
@@ -331,7 +341,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/net: dev, route, ipv6_route",
             "end the program that moved an interface into the desk's network, burn the desk",
         ),
-        _loopback_only,
+        _judge_network,
     ),
     JudgedMeasure(
         Measure(
@@ -367,7 +377,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: mountinfo of the desk's keeper",
             "check whether the image store's file system supports idmapped mounts",
         ),
-        _layer_flags,
+        _judge_layer_flags,
     ),
     JudgedMeasure(
         Measure(
@@ -387,7 +397,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: mountinfo, and each file read beneath the desk's root",
             _STALE,
         ),
-        masks,
+        judge_masks,
     ),
     JudgedMeasure(
         Measure(
@@ -427,7 +437,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: devices.list of the desk's cgroup; on v2 devices opened by root in it",
             "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
         ),
-        devices,
+        judge_devices,
     ),
     JudgedMeasure(
         Measure(
@@ -437,6 +447,6 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/limits",
             "start hotdesk from a shell whose limits are no lower: `ulimit -Hc 1`",
         ),
-        limits,
+        judge_limits,
     ),
 )

@@ -205,28 +205,28 @@ class ProbeResult:
 
     values: Mapping[str, object]
 
-    def table(self, name: str) -> dict[str, object]:
+    def get_table(self, name: str) -> dict[str, object]:
         """Return a table."""
         value = self.values.get(name)
         if not isinstance(value, dict):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
-    def row(self, name: str, length: int) -> list[object]:
+    def get_list(self, name: str, length: int) -> list[object]:
         """Return a list of a known length."""
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
             raise SilentProbeError(f"it did not report {name}")
         return value
 
-    def word(self, name: str) -> str:
+    def get_word(self, name: str) -> str:
         """Return a word."""
         value = self.values.get(name)
         if not isinstance(value, str):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
-    def number(self, name: str) -> int:
+    def get_number(self, name: str) -> int:
         """Return a number."""
         value = self.values.get(name)
         if type(value) is not int:
@@ -247,7 +247,7 @@ def read_result(done: Done) -> ProbeResult:
     return ProbeResult(value)
 
 
-def program(code: str, **arguments: object) -> list[str]:
+def build_command(code: str, **arguments: object) -> list[str]:
     """Return the command line of a probe."""
     return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
@@ -255,22 +255,22 @@ def program(code: str, **arguments: object) -> list[str]:
 def probe(port: int, abstract: str) -> list[str]:
     """Return the command line that tries everything in turn."""
     machine = os.uname().machine
-    return program(
+    return build_command(
         _TOOLS + _REACH + _CALLS,
-        numbers=calls.numbers(machine),
+        numbers=calls.get_numbers(machine),
         calls={group: [(each.what, each.code) for each in listed] for group, listed in calls.GROUPS.items()},
-        **_addresses(port, abstract),
+        **_build_addresses(port, abstract),
         terminals=TERMINALS,
-        small=other_width(machine).hex(),
+        small=build_32bit_program(machine).hex(),
     )
 
 
-def sentry_probe(port: int, abstract: str) -> list[str]:
+def build_sentry_probe(port: int, abstract: str) -> list[str]:
     """Return the command line that tries what is promised of a desk whose kernel is not the host's."""
-    return program(_TOOLS + _REACH + _KERNEL, **_addresses(port, abstract))
+    return build_command(_TOOLS + _REACH + _KERNEL, **_build_addresses(port, abstract))
 
 
-def _addresses(port: int, abstract: str) -> dict[str, object]:
+def _build_addresses(port: int, abstract: str) -> dict[str, object]:
     """Return where a probe shall try to get."""
     return {"four": [*BEYOND, *find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
 
@@ -295,7 +295,7 @@ def find_own_addresses() -> list[str]:
             return []
 
 
-def other_width(machine: str) -> bytes:
+def build_32bit_program(machine: str) -> bytes:
     """Make the smallest program of a machine's 32-bit sibling: it exits with 42."""
     kind, flags, code = {
         "aarch64": (40, 0x05000000, bytes.fromhex("0170a0e32a00a0e3000000ef")),

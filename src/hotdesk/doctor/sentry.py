@@ -13,8 +13,8 @@ from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.doctor import inside
-from hotdesk.doctor.life import nothing_left
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, unless
+from hotdesk.doctor.life import judge_burn
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_flaws, report_pass
 from hotdesk.doctor.probes import ProbeResult, read_result
 from hotdesk.doctor.sentry_view import SandboxProcess, SandboxView
 from hotdesk.linux import uids
@@ -77,7 +77,7 @@ def judge_ids(view: SandboxView) -> Finding:
                 flaws.append(f"process {each.pid} has {kind.lower()} {each.status[kind].split()}")
         if each.status["Groups"].split():
             flaws.append(f"process {each.pid} has groups {each.status['Groups'].split()}")
-    return unless(flaws, f"{view.base} and its supervisor's, in {len(view.processes)} processes")
+    return report_flaws(flaws, f"{view.base} and its supervisor's, in {len(view.processes)} processes")
 
 
 def judge_capabilities(view: SandboxView) -> Finding:
@@ -88,14 +88,14 @@ def judge_capabilities(view: SandboxView) -> Finding:
         sets = [name for name in _SETS if not (each.is_supervisor and name == "CapBnd")]
         flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in sets
                   if int(each.status[name], 16) & ~allowed]  # fmt: skip
-    return unless(flaws, "on files, chroot and ptrace, in a user namespace of its own; none for the supervisor")
+    return report_flaws(flaws, "on files, chroot and ptrace, in a user namespace of its own; none for the supervisor")
 
 
 def judge_filter(view: SandboxView) -> Finding:
     """Judge whether the sandbox's processes have a filter, and can gain no privilege."""
     flaws = [f"process {each.pid} has no filter" for each in _list_confined(view) if each.status["Seccomp"] != "2"]
     flaws += [f"process {each.pid} may gain privileges" for each in view.processes if each.status["NoNewPrivs"] != "1"]
-    return unless(flaws, f"in force in {len(_list_confined(view))} processes")
+    return report_flaws(flaws, f"in force in {len(_list_confined(view))} processes")
 
 
 def judge_namespaces(view: SandboxView) -> Finding:
@@ -106,14 +106,14 @@ def judge_namespaces(view: SandboxView) -> Finding:
         for kind in (("pid", "mnt", "net") if each.is_supervisor else _NAMESPACES)
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return unless(flaws, f"{', '.join(_NAMESPACES)}: other inodes than the host's")
+    return report_flaws(flaws, f"{', '.join(_NAMESPACES)}: other inodes than the host's")
 
 
 def judge_network(view: SandboxView) -> Finding:
     """Judge what network a sandbox has on the host, should its sentry be taken over."""
     flaws = [f"process {each.pid} has {name}" for each in view.processes for name in sorted(each.interfaces - {"lo"})]
     flaws += [f"process {each.pid} has {each.routes} routes" for each in view.processes if each.routes]
-    return unless(flaws, "loopback, and no route")
+    return report_flaws(flaws, "loopback, and no route")
 
 
 def judge_files(view: SandboxView) -> Finding:
@@ -126,18 +126,18 @@ def judge_files(view: SandboxView) -> Finding:
     gofers = [each for each in _list_confined(view) if each.files is None]
     if len(gofers) != 1:
         flaws.append(f"{len(gofers)} processes have the desk's file system")
-    return unless(flaws, "nothing, and one process the desk's own file system")
+    return report_flaws(flaws, "nothing, and one process the desk's own file system")
 
 
 def judge_environment(view: SandboxView) -> Finding:
     """Judge whether a variable of the owner came along."""
     extra = {name for each in view.processes for name in each.variables} - _VARIABLES
-    return unless([f"{name} is set" for name in sorted(extra)], "no variable of the owner")
+    return report_flaws([f"{name} is set" for name in sorted(extra)], "no variable of the owner")
 
 
 def judge_kernel(result: ProbeResult) -> Finding:
     """Judge which kernel answers programs."""
-    release = result.word("release")
+    release = result.get_word("release")
     if release == os.uname().release:
         return report_failure(f"{release}: the host's kernel serves its system calls")
     return report_pass(f"programs see {release[:40]!r}, the host runs {os.uname().release}")
@@ -150,7 +150,7 @@ def judge_freeze(outcome: SandboxFreeze) -> Finding:
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
     flaws += [f"it used {outcome.during * 1000:.0f} ms while frozen"] if outcome.during > 0 else []
     flaws += ["it did not continue when thawed"] if outcome.after <= 0 else []
-    return unless(flaws, f"{outcome.before * 1000:.0f} ms of processor time, none while frozen, then more")
+    return report_flaws(flaws, f"{outcome.before * 1000:.0f} ms of processor time, none while frozen, then more")
 
 
 def judge_end(outcome: Exhausted) -> Finding:
@@ -162,7 +162,7 @@ def judge_end(outcome: Exhausted) -> Finding:
 
 def judge_disk(outcome: FilledDisk) -> Finding:
     """Judge the size of the disk."""
-    why = read_result(outcome.done).word("why")
+    why = read_result(outcome.done).get_word("why")
     size = f"{outcome.size / MIB:.0f} MiB on a disk of {TIGHT.disk // MIB}"
     if why in ("EDQUOT", "ENOSPC") and outcome.size <= TIGHT.disk + MIB:
         return report_pass(f"{size}, then {why}")
@@ -300,7 +300,7 @@ BURNT = JudgedMeasure(
         "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
         "run `hotdesk gc`, then see `hotdesk ps`",
     ),
-    nothing_left,
+    judge_burn,
 )
 _SENTRYS = "programs make no call to the host's kernel: the sentry serves them, and has its own filter (sentry-filter)"
 _OWN_VIEW = "the sentry has its own /proc, /sys and /dev, which show nothing of the host"

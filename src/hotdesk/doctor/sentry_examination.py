@@ -15,11 +15,11 @@ from hotdesk.config import MIB
 from hotdesk.desk.seam import Spec
 from hotdesk.doctor import life, limits, sentry
 from hotdesk.doctor.examiner import Examiner, open_examined
-from hotdesk.doctor.life import GRACE_S, Traces, until
+from hotdesk.doctor.life import GRACE_S, Traces, wait_until
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Result, SilentProbeError, give_up, judge, report_failure
-from hotdesk.doctor.probes import LIMIT, listening, program, read_result, sentry_probe
+from hotdesk.doctor.probes import LIMIT, build_command, build_sentry_probe, listening, read_result
 from hotdesk.doctor.sentry import OVER, TIGHT, Exhausted, FilledDisk, SandboxFreeze
-from hotdesk.doctor.sentry_view import desk_root, look_at_sandbox
+from hotdesk.doctor.sentry_view import get_desk_root, look_at_sandbox
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup
 from hotdesk.linux.openat2 import RootDirectory
@@ -38,7 +38,7 @@ _WalledWork: TypeAlias = Callable[[str, Examiner, list[Result]], Awaitable[None]
 _Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
-def parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
+def iterate_parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
     """Yield what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
     whole: tuple[JudgedMeasure[Any], ...] = (
         *sentry.VIEW_CHECKS,
@@ -73,24 +73,26 @@ def _give_up(wall: str, checks: tuple[JudgedMeasure[Any], ...], finding: Finding
 
 async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -> None:
     """Look at a desk from both sides, fill its disk, freeze it, and burn it."""
-    host, timeout = examiner.host, examiner.seconds(_PROBE_TIMEOUT_S)
+    host, timeout = examiner.host, examiner.scale_seconds(_PROBE_TIMEOUT_S)
     async with open_examined(examiner, replace(_PATIENT, disk=TIGHT.disk, wall=wall)) as it:
         results += judge(sentry.VIEW_CHECKS, look_at_sandbox(host.config, it.desk.id, it.facts, it.cgroup))
         with listening() as (port, name):
-            done = await it.desk.run(sentry_probe(port, name), timeout=timeout, output_limit=LIMIT)
+            done = await it.desk.run(build_sentry_probe(port, name), timeout=timeout, output_limit=LIMIT)
         try:
             results += judge(sentry.PROBE_CHECKS, read_result(done))
         except SilentProbeError as e:
             results += give_up(sentry.PROBE_CHECKS, report_failure(f"the probe did not respond: {e}"))
-        filled = await it.desk.run(program(limits.FILL, most=OVER * TIGHT.disk), timeout=timeout, output_limit=LIMIT)
-        results += judge([sentry.DISK], FilledDisk(filled, _size_of_fill(desk_root(host.config, it.facts))))
+        filled = await it.desk.run(
+            build_command(limits.FILL, most=OVER * TIGHT.disk), timeout=timeout, output_limit=LIMIT
+        )
+        results += judge([sentry.DISK], FilledDisk(filled, _measure_fill(get_desk_root(host.config, it.facts))))
         await it.desk.start(limits.SPIN, stdin=False)
         results += judge([sentry.FREEZE], await _freeze(it.cgroup))
     base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
     results += judge([sentry.BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
-def _size_of_fill(root: Path) -> int:
+def _measure_fill(root: Path) -> int:
     """Return the size of the file that filled a desk's disk, looked up beneath the desk's root."""
     with RootDirectory(root) as place:
         fd = place.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
@@ -105,7 +107,7 @@ async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
     before = await _count_until_used(cgroup)
     cgroup.freeze(True)
     try:
-        frozen = await until(cgroup.is_frozen, GRACE_S)
+        frozen = await wait_until(cgroup.is_frozen, GRACE_S)
         start = cgroup.read_cpu_seconds()
         await anyio.sleep(_WATCH_S)
         during = cgroup.read_cpu_seconds() - start
@@ -118,7 +120,7 @@ async def _count_until_used(cgroup: Cgroup) -> float:
     """Count the processor time of a while; a busy machine gets longer to show some."""
     start = cgroup.read_cpu_seconds()
     await anyio.sleep(_WATCH_S)
-    await until(lambda: cgroup.read_cpu_seconds() > start, GRACE_S)
+    await wait_until(lambda: cgroup.read_cpu_seconds() > start, GRACE_S)
     return cgroup.read_cpu_seconds() - start
 
 
@@ -147,7 +149,9 @@ async def _exhaust(
     async with open_examined(examiner, replace(spec, wall=wall)) as it:
         end = ""
         try:
-            await it.desk.run(program(code, most=most), timeout=examiner.seconds(_PROBE_TIMEOUT_S), output_limit=LIMIT)
+            await it.desk.run(
+                build_command(code, most=most), timeout=examiner.scale_seconds(_PROBE_TIMEOUT_S), output_limit=LIMIT
+            )
         except DeskGone as e:
             end = str(e)
         results += judge([check], Exhausted(end, expected))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.doctor.view import is_claimed, namespaces, status_of
+from hotdesk.doctor.view import is_claimed, read_namespaces, read_status
 from hotdesk.linux.cgroup import Cgroup
 
 
@@ -40,16 +40,16 @@ class SandboxView:
 def look_at_sandbox(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> SandboxView:
     """Look at every process in a desk's cgroup."""
     supervisor, base = int(str(facts["pid"])), int(str(facts["base"]))
-    root = os.stat(desk_root(settings, facts))
+    root = os.stat(get_desk_root(settings, facts))
     return SandboxView(
         base=base,
         claimed=is_claimed(base, settings.run / "desks" / desk),
         processes=tuple(_look_at(pid, supervisor, root) for pid in sorted(cgroup.list_pids())),
-        host_namespaces=namespaces(os.getpid()),
+        host_namespaces=read_namespaces(os.getpid()),
     )
 
 
-def desk_root(settings: Config, facts: dict[str, object]) -> Path:
+def get_desk_root(settings: Config, facts: dict[str, object]) -> Path:
     """Name a desk's file system as its keeper has it mounted, where no link of the desk leads anywhere else."""
     return Path(f"/proc/{facts['keeper']}/root{settings.run}/private/{facts['id']}/root")
 
@@ -63,8 +63,8 @@ def _look_at(pid: int, supervisor: int, root: os.stat_result) -> SandboxProcess:
     return SandboxProcess(
         pid=pid,
         is_supervisor=pid == supervisor,
-        status=status_of(pid),
-        namespaces=namespaces(pid),
+        status=read_status(pid),
+        namespaces=read_namespaces(pid),
         interfaces=frozenset(
             line.partition(":")[0].strip() for line in (network / "dev").read_text().splitlines() if ":" in line
         ),

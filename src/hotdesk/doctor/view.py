@@ -123,7 +123,7 @@ def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
     """Look at every process of a desk in which one runs as root."""
     mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text()))
     processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.list_pids()))
-    return Rooted(int(str(facts["base"])), processes, namespaces(os.getpid()))
+    return Rooted(int(str(facts["base"])), processes, read_namespaces(os.getpid()))
 
 
 def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> DeskView:
@@ -138,21 +138,21 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
             base=base,
             claimed=is_claimed(base, settings.run / "desks" / desk),
             processes=tuple(look_at(pid, mounts) for pid in pids),
-            host_namespaces=namespaces(os.getpid()),
+            host_namespaces=read_namespaces(os.getpid()),
             maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
-            owner=owner_of(first),
+            owner=read_namespace_owner(first),
             mounts=mounts,
             room=tuple(each for each in keeper_mounts if each.at.startswith(private)),
             network={name: read(Path(f"/proc/{first}/net/{name}")) for name in ("dev", "route", "ipv6_route", "tcp")},
-            nodes={name: numbers(inside, f"dev/{name}") for name in NODES},
-            host_nodes={name: numbers(host, f"dev/{name}") for name in NODES},
+            nodes={name: find_device_and_inode(inside, f"dev/{name}") for name in NODES},
+            host_nodes={name: find_device_and_inode(host, f"dev/{name}") for name in NODES},
             masked={name: is_empty(inside, name) for name in MASKED},
-            boot_id=text_of(inside, "proc/sys/kernel/random/boot_id"),
-            machine_id=text_of(inside, "etc/machine-id"),
-            sys=(names(inside, "sys"), names(inside, "sys/class/net")),
+            boot_id=read_small_file(inside, "proc/sys/kernel/random/boot_id"),
+            machine_id=read_small_file(inside, "etc/machine-id"),
+            sys=(list_names(inside, "sys"), list_names(inside, "sys/class/net")),
             paths=(str(settings.run), str(settings.lib), str(settings.images), desk),
             cgroup_version=cgroup.version,
-            cgroup=dict(limits_of(cgroup)),
+            cgroup=dict(iterate_limits(cgroup)),
             opened=open_devices(cgroup) if cgroup.version == 2 else {},
         )
 
@@ -174,26 +174,26 @@ def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return SeenProcess(
         pid=pid,
-        status=status_of(pid),
-        namespaces=namespaces(pid),
+        status=read_status(pid),
+        namespaces=read_namespaces(pid),
         limits=read_limits(Path(f"/proc/{pid}/limits").read_text()),
         variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
         foreign=tuple(list_foreign_files(pid, numbers)),
     )
 
 
-def status_of(pid: int) -> dict[str, str]:
+def read_status(pid: int) -> dict[str, str]:
     """Read /proc/PID/status."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def namespaces(pid: int) -> dict[str, int]:
+def read_namespaces(pid: int) -> dict[str, int]:
     """Return a process's namespaces by inode."""
     return {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in NAMESPACES}
 
 
-def owner_of(pid: int) -> int:
+def read_namespace_owner(pid: int) -> int:
     """Return the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -245,7 +245,7 @@ def open_root(pid: int) -> RootDirectory:
         os.close(fd)
 
 
-def numbers(inside: RootDirectory, path: str) -> tuple[int, int] | None:
+def find_device_and_inode(inside: RootDirectory, path: str) -> tuple[int, int] | None:
     """Return the device and inode of a node, None where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)
@@ -262,11 +262,11 @@ def is_empty(inside: RootDirectory, name: str) -> bool | None:
     if not os.path.exists(f"/proc/{name}"):
         return None
     if os.path.isdir(f"/proc/{name}"):
-        return not names(inside, f"proc/{name}")
-    return not text_of(inside, f"proc/{name}")
+        return not list_names(inside, f"proc/{name}")
+    return not read_small_file(inside, f"proc/{name}")
 
 
-def text_of(inside: RootDirectory, path: str) -> str:
+def read_small_file(inside: RootDirectory, path: str) -> str:
     """Return a small file of a desk, nothing where it is missing."""
     try:
         return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
@@ -274,7 +274,7 @@ def text_of(inside: RootDirectory, path: str) -> str:
         return ""
 
 
-def names(inside: RootDirectory, path: str) -> frozenset[str]:
+def list_names(inside: RootDirectory, path: str) -> frozenset[str]:
     """List a folder of a desk, nothing where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)
@@ -286,7 +286,7 @@ def names(inside: RootDirectory, path: str) -> frozenset[str]:
         os.close(fd)
 
 
-def limits_of(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
+def iterate_limits(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
     """Yield a desk's limits as the kernel has them."""
     for controller, files in _CGROUP_FILES[cgroup.version].items():
         for name in files:

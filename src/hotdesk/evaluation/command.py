@@ -69,7 +69,7 @@ class StateDirectory:
                 await process.stdin.aclose()
                 output = await read_all(process.stdout, limit)
                 code = await process.wait()
-                return CommandResult(code, output, self.complaint(argv[0], is_own=code == _HOTDESK_FAILED))
+                return CommandResult(code, output, self.read_last_error(argv[0], is_own=code == _HOTDESK_FAILED))
         raise HostError(f"`hotdesk {argv[0]}` did not end within {seconds:g} s and was ended.")
 
     @asynccontextmanager
@@ -94,12 +94,12 @@ class StateDirectory:
         """Return the file with the standard error of a command that ran last."""
         return self.folder / f"{command}.log"
 
-    def complaint(self, command: str, *, is_own: bool = True) -> str:
+    def read_last_error(self, command: str, *, is_own: bool = True) -> str:
         """Return the last line that a command, or the program it ran, wrote to standard error."""
         with self.log(command).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-        return last_line(text, is_own=is_own)
+        return get_last_line(text, is_own=is_own)
 
     async def wait_until_burnt(self) -> None:
         """Wait until no desk is left here; those that stay are buried."""
@@ -121,7 +121,7 @@ def make_state(folder: Path, settings: Config) -> StateDirectory:
     return StateDirectory(folder, {**passed, **own, "HOTDESK_HOME": str(folder), "HOTDESK_HOLDER": "0"})
 
 
-def last_line(text: str, *, is_own: bool) -> str:
+def get_last_line(text: str, *, is_own: bool) -> str:
     """Return the last line of a command's standard error; lines of hotdesk's own begin with its name."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     preferred = [line for line in lines if line.startswith(_OWN_PREFIX) == is_own]

@@ -44,7 +44,7 @@ class EvalWorker:
     answered_by: str = ""
     """Who answers in the place of the models, for recordings to say so."""
 
-    def recording(self, label: str) -> Path | None:
+    def get_recording(self, label: str) -> Path | None:
         """Return the recording that a run repeats."""
         return self.replay / f"{label}.jsonl" if self.replay is not None else None
 
@@ -59,11 +59,11 @@ class EvalWorker:
         answered = f"; {describe_answers(self.answered_by)}" if self.answered_by else ""
         return f"{', '.join(self.models)}{planners}{answered}"
 
-    def arguments(self, task: EvalTask, label: str) -> list[str]:
+    def build_arguments(self, task: EvalTask, label: str) -> list[str]:
         """Return the part of the command line that says who works."""
         if self.is_reference:
             return ["--script", str(task.folder / SOLUTION)]
-        if (recording := self.recording(label)) is not None:
+        if (recording := self.get_recording(label)) is not None:
             return ["--replay", str(recording)]
         words = [*repeat_option("--model", self.models), *repeat_option("--planner", self.planners)]
         if self.record is not None:
@@ -146,7 +146,7 @@ async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Seque
     if scope.cancelled_caught:
         raise HostError(f"The job did not end within {seconds + _GRACE_S:g} s and was ended.")
     if not output.events:
-        raise HostError(f"The job did not start: {state.complaint('work')}")
+        raise HostError(f"The job did not start: {state.read_last_error('work')}")
     return output
 
 

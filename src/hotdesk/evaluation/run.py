@@ -64,7 +64,7 @@ class Evaluation:
                 folder.mkdir(parents=True, exist_ok=True)
         for task, seed in self.runs:
             label = task.label(seed)
-            recording = worker.recording(label)
+            recording = worker.get_recording(label)
             if recording is not None and not recording.is_file():
                 raise BriefError(f"There is no recording {recording}. Record it, or select other tasks with --task.")
             places = ((worker.record, f"{label}.jsonl"), (self.options.out, label))
@@ -133,14 +133,14 @@ class TaskRun:
             output = self.output = await self._work(state)
         found = await self._grade(state, output)
         figures = score_job(output.events)
-        recording = self.evaluation.options.worker.recording(self.task.label(self.seed))
+        recording = self.evaluation.options.worker.get_recording(self.task.label(self.seed))
         if recording is not None:
             figures = add_recorded_usage(figures, record.read_lines(recording))
         return judge(self.task.name, self.seed, figures, found, output.seconds)
 
     async def _work(self, state: StateDirectory) -> JobOutput:
         options = self.evaluation.options
-        words = options.worker.arguments(self.task, self.task.label(self.seed))
+        words = options.worker.build_arguments(self.task, self.task.label(self.seed))
         seconds = 60.0 * (options.minutes or self.task.file.minutes)
         return await carry_out(state, self.data / "brief", self.out, words, seconds)
 

@@ -107,8 +107,8 @@ def score_job(events: Iterable[Event]) -> JobFigures:
     thoughts = [event for event in every if isinstance(event, Thought)]
     usage = ModelUsage()
     for thought in thoughts:
-        usage = usage.add(_usage_of(thought))
-    outcome = _outcome_of(every)
+        usage = usage.add(_get_usage(thought))
+    outcome = _find_outcome(every)
     return JobFigures(
         outcome=outcome,
         model=next((event.brain for event in every if isinstance(event, JobBegun)), ""),
@@ -158,7 +158,7 @@ def shorten(text: str) -> str:
     return line if len(line) <= _MAX_FAILURE_CHARS else f"{line[: _MAX_FAILURE_CHARS - 1]}…"
 
 
-def _usage_of(thought: Thought) -> ModelUsage:
+def _get_usage(thought: Thought) -> ModelUsage:
     dollars = thought.dollars if thought.dollars >= 0 else None
     return _without_unknown(ModelUsage(thought.input, thought.output, thought.cached, dollars, thought.ms))
 
@@ -168,7 +168,7 @@ def _without_unknown(usage: ModelUsage) -> ModelUsage:
     return usage if usage.input or usage.output or usage.cached else replace(usage, dollars=usage.dollars or 0.0)
 
 
-def _outcome_of(events: Sequence[Event]) -> str:
+def _find_outcome(events: Sequence[Event]) -> str:
     for event in reversed(events):
         if isinstance(event, JobEnded):
             return event.outcome

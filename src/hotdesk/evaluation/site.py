@@ -58,7 +58,7 @@ async def _read_address(process: Process, state: StateDirectory) -> SiteAddress:
     with anyio.move_on_after(_START_TIMEOUT_S):
         async for line in read_lines(process.stdout, _MAX_ADDRESS_BYTES):
             return _parse(line)
-        raise BriefError(f"{SITE} failed: {state.complaint(_LOG, is_own=False)}. Correct it.")
+        raise BriefError(f"{SITE} failed: {state.read_last_error(_LOG, is_own=False)}. Correct it.")
     raise BriefError(f"{SITE} did not start within {_START_TIMEOUT_S:g} s. It must not wait in `talk` or `secrets`.")
 
 
@@ -83,7 +83,9 @@ async def _read_state(process: Process, state: StateDirectory) -> bytes:
     with anyio.move_on_after(_STOP_TIMEOUT_S):
         data = await read_all(process.stdout, _MAX_STATE_BYTES)
         if not data:
-            raise BriefError(f"{SITE} failed while the job ran: {state.complaint(_LOG, is_own=False)}. Correct it.")
+            raise BriefError(
+                f"{SITE} failed while the job ran: {state.read_last_error(_LOG, is_own=False)}. Correct it."
+            )
         return data
     raise BriefError(f"{SITE} did not end within {_STOP_TIMEOUT_S:g} s.")
 

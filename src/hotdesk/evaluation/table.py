@@ -59,7 +59,7 @@ def lay_out_table(results: Sequence[TaskResult]) -> list[str]:
     """Return the lines of the table: a row for each run, and the totals."""
     totals = sum_up(results)
     ordered = sorted(results, key=lambda result: (result.task, result.seed))
-    rows = [_HEAD, *map(_row, ordered), _total_row(totals)]
+    rows = [_HEAD, *map(_format_row, ordered), _format_total_row(totals)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(_align(place, cell, widths[place]) for place, cell in enumerate(row)).rstrip() for row in rows]
 
@@ -103,38 +103,38 @@ def _seconds_to_json(seconds: float, usage: ModelUsage, own_seconds: float) -> d
     return {"seconds": {name: round(value, 3) for name, value in times.items()}}
 
 
-def _row(result: TaskResult) -> tuple[str, ...]:
+def _format_row(result: TaskResult) -> tuple[str, ...]:
     final = {"passed": "yes", "failed": "no"}.get(result.outcome, result.outcome)
     return (
         result.task,
         str(result.seed),
         "yes" if result.first_delivery else "no",
         final,
-        *_cells(result.figures.turns, result.figures.tool_calls, result.figures.usage),
-        *_times(result.seconds, result.figures.usage, result.own_seconds),
+        *_format_cells(result.figures.turns, result.figures.tool_calls, result.figures.usage),
+        *_format_times(result.seconds, result.figures.usage, result.own_seconds),
         _cut(result.failure),
     )
 
 
-def _total_row(totals: EvalTotals) -> tuple[str, ...]:
+def _format_total_row(totals: EvalTotals) -> tuple[str, ...]:
     return (
         "total",
         str(totals.runs),
         f"{totals.first_deliveries}/{totals.runs}",
         f"{totals.passed}/{totals.runs}",
-        *_cells(totals.turns, totals.tool_calls, totals.usage),
-        *_times(totals.seconds, totals.usage, totals.own_seconds),
+        *_format_cells(totals.turns, totals.tool_calls, totals.usage),
+        *_format_times(totals.seconds, totals.usage, totals.own_seconds),
         f"{totals.percent:.0f} % passed" + (f", {totals.broken} could not be run" if totals.broken else ""),
     )
 
 
-def _cells(turns: int, tool_calls: int, usage: ModelUsage) -> tuple[str, ...]:
+def _format_cells(turns: int, tool_calls: int, usage: ModelUsage) -> tuple[str, ...]:
     cost = "unknown" if usage.dollars is None else f"${usage.dollars:.2f}"
     tokens = (f"{count:,}" for count in (usage.input, usage.output, usage.cached))
     return (str(turns), str(tool_calls), *tokens, cost)
 
 
-def _times(seconds: float, usage: ModelUsage, own_seconds: float) -> tuple[str, ...]:
+def _format_times(seconds: float, usage: ModelUsage, own_seconds: float) -> tuple[str, ...]:
     return tuple(f"{value:.1f} s" for value in (seconds, usage.ms / 1000, own_seconds))
 
 

@@ -123,7 +123,7 @@ def certify(
     looks = [each for each in story.looks if each.path == path]
     if walled and not all(each["desk"]["sterile"] and not each["desk"]["network"] for each in claim["checks"]):
         raise BriefError("no certificate: the file was not checked in a clean desk without network")
-    if why := refusal(story, looks, claim):
+    if why := explain_refusal(story, looks, claim):
         raise BriefError(f"{make_printable(path[:200])} gets no certificate: {why}")
     found = {each.desk: read_wall(journal, each.desk) or proofs.get(each.desk) for each in looks}
     walls = {desk: proof for desk, proof in found.items() if proof is not None}
@@ -131,7 +131,7 @@ def certify(
         raise BriefError(
             f"{make_printable(path[:200])} gets no certificate: no keeper verified the wall around its check"
         )
-    signed = sign(certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
+    signed = sign(build_certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
     journal.add(job, "keys", event)
     return signed
@@ -146,7 +146,7 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
     return story
 
 
-def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
+def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     """Explain why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
         return "its job never started, or has ended"
@@ -177,7 +177,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
     return proof
 
 
-def certificate(
+def build_certificate(
     journal: Journal,
     story: CertifiedStory,
     looks: Iterable[Verified],

@@ -76,7 +76,7 @@ class Charter:
         """Return whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
         return self.scope == CLOSED and not self.granted
 
-    def was_sent(self) -> bool:
+    def mark_sent(self) -> bool:
         """Return whether a door had this charter before, and may have used it; from now on one has."""
         before, self.sent = self.sent, True
         return before
@@ -85,11 +85,11 @@ class Charter:
         """End a grant, or with no name all of them."""
         self.granted = [one for one in self.granted if secret not in ("", one.grant.secret)]
 
-    def identities(self) -> dict[str, str]:
+    def sign_identities(self) -> dict[str, str]:
         """Return, for the grants whose host asks for it, a signed word on which desk and step this is."""
-        return {one.id: self.identity(one.grant) for one in self.granted if one.grant.identity}
+        return {one.id: self.sign_identity(one.grant) for one in self.granted if one.grant.identity}
 
-    def identity(self, one: Grant) -> str:
+    def sign_identity(self, one: Grant) -> str:
         """Sign who asks, for one host: its claims and the signature, each in base64url."""
         assert self.signer is not None
         claims = {"desk": self.desk, "step": self.step, "host": one.host, "at": int(time.time())}
@@ -97,7 +97,7 @@ class Charter:
         signed = self.signer.sign(b"hotdesk-identity 1 " + body)
         return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (body, signed))
 
-    def message(self) -> dict[str, object]:
+    def build_message(self) -> dict[str, object]:
         """Write it for the door."""
         return {
             "charter": self.desk,
@@ -106,8 +106,8 @@ class Charter:
             "allowed": list(self.allowed),
             "approval_seconds": self.approval_seconds,
             "step": self.step,
-            "resumed": self.was_sent(),
-            "identities": self.identities(),
+            "resumed": self.mark_sent(),
+            "identities": self.sign_identities(),
             "proxy_password": encode(self.proxy_password),
             "certificate": self.authority.certificate_pem.decode(),
             "key": self.authority.key_pem.decode(),
@@ -124,14 +124,14 @@ class Charter:
             ],
         }
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """Return the placeholders the desk finds in its environment."""
         variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
         signs = any(one.kind == "sigv4" and one.grant.env == _KEY_VARIABLE for one in self.granted)
         return {**_SIGNING, **variables} if signs else variables
 
 
-def brought(number: str, requested: Grant, value: bytes) -> Granted:
+def make_brought_grant(number: str, requested: Grant, value: bytes) -> Granted:
     """Take a secret its desk's owner brought along."""
     until = None if requested.seconds is None else time.time() + requested.seconds
     return Granted(number, requested, "token", make_placeholder(requested.secret), {"value": encode(value)}, until)
@@ -147,7 +147,9 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
     if entry.kind == "sigv4" and requested.places:
         raise BriefError(f"{requested.secret} signs requests and is never sent: its grant names no place for it")
     until = None if requested.seconds is None else time.time() + requested.seconds
-    return Granted(str(number), requested, entry.kind, make_placeholder(requested.secret), values(entry, secret), until)
+    return Granted(
+        str(number), requested, entry.kind, make_placeholder(requested.secret), build_values(entry, secret), until
+    )
 
 
 def grant_token(number: str, requested: Grant) -> Granted:
@@ -172,7 +174,7 @@ def grant_all(
         if one.secret in tokens:
             granted.append(grant_token(id, one))
         elif one.secret in values:
-            granted.append(brought(id, one, values[one.secret]))
+            granted.append(make_brought_grant(id, one, values[one.secret]))
         else:
             assert vault is not None
             granted.append(grant(vault, id, one))
@@ -188,7 +190,7 @@ def grant_canary() -> tuple[Granted, Canary]:
     return granted, Canary(placeholder, hashlib.sha256(value).hexdigest())
 
 
-def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
+def build_values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Describe what of a secret the door needs."""
     if entry.kind in _PRINTED:
         return {}
@@ -208,7 +210,7 @@ def encode(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def authority(desk: str, seconds: float) -> CertificateAuthority:
+def make_authority(desk: str, seconds: float) -> CertificateAuthority:
     """Make a desk's certificate authority, which lives as long as the desk may."""
     life = min(_MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

@@ -92,7 +92,7 @@ class KeysClient(Calls[dict[str, Any]]):
         reply = await self.ask(
             "open",
             desk,
-            **_scope_fields(scope),
+            **_build_scope_fields(scope),
             seconds=seconds,
             ceiling=list(settings.ceiling),
             approval_seconds=settings.approval_seconds,
@@ -104,7 +104,7 @@ class KeysClient(Calls[dict[str, Any]]):
 
     async def change_scope(self, desk: str, scope: Scope, by: str) -> None:
         """Give a desk another way out; nothing passes by the old one when this returns."""
-        await self.ask("scope", desk, **_scope_fields(scope), by=by)
+        await self.ask("scope", desk, **_build_scope_fields(scope), by=by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
@@ -125,7 +125,7 @@ class KeysClient(Calls[dict[str, Any]]):
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes."""
-        reply = self.wait("scan", data=base64.b64encode(data).decode(), **_scope_fields(scope))
+        reply = self.wait("scan", data=base64.b64encode(data).decode(), **_build_scope_fields(scope))
         return tuple(str(name) for name in reply["secrets"])
 
     def wait(self, verb: str, **fields: object) -> dict[str, Any]:
@@ -151,6 +151,6 @@ class KeysClient(Calls[dict[str, Any]]):
         self.waiting_sock.close()
 
 
-def _scope_fields(scope: Scope) -> dict[str, object]:
+def _build_scope_fields(scope: Scope) -> dict[str, object]:
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
     return {"scope": json.loads(scope_json(scope)), "values": values}

@@ -47,7 +47,7 @@ class Doors:
         """Have keys up."""
         await self.meet()
 
-    async def writing(self) -> None:
+    async def prepare_journal(self) -> None:
         """Have keys up and their journal open: whoever may not write can read it only then."""
         await (await self.meet()).ask("ready", "")
 
@@ -68,7 +68,7 @@ class Doors:
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
         """Have keys make a charter, within what the operator allows."""
-        scope = self.within(scope)
+        scope = self.require_within_ceiling(scope)
         await self.parts.start_door(desk)
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
@@ -80,7 +80,7 @@ class Doors:
         """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
         if desk not in self.admitted:
             raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
-        scope = self.within(scope)
+        scope = self.require_within_ceiling(scope)
         await (await self.meet()).change_scope(desk, scope, by)
         if (entry := self.admitted.get(desk)) is not None:
             self.admitted[desk] = (entry[0], scope, entry[2])
@@ -92,10 +92,10 @@ class Doors:
         read = tuple(parse_rule(each) for each in rules)
         if any(each.verdict != "allow" or each.tunnel for each in read):
             raise BriefError("a tunnel cannot be allowed for a running job; put it into a brief")
-        self.within(Scope(read))
+        self.require_within_ceiling(Scope(read))
         await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
 
-    def within(self, scope: Scope) -> Scope:
+    def require_within_ceiling(self, scope: Scope) -> Scope:
         """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""
         if (
             outside := find_beyond_ceiling(scope, tuple(map(parse_rule, self.settings.ceiling)))

@@ -24,14 +24,14 @@ def as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def values_of(value: object) -> dict[str, bytes]:
+def parse_values(value: object) -> dict[str, bytes]:
     """Read secrets an owner brings along."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BriefError("secrets must be a table of names and texts")
-    return {str(name): bytes_of(text) for name, text in value.items()}
+    return {str(name): decode_secret(text) for name, text in value.items()}
 
 
-def bytes_of(text: str) -> bytes:
+def decode_secret(text: str) -> bytes:
     """Read a secret from text; what is wrong with it is told without a word of it."""
     try:
         return base64.b64decode(text, validate=True)
@@ -39,7 +39,7 @@ def bytes_of(text: str) -> bytes:
         raise BriefError("a secret must be given in base64") from None
 
 
-def event_of(message: object) -> Event:
+def parse_event(message: object) -> Event:
     """Read the event in a message."""
     if not isinstance(message, dict):
         raise BriefError("invalid event")

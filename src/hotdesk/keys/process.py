@@ -58,9 +58,9 @@ from hotdesk.event.desk import KEEPER
 from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.certify_swarm import certify_swarm
-from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
+from hotdesk.keys.charter import Charter, Granted, grant, grant_all, grant_canary, make_authority
 from hotdesk.keys.identity import IdentitySigner, load_identity
-from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
+from hotdesk.keys.parse import as_desk, as_list, decode_secret, parse_event, parse_values
 from hotdesk.keys.peer import READ, Peer
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import bpf, jail
@@ -166,7 +166,7 @@ class KeysProcess:
         self.lines.append(line)
         if actor == "door":
             for charter in self.charters.values():
-                line.tell(**charter.message())
+                line.tell(**charter.build_message())
             line.tell(ready=True)
             line.applied_mark = self.mark
 
@@ -216,20 +216,20 @@ class KeysProcess:
         number = message.get("n")
         try:
             if line.actor == "owner":
-                self.for_owner(line, message)
+                self.handle_owner_message(line, message)
             else:
-                self.for_door(line, message)
+                self.handle_door_message(line, message)
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
             error = e if isinstance(e, HotdeskError) else HostError(f"malformed request to keys: {e!r}")
             failure = {"code": error.code, "text": str(error)[:REASON]}
             line.tell(re=number if isinstance(number, int) else None, error=failure)
 
-    def for_owner(self, line: Peer, message: dict[str, object]) -> None:
+    def handle_owner_message(self, line: Peer, message: dict[str, object]) -> None:
         """Do what the owner asks."""
         number, desk = message.get("n"), as_desk(message.get("desk", ""))
         match message.get("verb"):
             case "note":
-                for event in [event_of(each) for each in as_list(message["events"])]:
+                for event in [parse_event(each) for each in as_list(message["events"])]:
                     self.enter("owner", event)
                     if isinstance(event, Proven):
                         self.end_canary(event.desk)
@@ -245,7 +245,7 @@ class KeysProcess:
             case "ready":
                 line.tell(re=number, ok={})
             case "unlock":
-                self.root = Secret(bytes_of(str(message["root"])))
+                self.root = Secret(decode_secret(str(message["root"])))
                 line.tell(re=number, ok={})
             case "open":
                 self.open(line, desk, message)
@@ -269,10 +269,10 @@ class KeysProcess:
             case _:
                 raise BriefError("unknown request to the keys process")
 
-    def for_door(self, line: Peer, message: dict[str, object]) -> None:
+    def handle_door_message(self, line: Peer, message: dict[str, object]) -> None:
         """Take what a door tells."""
         if "event" in message:
-            event = event_of(message)
+            event = parse_event(message)
             if chain_of(event) not in self.gated_desks:
                 raise BriefError("a door may only report its own desks")
             if isinstance(event, Exchange):
@@ -337,11 +337,11 @@ class KeysProcess:
         granted = self.load_grants(scope, message)
         tried, secret = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
-        signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))
+        signing = ready.authority if ready is not None else make_authority(desk, float(str(message["seconds"])))
         charter = Charter(
             desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
-            proxy_password=values_of(message.get("values", {})).get(PROXY_PASSWORD, b""),
+            proxy_password=parse_values(message.get("values", {})).get(PROXY_PASSWORD, b""),
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
@@ -349,7 +349,7 @@ class KeysProcess:
         self.note_wall(desk)  # of one that was kept ready it is known
         reply = {
             "ca": charter.authority.certificate_pem.decode(),
-            "env": charter.environment(),
+            "env": charter.build_environment(),
             "canary": asdict(secret),
         }
 
@@ -359,7 +359,7 @@ class KeysProcess:
                 return
             self.charters[desk] = charter
             for door in self.to("door"):
-                door.tell(**charter.message())
+                door.tell(**charter.build_message())
             line.tell(re=message.get("n"), ok=reply)
 
         self.answers.append(answer)
@@ -375,12 +375,12 @@ class KeysProcess:
         granted = self.load_grants(scope, message, charter.scopes + 1)
         charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
         charter.allowed = ()
-        charter.proxy_password = values_of(message.get("values", {})).get(PROXY_PASSWORD, b"")
+        charter.proxy_password = parse_values(message.get("values", {})).get(PROXY_PASSWORD, b"")
         grants = tuple(map(grant_text, scope.grants))
         self.journal.add(desk, "keys", Rescoped(desk, digest(scope), format_rules(scope), grants, str(message["by"])))
         self.mark += 1
         for door in self.to("door"):
-            door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.message())
+            door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.build_message())
 
     def allow(self, desk: str, message: dict[str, object]) -> None:
         """Let a desk reach something more, as if it had asked and somebody had approved; nothing is cut."""
@@ -401,9 +401,9 @@ class KeysProcess:
 
     def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
         """Take the secrets of a scope: those its owner brings along, and the vault's."""
-        values = values_of(message.get("values", {}))
+        values = parse_values(message.get("values", {}))
         if scope.tokens:
-            self.identity_signer()  # whoever verifies a token finds its key from now on
+            self.get_identity_signer()  # whoever verifies a token finds its key from now on
         stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
         return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
 
@@ -440,7 +440,7 @@ class KeysProcess:
             charter.drop(gone)
             self.journal.add(desk, "keys", Revoked(desk, gone or "all", str(message.get("why", "asked"))))
         fields = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
-        fields["identities"] = charter.identities() if charter is not None else {}
+        fields["identities"] = charter.sign_identities() if charter is not None else {}
         self.mark += 1
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, **fields)
@@ -492,7 +492,7 @@ class KeysProcess:
             raise BriefError("this grant is not active")
         if grants[0].kind == "identity":
             token = self.charters[desk].scope.tokens[grants[0].grant.secret]
-            value = self.identity_signer().sign(token, desk, time.time())
+            value = self.get_identity_signer().sign(token, desk, time.time())
             line.tell(re=number, ok={"value": base64.b64encode(value).decode()})
             return
         entry, secret = self.open_vault().take(grants[0].grant.secret)
@@ -509,7 +509,7 @@ class KeysProcess:
 
             self.ask_teller(decode_argv(secret.get_bytes()), deliver)
 
-    def identity_signer(self) -> IdentitySigner:
+    def get_identity_signer(self) -> IdentitySigner:
         """Return what signs workload tokens, once it is needed; its public half is published from then on."""
         if self.identity is None:
             self.identity = load_identity(self.folder)
@@ -566,7 +566,7 @@ class KeysProcess:
 
 def rehearse() -> None:
     """Do once what will be done inside, so that nothing has to be imported there."""
-    authority("rehearsal", 0.0)
+    make_authority("rehearsal", 0.0)
     root = Secret(AESGCM.generate_key(256))
     open_sealed(root, seal(root, b"rehearsal", b""), b"")
     Signer(Ed25519PrivateKey.generate()).sign(b"rehearsal")

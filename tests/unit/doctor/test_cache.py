@@ -42,13 +42,13 @@ def test_a_kernel_is_judged_by_what_its_release_tells_and_no_more(release: str, 
 
 @pytest.mark.parametrize(("tainted", "state"), [(0, "held"), (4097, "held"), (128, "failed"), (4225, "failed")])
 def test_an_oops_is_told(tainted: int, state: str) -> None:
-    assert cache.sound(KernelReport("6.18.44", tainted)).state == state
+    assert cache.judge_soundness(KernelReport("6.18.44", tainted)).state == state
 
 
 def test_the_layers_of_a_room_are_found_and_nothing_else() -> None:
-    assert cache.superblocks(MOUNTINFO, Path("/run/hotdesk/private/ione")) == {"254:0"}
-    assert cache.superblocks(MOUNTINFO, Path("/run/hotdesk/private/itwo")) == {"7:1", "7:2"}
-    assert cache.superblocks(MOUNTINFO, Path("/run/hotdesk/private/ithree")) == set()
+    assert cache.find_superblocks(MOUNTINFO, Path("/run/hotdesk/private/ione")) == {"254:0"}
+    assert cache.find_superblocks(MOUNTINFO, Path("/run/hotdesk/private/itwo")) == {"7:1", "7:2"}
+    assert cache.find_superblocks(MOUNTINFO, Path("/run/hotdesk/private/ithree")) == set()
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_the_layers_of_a_room_are_found_and_nothing_else() -> None:
 def test_two_desks_stand_apart_when_they_share_no_superblock(
     working: set[str], verifying: set[str], state: str
 ) -> None:
-    assert cache.apart(Apart(frozenset(working), frozenset(verifying))).state == state
+    assert cache.judge_separation(Apart(frozenset(working), frozenset(verifying))).state == state

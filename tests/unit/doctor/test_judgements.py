@@ -12,7 +12,7 @@ import pytest
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls, inside, life, limits, machine, outside
-from hotdesk.doctor.examination import pace_of
+from hotdesk.doctor.examination import compute_pace
 from hotdesk.doctor.life import DeadlineOutcome, Frozen
 from hotdesk.doctor.limits import SHORT, SMALL, Signals, Spun, Strain
 from hotdesk.doctor.machine import Confined, MachineFacts, Stores
@@ -190,7 +190,7 @@ def test_on_cgroup_v2_device_rules_are_judged_by_their_answers(opened: dict[str,
 def test_root_inside_is_nobody_outside(status: dict[str, str], state: str) -> None:
     root = {**STATUS, "Uid": "\t".join([str(BASE)] * 4), "CapEff": f"{0xFB:016x}", "CapBnd": f"{0xFB:016x}", **status}
     seen = Rooted(BASE, (FIRST, replace(FIRST, status=root)), SOUND.host_namespaces)
-    assert outside.root_inside(seen).state == state
+    assert outside.judge_root(seen).state == state
 
 
 # -- the machine -----------------------------------------------------------------------------------------------
@@ -214,18 +214,18 @@ FACTS = MachineFacts(
 
 
 def test_a_kind_of_machine_that_was_never_tested_is_noted_and_holds() -> None:
-    assert machine.kernel(FACTS).note == ""
-    finding = machine.kernel(replace(FACTS, untested="hotdesk was not tested on Debian"))
+    assert machine.judge_kernel(FACTS).note == ""
+    finding = machine.judge_kernel(replace(FACTS, untested="hotdesk was not tested on Debian"))
     assert (finding.state, finding.note) == ("held", "hotdesk was not tested on Debian")
 
 
 def test_a_runtime_with_known_flaws_is_noted_with_what_stands_against_them() -> None:
-    assert machine.runtime(FACTS).note == ""
-    note = machine.runtime(replace(FACTS, version=(1, 8, 1))).note
+    assert machine.judge_runtime(FACTS).note == ""
+    note = machine.judge_runtime(replace(FACTS, version=(1, 8, 1))).note
     assert "hotdesk passes pipes only" in note
     assert "before 1.30" in note
-    assert "before 1.24" not in machine.runtime(replace(FACTS, version=(1, 24))).note
-    assert machine.runtime(replace(FACTS, version=())).state == "failed"
+    assert "before 1.24" not in machine.judge_runtime(replace(FACTS, version=(1, 24))).note
+    assert machine.judge_runtime(replace(FACTS, version=())).state == "failed"
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_silence_and_nonsense_are_no_proof(said: dict[str, object]) -> None:
 
 
 def test_no_32_bit_programs_at_all_is_untested() -> None:
-    assert inside.other_programs(ProbeResult({"width": [0, 7]})).state == "untested"
+    assert inside.judge_32bit_programs(ProbeResult({"width": [0, 7]})).state == "untested"
 
 
 @pytest.mark.parametrize(
@@ -421,32 +421,36 @@ def test_on_cgroup_v2_a_flood_that_is_killed_for_its_memory_is_held(version: int
 def test_a_quota_never_reached_is_untested() -> None:
     quota = {"cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "100000"}
     assert int(SHORT.cpus * 100_000) == 20000
-    assert limits.cpu(Spun(1, quota, 4)).state == "held"
-    assert limits.cpu(Spun(1, quota, 0)).state == "untested"
-    assert limits.cpu(Spun(2, {"cpu.max": "20000 100000"}, 4)).state == "held"
-    assert limits.cpu(Spun(2, {"cpu.max": "max 100000"}, 0)).state == "failed"
+    assert limits.judge_cpu(Spun(1, quota, 4)).state == "held"
+    assert limits.judge_cpu(Spun(1, quota, 0)).state == "untested"
+    assert limits.judge_cpu(Spun(2, {"cpu.max": "20000 100000"}, 4)).state == "held"
+    assert limits.judge_cpu(Spun(2, {"cpu.max": "max 100000"}, 0)).state == "failed"
 
 
 def test_signals_must_be_few_and_the_desks_own() -> None:
-    assert limits.signals(Signals(ProbeResult({"signals": 1024}), 3)).state == "held"
-    assert limits.signals(Signals(ProbeResult({"signals": 1088}), 3)).state == "failed"
-    assert limits.signals(Signals(ProbeResult({"signals": 1024}), 1024)).state == "failed"
+    assert limits.judge_signals(Signals(ProbeResult({"signals": 1024}), 3)).state == "held"
+    assert limits.judge_signals(Signals(ProbeResult({"signals": 1088}), 3)).state == "failed"
+    assert limits.judge_signals(Signals(ProbeResult({"signals": 1024}), 1024)).state == "failed"
 
 
 def test_freezing_ending_and_burning() -> None:
-    assert life.freezes(Frozen(9, True, 0, 9)).state == "held"
+    assert life.judge_freeze(Frozen(9, True, 0, 9)).state == "held"
     assert {
-        life.freezes(each).state for each in (Frozen(9, False, 0, 9), Frozen(9, True, 2, 9), Frozen(9, True, 0, 0))
+        life.judge_freeze(each).state for each in (Frozen(9, False, 0, 9), Frozen(9, True, 2, 9), Frozen(9, True, 0, 0))
     } == {"failed"}
-    assert life.freezes(Frozen(0, True, 0, 0)).state == "failed"
-    assert [life.ends(DeadlineOutcome(seconds)).state for seconds in (1.6, None, 0.1)] == ["held", "failed", "failed"]
-    assert [life.ends(DeadlineOutcome(seconds, 15.0)).state for seconds in (16.0, 1.6)] == ["held", "failed"]
+    assert life.judge_freeze(Frozen(0, True, 0, 0)).state == "failed"
+    assert [life.judge_deadline(DeadlineOutcome(seconds)).state for seconds in (1.6, None, 0.1)] == [
+        "held",
+        "failed",
+        "failed",
+    ]
+    assert [life.judge_deadline(DeadlineOutcome(seconds, 15.0)).state for seconds in (16.0, 1.6)] == ["held", "failed"]
 
 
 @pytest.mark.parametrize(("opening", "pace"), [(0.01, 1.0), (0.25, 1.0), (2.5, 10.0), (3600.0, 20.0)])
 def test_a_slow_machine_gets_more_time_but_not_forever(opening: float, pace: float) -> None:
-    assert pace_of(opening) == pace
-    assert [life.nothing_left(left).state for left in ([], ["process 7"])] == ["held", "failed"]
+    assert compute_pace(opening) == pace
+    assert [life.judge_burn(left).state for left in ([], ["process 7"])] == ["held", "failed"]
 
 
 def test_what_could_not_be_read_is_no_proof() -> None:

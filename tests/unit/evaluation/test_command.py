@@ -11,15 +11,15 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.errors import HostError
-from hotdesk.evaluation.command import last_line, make_state, read_lines, repeat_option
+from hotdesk.evaluation.command import get_last_line, make_state, read_lines, repeat_option
 
 
 def test_the_last_line_is_the_programs_unless_hotdesk_failed() -> None:
     text = "Traceback\nValueError: no\nhotdesk: in the desk: no such file\n\n"
-    assert last_line(text, is_own=False) == "ValueError: no"
-    assert last_line(text, is_own=True) == "in the desk: no such file"
-    assert last_line("", is_own=True) == "it printed no error"
-    assert len(last_line("x" * 5000, is_own=False)) == 300
+    assert get_last_line(text, is_own=False) == "ValueError: no"
+    assert get_last_line(text, is_own=True) == "in the desk: no such file"
+    assert get_last_line("", is_own=True) == "it printed no error"
+    assert len(get_last_line("x" * 5000, is_own=False)) == 300
 
 
 def test_an_option_is_repeated() -> None:

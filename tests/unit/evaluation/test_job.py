@@ -40,10 +40,13 @@ def test_a_line_that_is_no_event_is_refused(text: bytes) -> None:
 
 
 def test_the_command_line_says_who_works(tmp_path: Path) -> None:
-    assert EvalWorker(is_reference=True).arguments(TASK, LABEL) == ["--script", str(TASK.folder / "solution.py")]
-    assert EvalWorker(replay=tmp_path).arguments(TASK, LABEL) == ["--replay", str(tmp_path / "code-sample-1.jsonl")]
+    assert EvalWorker(is_reference=True).build_arguments(TASK, LABEL) == ["--script", str(TASK.folder / "solution.py")]
+    assert EvalWorker(replay=tmp_path).build_arguments(TASK, LABEL) == [
+        "--replay",
+        str(tmp_path / "code-sample-1.jsonl"),
+    ]
     models = EvalWorker(("a:1", "b:2"), ("c:3",), record=tmp_path, answered_by="by hand")
-    assert models.arguments(TASK, LABEL) == [
+    assert models.build_arguments(TASK, LABEL) == [
         *("--model", "a:1", "--model", "b:2", "--planner", "c:3"),
         *("--record", str(tmp_path / "code-sample-1.jsonl"), "--answered-by", "by hand"),
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant
 from hotdesk.errors import BriefError
-from hotdesk.keys.charter import Charter, authority, grant, grant_all
+from hotdesk.keys.charter import Charter, grant, grant_all, make_authority
 from hotdesk.vault import SigV4, Token, Vault
 
 HOST = "s3.eu-west-1.amazonaws.com"
@@ -37,7 +37,7 @@ def test_a_key_that_signs_is_put_nowhere(vault: Vault, place: str) -> None:
 def test_a_desk_finds_what_an_sdk_needs_to_sign_with_a_placeholder(vault: Vault) -> None:
     def environment(*texts: str) -> dict[str, str]:
         granted = [grant(vault, number, parse_grant(text)) for number, text in enumerate(texts)]
-        return Charter("desk", Scope(), authority("desk", 0.0), granted).environment()
+        return Charter("desk", Scope(), make_authority("desk", 0.0), granted).build_environment()
 
     found = environment(f"files@{HOST} env=AWS_ACCESS_KEY_ID")
     assert found["AWS_ACCESS_KEY_ID"].startswith("hotdesk-secret-files-")
@@ -54,4 +54,4 @@ def test_a_secret_of_several_steps_has_one_placeholder(vault: Vault) -> None:
     made = grant_all(vault, [parse_grant(text) for text in texts])
     assert made[0].placeholder == made[1].placeholder != made[2].placeholder
     assert [each.id for each in made] == ["0", "1", "2"]
-    assert Charter("desk", Scope(), authority("desk", 0.0), made).environment()["T"] == made[0].placeholder
+    assert Charter("desk", Scope(), make_authority("desk", 0.0), made).build_environment()["T"] == made[0].placeholder

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.errors import BriefError
-from hotdesk.keys.parse import values_of
+from hotdesk.keys.parse import parse_values
 
 
 @pytest.mark.parametrize("told", ["%%%", "abc", "aGk", "a\u00e9==", "aGk=\n", "\ud800"])
 def test_a_secret_that_is_not_base64_is_refused_and_not_told(told: str) -> None:
     with pytest.raises(BriefError, match="in base64") as refused:
-        values_of({"token": told})
+        parse_values({"token": told})
     assert told not in str(refused.value)
     assert refused.value.__cause__ is None
 
@@ -19,8 +19,8 @@ def test_a_secret_that_is_not_base64_is_refused_and_not_told(told: str) -> None:
 @pytest.mark.parametrize("told", [None, [], "x", {"token": 1}, {"token": None}])
 def test_secrets_are_told_by_name(told: object) -> None:
     with pytest.raises(BriefError, match="table of names"):
-        values_of(told)
+        parse_values(told)
 
 
 def test_secrets_are_read() -> None:
-    assert values_of({"token": "aGk=", "empty": ""}) == {"token": b"hi", "empty": b""}
+    assert parse_values({"token": "aGk=", "empty": ""}) == {"token": b"hi", "empty": b""}

@@ -19,7 +19,7 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.dataclass import dataclass
 from hotdesk.doctor import host_needs
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
-from hotdesk.doctor.machine import line
+from hotdesk.doctor.machine import format_line
 from hotdesk.doctor.measure import THEMES, Result, State
 from hotdesk.doctor.sentry import LEFT_OUT
 from hotdesk.doctor.walls import ExaminedWall
@@ -135,7 +135,7 @@ def paper() -> Paper:
 def render(found: Examination, on: Paper) -> Iterator[str]:
     """Write the whole of it for a person."""
     results = found.sort_results()
-    yield line(found.facts)
+    yield format_line(found.facts)
     if found.host:
         yield f"on {found.host.host.describe()}"
     if holders := list_holders(Place()):
