@@ -88,8 +88,8 @@ class PodmanHost:
 def make(folder: Path, images: Path) -> PodmanHost:
     """Make the root file system with hotdesk's command in it, and export the image `base`."""
     root = folder / "debian"
-    lines = sources.lines(sources.read(), "debian", SUITE, sources.keyrings("debian"))
-    packages = (*requirements.packages(requirements.look()), *LIBRARIES)
+    lines = sources.format_lines(sources.read(), "debian", SUITE, sources.list_keyrings("debian"))
+    packages = (*requirements.list_packages(requirements.look()), *LIBRARIES)
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=cleanup/apt/lists"]
     options = [f"--aptopt={line}" for line in sources.read_settings()]
     subprocess.run(

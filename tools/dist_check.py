@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from hotdesk.desk.image import requirements, sources
-from hotdesk.desk.image.build import passes
+from hotdesk.desk.image.build import is_passed_on
 
 ROOT = Path(__file__).parents[1]
 SUITE = "trixie"
@@ -51,7 +51,7 @@ def run(*argv: str | Path, **env: str) -> str:
 
 def make_root(root: Path) -> None:
     """Make the bare root file system, which reaches package mirrors as this machine does."""
-    lines = sources.lines(sources.read(), "debian", SUITE, sources.keyrings("debian"))
+    lines = sources.format_lines(sources.read(), "debian", SUITE, sources.list_keyrings("debian"))
     mirrors = sources.read_settings()
     options = [f"--aptopt={line}" for line in mirrors]
     plain = ("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=output/dev")
@@ -65,7 +65,7 @@ def make_root(root: Path) -> None:
 def inside(root: Path, *argv: str, check: bool = True) -> tuple[float, str]:
     """Run a program in the bare system; give its seconds and what it printed."""
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-    env = {key: value for key, value in os.environ.items() if passes(key) and not key.startswith("PYTHON")}
+    env = {key: value for key, value in os.environ.items() if is_passed_on(key) and not key.startswith("PYTHON")}
     env |= {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
     began = time.monotonic()
     command = [*alone, "sh", "-c", PREPARE, "sh", str(root), *argv]
@@ -94,7 +94,7 @@ def download(root: Path, wheel: Path) -> float:
     python = os.readlink(root / "usr/bin/python3").removeprefix("python")
     pip = (sys.executable, "-m", "pip", "--quiet", "download", "--python-version", python, "--only-binary=:all:")
     run(*pip, "--dest", root / "wheels", wheel, "pip", "setuptools")
-    packages = " ".join((*requirements.packages(requirements.look()), "novnc"))
+    packages = " ".join((*requirements.list_packages(requirements.look()), "novnc"))
     script = f"apt-get -q update && apt-get -q install --yes --download-only --no-install-recommends {packages}"
     inside(root, "sh", "-c", script)
     return time.monotonic() - began

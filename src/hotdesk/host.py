@@ -347,8 +347,8 @@ class Host:
     async def seal(self, name: str) -> None:
         """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""
         picture = image.find(self.config.images, name)
-        source = guest_code.sources()
-        if guest_code.folder(self.config.images, picture.digest, source).exists():
+        source = guest_code.read_sources()
+        if guest_code.get_folder(self.config.images, picture.digest, source).exists():
             return
         async with self.open_desk(Spec(image=name)) as desk:
             done = await desk.run([picture.python, "-I", "-c", guest_code.COMPILE], timeout=60)

@@ -75,8 +75,8 @@ def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None
     done = hotdesk(home, shelf, "setup")
     assert "tested again" in done.stdout, done.stderr
     (made,) = image.ls(shelf)
-    assert sorted(guest_code.load(shelf, made.digest, guest_code.sources())) == sorted(guest_code.SEALED)
-    (guest_code.folder(shelf, made.digest, guest_code.sources()) / "modules").unlink()
+    assert sorted(guest_code.load(shelf, made.digest, guest_code.read_sources())) == sorted(guest_code.SEALED)
+    (guest_code.get_folder(shelf, made.digest, guest_code.read_sources()) / "modules").unlink()
     assert "tested again" in hotdesk(home, shelf, "setup").stdout
     assert "exists" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
 

@@ -108,7 +108,7 @@ async def test_without_a_copy_a_keeper_opens_no_sterile_desk_and_goes_on(shelf: 
 
 @pytest.mark.long
 async def test_removing_an_image_removes_its_copy_but_not_under_a_sterile_desk(shelf: Config) -> None:
-    file = sterile.folder(shelf.images)
+    file = sterile.get_folder(shelf.images)
     env = {**os.environ, "HOTDESK_HOME": str(shelf.run.parent), "HOTDESK_IMAGES": str(shelf.images)}
     argv = [*COMMAND, "image", "rm", "base"]
     async with Host(shelf, control=False) as host:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.image.fetch import file_of, open_url
+from hotdesk.desk.image.fetch import open_url, parse_file_url
 from hotdesk.desk.image.image import Image, ls
 from hotdesk.drive import certificate
 from hotdesk.drive.certificate import encode_canonical
@@ -392,6 +392,6 @@ def test_what_reads_a_server_is_nobody(server: Upstream) -> None:
 )
 def test_other_urls_are_refused_before_anybody_is_asked(url: str) -> None:
     with pytest.raises(BriefError, match="cannot be fetched"):
-        file_of(url)
+        parse_file_url(url)
     with pytest.raises(BriefError), open_source(url):
         pass

@@ -176,7 +176,7 @@ async def test_two_machines_of_one_template_share_no_secret(runtime: KeeperRunti
 @no_guard("a machine maps its template copy-on-write, from a mount that is read-only, of a file that is root's")
 async def test_a_template_and_the_layers_stay_as_they_are(emulating: Config, desk: Desk, attack: Attack) -> None:
     base = image.find(emulating.images, "base")
-    folder = image.template_folder(emulating.images, base.digest)
+    folder = image.get_template_folder(emulating.images, base.digest)
     files = [file for place in folder.iterdir() for file in place.iterdir()]
     before = {file: digest(file) for file in files}
     assert files

@@ -87,7 +87,7 @@ class Root:
 def include(machine: Machine) -> list[str]:
     """Name the packages of a machine."""
     kernel = f"linux-image-{DEBIAN_ARCH[os.uname().machine]}"
-    needed = requirements.packages(requirements.look()) if machine.is_usr_read_only else ()
+    needed = requirements.list_packages(requirements.look()) if machine.is_usr_read_only else ()
     return sorted({kernel, *SYSTEM, *machine.packages, *needed})
 
 
@@ -108,9 +108,9 @@ def make(machine: Machine, cache: Path) -> Root:
 
 def bootstrap(machine: Machine, packages: list[str], folder: Path) -> None:
     """Have mmdebstrap make it, and take out what the emulator needs."""
-    lines = sources.lines(sources.read(), "debian", machine.release, sources.keyrings("debian"))
+    lines = sources.format_lines(sources.read(), "debian", machine.release, sources.list_keyrings("debian"))
     options = [f"--aptopt={line}" for line in sources.read_settings()]
-    later = " ".join(requirements.packages(requirements.look()))
+    later = " ".join(requirements.list_packages(requirements.look()))
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", f"--include={','.join(packages)}"]
     argv += [f"--essential-hook={_BEFORE_KERNEL}", f"--customize-hook={_AFTER.replace('PACKAGES', later)}"]
     archive = folder / "root.tar"

@@ -153,7 +153,7 @@ def _require_image(name: str) -> None:
         return
     there = sorted(each.stem for each in (store / "images").glob("*.json"))
     images = f"the images are {', '.join(there)}" if there else "there are no images yet: run `hotdesk setup`"
-    raise ImageError(f"image {name!r} is not on this machine; {images}; {image.remedy(name)}")
+    raise ImageError(f"image {name!r} is not on this machine; {images}; {image.describe_remedy(name)}")
 
 
 def _make_env(arguments: argparse.Namespace) -> dict[str, str]:

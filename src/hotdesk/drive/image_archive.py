@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from hotdesk.desk.image.fetch import file_of, is_url, open_url
+from hotdesk.desk.image.fetch import is_url, open_url, parse_file_url
 from hotdesk.desk.image.image import Image, as_name, find
 from hotdesk.desk.image.importer import import_payload, open_archive
 from hotdesk.desk.image.payload import export
@@ -89,7 +89,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def open_source(source: str) -> Iterator[IO[bytes]]:
     """Open an exported image: a path, a `file:` URL or an https URL."""
-    path = file_of(source) if is_url(source) else Path(source)
+    path = parse_file_url(source) if is_url(source) else Path(source)
     if path is None:
         with open_url(source, len(MAGIC) + MAX_MANIFEST_BYTES + MAX_PAYLOAD_BYTES) as stream:
             yield stream

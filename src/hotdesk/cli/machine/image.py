@@ -304,8 +304,8 @@ def seal(settings: Config, built: Image) -> bool:
     False when all that was done.
     """
     copied = sterilize.make(settings.images, built, say)
-    place = guest_code.folder(settings.images, built.digest, guest_code.sources())
-    if store.serves(place, settings.images, [built]):
+    place = guest_code.get_folder(settings.images, built.digest, guest_code.read_sources())
+    if store.is_current_bytecode(place, settings.images, [built]):
         return copied
     if shutil.which(settings.runtime) is None:
         raise HostError(f"{settings.runtime}, which opens desks, is not installed; run `hotdesk setup`")

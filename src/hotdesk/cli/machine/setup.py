@@ -32,7 +32,7 @@ from hotdesk.cli.shipped import ROOT
 from hotdesk.config import GIB, Config
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
-from hotdesk.desk.image.build import build, passes
+from hotdesk.desk.image.build import build, is_passed_on
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import HostMachine
@@ -169,7 +169,7 @@ def _take_steps(
 ) -> Iterator[SetupStep]:
     """Take the steps, each only where it is needed."""
     yield _check_host(settings)
-    yield install(settings, requirements.packages(here))
+    yield install(settings, requirements.list_packages(here))
     if "gvisor" in walls:
         yield setup_wall.install_gvisor(settings, here)
     yield _add_account()
@@ -194,8 +194,8 @@ def _take_steps(
 
 def missing(here: HostMachine) -> list[str]:
     """Describe what an ordinary user can see is missing."""
-    lacking = requirements.unfit()
-    if packages := requirements.missing_packages(requirements.packages(here)):
+    lacking = requirements.list_host_flaws()
+    if packages := requirements.list_missing_packages(requirements.list_packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
     if not has_account():
         lacking.append(f"the account {ACCOUNT!r}")
@@ -212,7 +212,9 @@ def become_root(lacking: Sequence[str]) -> None:
             f"setting up needs root, and there is no sudo; missing here: {reasons}; run `hotdesk setup` as root"
         )
     say("this needs root: running it again with sudo")
-    variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or passes(name)]
+    variables = [
+        f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or is_passed_on(name)
+    ]
     argv = [
         "sudo",
         "--",
@@ -231,7 +233,7 @@ def become_root(lacking: Sequence[str]) -> None:
 
 def _check_host(settings: Config) -> SetupStep:
     """Refuse a kernel on which no desk could open, and a container that lacks what desks need."""
-    if lacking := requirements.unfit():
+    if lacking := requirements.list_host_flaws():
         raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
     host = host_needs.require(settings).host
     return SetupStep("kernel", f"{os.uname().release}, fit, on {host.describe()}", False)
@@ -250,7 +252,7 @@ def check_room(settings: Config, free: int) -> None:
 
 def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     """Install the Debian packages that are not there."""
-    lacking = requirements.missing_packages(packages)
+    lacking = requirements.list_missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
         say("packages: updating the lists")
         apt("update")
@@ -259,7 +261,7 @@ def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     say(f"packages: installing {', '.join(lacking)}")
     note_packages(settings, lacking)
     apt("install", "--yes", "--no-install-recommends", *lacking)
-    if still := requirements.missing_packages(packages):
+    if still := requirements.list_missing_packages(packages):
         raise HostError(f"apt-get succeeded, but {', '.join(still)} are still missing; see `dpkg --audit`")
     return SetupStep("packages", f"{', '.join(lacking)} installed", True)
 

@@ -93,9 +93,10 @@ def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> lis
     }
     if not found:
         raise HostError(missing_package(machine))
-    keys = sources.keyrings("debian")
+    keys = sources.list_keyrings("debian")
     return [
-        f"deb {sources.options(target, keys)}{uri} {machine.codename}-backports main" for uri, target in found.items()
+        f"deb {sources.format_options(target, keys)}{uri} {machine.codename}-backports main"
+        for uri, target in found.items()
     ]
 
 

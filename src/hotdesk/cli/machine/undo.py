@@ -163,7 +163,7 @@ def remove_images(settings: Config) -> SetupStep:
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):
         return SetupStep("images", f"kept: {settings.images} lies outside of {settings.lib}", False)
-    size = store.disk_usage(settings.images)
+    size = store.measure_disk_usage(settings.images)
     with store.writing(settings.images, say):
         for layer in sorted((settings.images / "layers").iterdir()):
             with store.lock_layer(layer, layer.name[:12]):  # desks of another state directory may stand on it

@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Callable
 from typing import IO, Literal
 
-from hotdesk.desk.image.untar import ArchiveLimits, headers, open_tar
+from hotdesk.desk.image.untar import ArchiveLimits, iterate_headers, open_tar
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -97,7 +97,7 @@ class Wrapped:
         self.found: dict[str, tuple[int, int]] = {}
         self.links: dict[str, str] = {}
         with reopen_file(fd) as file, open_tar(file, "r:") as tar:
-            for info in headers(tar):
+            for info in iterate_headers(tar):
                 self.note(info)
 
     def note(self, info: tarfile.TarInfo) -> None:
@@ -128,11 +128,11 @@ def reopen_file(fd: int) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(f"/proc/self/fd/{fd}"), BUFFER)
 
 
-def kind_of(stream: IO[bytes]) -> Kind:
+def detect_kind(stream: IO[bytes]) -> Kind:
     """Return what a tar is; only a layout has to be read to its end."""
     names: set[str] = set()
     with open_tar(stream) as tar:
-        for info in headers(tar):
+        for info in iterate_headers(tar):
             names.add(clean(info.name))
             if not _WRAPPING.fullmatch(clean(info.name)) or len(names) > _PART_LIMIT:
                 return "tar"

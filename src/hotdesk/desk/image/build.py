@@ -17,7 +17,7 @@ from hotdesk.desk.image.chroot import BuildTask
 from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.image.normalise import find_python, strip
 from hotdesk.desk.image.recipe import Recipe
-from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
+from hotdesk.desk.image.store import Progress, measure_disk_usage, publish, writing
 from hotdesk.errors import HostError, ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -31,10 +31,10 @@ LAST_LINES = 12
 def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
     """Build an image, or give it at once when what the recipe asks for is there."""
     parent = _find_parent(store, recipe, progress)
-    suite = _suite_of(recipe)
+    suite = _choose_suite(recipe)
     arch = os.uname().machine
     digest = recipes.digest(recipe, parent.digest if parent else "", arch, suite)
-    if there := already(store, recipe.name, digest):
+    if there := find_built_image(store, recipe.name, digest):
         return there
     _require_tools()
     began = time.monotonic()
@@ -47,10 +47,10 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
             name=recipe.name,
             digest=digest,
             layers=(layer, *lowers),
-            python=_python_of((tree, *lowers), recipe.name),
+            python=_find_topmost_python((tree, *lowers), recipe.name),
             arch=arch,
             built=time.time(),
-            size=disk_usage(tree) + (parent.size if parent else 0),
+            size=measure_disk_usage(tree) + (parent.size if parent else 0),
             source=f"recipe on {recipe.parent or suite}",
         )
         publish(store, image, tree)
@@ -77,7 +77,7 @@ def _make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, 
     return work / "tree"
 
 
-def _python_of(layers: Sequence[Path], name: str) -> str:
+def _find_topmost_python(layers: Sequence[Path], name: str) -> str:
     """Return the path of python3 in the topmost layer that has one."""
     for layer in layers[:-1]:
         with suppress(ImageError), RootDirectory(layer) as inside:
@@ -93,20 +93,20 @@ def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | Non
     try:
         return find(store, recipe.parent)
     except ImageError:
-        if recipe.parent not in recipes.builtin():
+        if recipe.parent not in recipes.list_builtin():
             raise
         return build(store, recipes.load_builtin(recipe.parent), progress)
 
 
-def _suite_of(recipe: Recipe) -> str:
+def _choose_suite(recipe: Recipe) -> str:
     """Return the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
     if recipe.suite is None:
         return ""
-    distro, own = sources.distribution(sources.read())
+    distro, own = sources.find_distribution(sources.read())
     return recipe.suite if distro == "debian" else own
 
 
-def already(store: Path, name: str, digest: str) -> Image | None:
+def find_built_image(store: Path, name: str, digest: str) -> Image | None:
     """Return the image of that name if it is what is asked for."""
     try:
         image = find(store, name)
@@ -139,7 +139,7 @@ def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
     log = Path(task.work) / "log"
     argv = _wrap_command([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
-    env = {key: value for key, value in os.environ.items() if passes(key)} | {"TMPDIR": task.work}
+    env = {key: value for key, value in os.environ.items() if is_passed_on(key)} | {"TMPDIR": task.work}
     with log.open("wb") as file:
         pipe = subprocess.PIPE
         child = subprocess.Popen(
@@ -168,7 +168,7 @@ def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) ->
         raise
 
 
-def passes(key: str) -> bool:
+def is_passed_on(key: str) -> bool:
     """Return whether the tools get a variable of ours."""
     return key in PASSED or key.upper().startswith(PASSED_LIKE)
 

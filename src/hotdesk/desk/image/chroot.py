@@ -95,7 +95,7 @@ def carry_out(task: BuildTask) -> None:
             say(task, f"running {line.strip().splitlines()[0][:60]}")
             enter(root, "/bin/sh", "-ec", line)
         for mounted in ("tmp", "run", "dev", "proc"):
-            tool("umount", "--recursive", root / mounted)
+            run_tool("umount", "--recursive", root / mounted)
         furnish(inside)
     for pattern in LEFTOVERS:
         for leftover in root.glob(pattern):
@@ -107,25 +107,25 @@ def say(task: BuildTask, text: str) -> None:
     print(f"{task.name}: {text}", flush=True)
 
 
-def tool(*argv: str | Path, env: dict[str, str] | None = None) -> None:
+def run_tool(*argv: str | Path, env: dict[str, str] | None = None) -> None:
     """Run a program of the host; what it says is the log."""
     subprocess.run([str(each) for each in argv], check=True, stdin=subprocess.DEVNULL, stdout=2, env=env)
 
 
 def enter(root: Path, *argv: str) -> None:
     """Run a program of the image, in it, without network."""
-    tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
+    run_tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
 
 
 def _bootstrap(task: BuildTask, root: Path) -> None:
     """Unpack packages of the machine's own sources into an empty tree."""
     targets = sources.read()
-    distro, _ = sources.distribution(targets)
-    lines = sources.lines(targets, distro, task.suite, sources.keyrings(distro))
+    distro, _ = sources.find_distribution(targets)
+    lines = sources.format_lines(targets, distro, task.suite, sources.list_keyrings(distro))
     count = len(task.include) + len(task.apt)
     say(task, f"downloading and unpacking {distro} {task.suite} with {count} packages (about a minute)")
     excluded = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
-    tool(
+    run_tool(
         *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=output/dev"),
         f"--include={','.join((*task.include, *task.apt))}",
         *(f"--aptopt={line}" for line in (*APT_SETTINGS.splitlines(), *sources.read_settings())),
@@ -146,18 +146,18 @@ def stack(task: BuildTask, work: Path) -> Path:
     layers = ":".join(task.lowers)
     plain = "redirect_dir=off,index=off,metacopy=off"
     options = f"lowerdir={layers},upperdir={work / 'tree'},workdir={work / 'overlay'},{plain}"
-    tool("mount", "-t", "overlay", "overlay", "-o", options, root)
+    run_tool("mount", "-t", "overlay", "overlay", "-o", options, root)
     return root
 
 
 def equip(root: Path) -> None:
     """Mount what programs in the image need: processes, a few devices, room for passing files."""
-    tool("mount", "-t", "proc", "proc", root / "proc")
+    run_tool("mount", "-t", "proc", "proc", root / "proc")
     for name, mode in (("dev", "0755"), ("run", "0755"), ("tmp", "1777")):
-        tool("mount", "-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", root / name)
+        run_tool("mount", "-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", root / name)
     for name in NODES:
         (root / "dev" / name).touch()
-        tool("mount", "--bind", f"/dev/{name}", root / "dev" / name)
+        run_tool("mount", "--bind", f"/dev/{name}", root / "dev" / name)
     (root / "dev/fd").symlink_to("/proc/self/fd")
     (root / "dev/shm").mkdir(0o1777)
 
@@ -165,7 +165,7 @@ def equip(root: Path) -> None:
 def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
     """Install packages: the host's apt downloads them, the image's installs them."""
     distro, suite = release(root)
-    lines = sources.lines(sources.read(), distro, suite, sources.keyrings(distro))
+    lines = sources.format_lines(sources.read(), distro, suite, sources.list_keyrings(distro))
     say(task, f"installing {len(task.apt)} packages and what they need from {distro} {suite}")
     for name in ("lists", "archives"):
         (work / name / "partial").mkdir(parents=True)
@@ -173,7 +173,7 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
     shelf.mkdir()
     for name, target in (("lists", root / "var/lib/apt/lists"), ("archives", root / "var/cache/apt")):
         target.mkdir(parents=True, exist_ok=True)
-        tool("mount", "--bind", work / name, target)
+        run_tool("mount", "--bind", work / name, target)
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
     (shelf / "sources.list").write_text("".join(f"{line}\n" for line in lines))
     (shelf / "apt.conf").write_text(_format_apt_settings(root))
@@ -183,8 +183,8 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
         policy.write_text("#!/bin/sh\nexit 101\n")
         policy.chmod(0o755)
     outside = ("apt-get", "-c", shelf / "apt.conf", "-q")
-    tool(*outside, "update")
-    tool(*outside, "install", "--yes", "--no-install-recommends", "--download-only", *task.apt)
+    run_tool(*outside, "update")
+    run_tool(*outside, "install", "--yes", "--no-install-recommends", "--download-only", *task.apt)
     where = ("-o", f"Dir::Etc::SourceList={there}/sources.list", "-o", "Dir::Etc::SourceParts=-")
     quick = ("-o", "DPkg::Options::=--force-unsafe-io", "-o", "DPkg::Options::=--force-confdef")
     install = ("install", "--yes", "--no-install-recommends", "--no-download")
@@ -192,7 +192,7 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
     if not had_policy:
         policy.unlink()
     for mounted in ("var/lib/apt/lists", "var/cache/apt"):
-        tool("umount", root / mounted)
+        run_tool("umount", root / mounted)
 
 
 def _format_apt_settings(root: Path) -> str:
@@ -241,14 +241,14 @@ def _install_wheels(task: BuildTask, root: Path) -> None:
     found = subprocess.run(probe, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
     folder = root / "tmp/wheels"
     folder.mkdir()
-    tool(*download(found, folder, task.pip), env=dict(os.environ))
+    run_tool(*download(found, folder, task.pip), env=dict(os.environ))
     enter(root, python, "-m", "pip", "install", "--no-index", "--find-links", "/tmp/wheels", *task.pip)  # noqa: S108
 
 
 def download(found: str, folder: Path, requirements: Sequence[str]) -> list[str]:
     """Return the command that fetches wheels for the Python a probe found."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
-    return [*pip, "--dest", str(folder), *pip_tags.platform_options(found), *requirements]
+    return [*pip, "--dest", str(folder), *pip_tags.list_platform_options(found), *requirements]
 
 
 if __name__ == "__main__":

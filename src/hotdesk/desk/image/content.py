@@ -16,9 +16,9 @@ _ZEROS = bytes(PAGE)
 def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
     """Write what is not zero into an empty file, and make it `size` long; give the digest of the whole."""
     digest = hashlib.sha256()
-    for start in windows(source, size):
+    for start in iterate_windows(source, size):
         data = read(source, start, min(WINDOW, size - start))
-        for first, last in runs(data):
+        for first, last in iterate_runs(data):
             run = data[first:last]
             digest.update(b"%d:%d;" % (start + first, len(run)))
             digest.update(run)
@@ -28,7 +28,7 @@ def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> b
     return digest.digest()
 
 
-def windows(fd: int, size: int) -> Iterator[int]:
+def iterate_windows(fd: int, size: int) -> Iterator[int]:
     """Yield where windows with data begin: time follows the data, however long the file says it is."""
     start = 0
     while start < size:
@@ -43,7 +43,7 @@ def windows(fd: int, size: int) -> Iterator[int]:
         start += WINDOW
 
 
-def runs(data: memoryview) -> Iterator[tuple[int, int]]:
+def iterate_runs(data: memoryview) -> Iterator[tuple[int, int]]:
     """Yield where pages that hold more than zeros begin and end."""
     first = -1
     for start in range(0, len(data), PAGE):

@@ -92,7 +92,7 @@ class Copy:
                 else:
                     self.finish()
         except OSError as e:
-            raise self.refusal(f"cannot be copied: {e.strerror}") from e
+            raise self.make_error(f"cannot be copied: {e.strerror}") from e
 
     def close(self) -> None:
         """Let go of the directories it is in."""
@@ -103,8 +103,8 @@ class Copy:
         """Copy one entry, or see why not."""
         top = self.levels[-1]
         if info.st_dev != self.levels[0].info.st_dev:
-            raise self.refusal("is on another file system")
-        path = self.path(name)
+            raise self.make_error("is on another file system")
+        path = self.get_path(name)
         if path is not None and self.skips(self.source, path):
             return
         kind = stat.S_IFMT(info.st_mode)
@@ -119,7 +119,7 @@ class Copy:
     def enter(self, name: bytes, info: os.stat_result) -> None:
         """Go down into a directory."""
         if len(self.levels) > self.limits.depth:
-            raise self.refusal(f"is nested in more than {self.limits.depth} folders, the limit")
+            raise self.make_error(f"is nested in more than {self.limits.depth} folders, the limit")
         self.source = replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
@@ -132,9 +132,9 @@ class Copy:
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
-            raise self.refusal(f"brings the tree to more than {self.limits.entries} entries, the limit for an image")
-        self.note(b"d", name, attributes(info), *xattrs)
-        path = self.path(name + b"/") if self.levels else b""
+            raise self.make_error(f"brings the tree to more than {self.limits.entries} entries, the limit for an image")
+        self.note(b"d", name, encode_attributes(info), *xattrs)
+        path = self.get_path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
         self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
 
@@ -176,19 +176,19 @@ class Copy:
             content = pour(old, new, info.st_size, self.spend)
             xattrs = self.dress(old, new, info)
             os.utime(new, ns=(info.st_mtime_ns, info.st_mtime_ns))
-        self.note(b"f", name, attributes(info), b"%d" % info.st_size, content, *xattrs)
+        self.note(b"f", name, encode_attributes(info), b"%d" % info.st_size, content, *xattrs)
 
     def put_symlink(self, name: bytes, info: os.stat_result) -> None:
         """Copy a symbolic link, wherever it leads."""
         leads = os.readlink(name, dir_fd=self.source)
         os.symlink(leads, name, dir_fd=self.target)
-        os.chown(name, owner(info.st_uid), owner(info.st_gid), dir_fd=self.target, follow_symlinks=False)
+        os.chown(name, clamp_owner(info.st_uid), clamp_owner(info.st_gid), dir_fd=self.target, follow_symlinks=False)
         os.utime(name, ns=(info.st_mtime_ns, info.st_mtime_ns), dir_fd=self.target, follow_symlinks=False)
-        self.note(b"l", name, attributes(info), leads)
+        self.note(b"l", name, encode_attributes(info), leads)
 
     def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
         """Set an open file's owner, mode and attributes, but nothing with rights; return the attributes."""
-        os.fchown(new, owner(info.st_uid), owner(info.st_gid))
+        os.fchown(new, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
         xattrs = []
         for key in sorted(os.listxattr(old)):
@@ -203,24 +203,24 @@ class Copy:
         """Make sure that what was opened is what was looked at."""
         found = os.fstat(fd)
         if not os.path.samestat(found, info) or stat.S_IFMT(found.st_mode) != stat.S_IFMT(info.st_mode):
-            raise self.refusal("changed while it was copied")
+            raise self.make_error("changed while it was copied")
 
     def spend(self, size: int) -> None:
         """Count bytes before they are written."""
         self.size += size
         if self.size > self.limits.size:
-            raise self.refusal(f"brings the tree to more than {self.limits.size} bytes, the available space")
+            raise self.make_error(f"brings the tree to more than {self.limits.size} bytes, the available space")
 
     def note(self, kind: bytes, *parts: bytes) -> None:
         """Add an entry to the digest, so that no two trees read the same."""
         self.digest.update(b"%b%d;" % (kind, len(parts)) + b"".join(b"%d:%b" % (len(part), part) for part in parts))
 
-    def path(self, name: bytes) -> bytes | None:
+    def get_path(self, name: bytes) -> bytes | None:
         """Return the path of a name in the open directory; none when it is longer than a path can be."""
         above = self.levels[-1].path
         return None if above is None or len(above) + len(name) > PATH else above + name
 
-    def refusal(self, why: str) -> ImageError:
+    def make_error(self, why: str) -> ImageError:
         """Return what of the tree is wrong, fit for a terminal."""
         path = b"/".join([*(level.name for level in self.levels[1:]), self.at])
         shown = make_printable(os.fsdecode(path[-SHOWN:]))
@@ -252,11 +252,11 @@ def _is_whiteout(info: os.stat_result) -> bool:
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 
 
-def attributes(info: os.stat_result) -> bytes:
+def encode_attributes(info: os.stat_result) -> bytes:
     """Return mode and owner, as a copy has them."""
-    return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, owner(info.st_uid), owner(info.st_gid))
+    return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
 
 
-def owner(number: int) -> int:
+def clamp_owner(number: int) -> int:
     """Keep an owner that has a place in a desk's range of ids."""
     return number if 0 <= number < 1 << 16 else NOBODY

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from hotdesk.desk.image.build import passes
+from hotdesk.desk.image.build import is_passed_on
 from hotdesk.errors import BriefError, ImageError, make_printable
 from hotdesk.linux import jail, uids
 
@@ -38,7 +38,7 @@ def is_url(text: str) -> bool:
     return "://" in text or text.startswith("file:")
 
 
-def file_of(url: str) -> Path | None:
+def parse_file_url(url: str) -> Path | None:
     """Return the path a `file:` URL names; None for an https URL. Every other URL is refused."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname and not parts.username:
@@ -52,7 +52,7 @@ def file_of(url: str) -> Path | None:
 def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
     """Yield a stream of what an https URL leads to; `ImageError` where it could not be fetched whole."""
     mortal = ["setpriv", "--pdeathsig", "KILL"]
-    env = {key: value for key, value in os.environ.items() if passes(key)}
+    env = {key: value for key, value in os.environ.items() if is_passed_on(key)}
     with subprocess.Popen(
         [*mortal, sys.executable, "-P", "-m", "hotdesk.desk.image.fetch", url, str(limit)],
         stdin=subprocess.DEVNULL,

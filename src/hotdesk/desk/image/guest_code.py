@@ -33,12 +33,12 @@ with open('modules', 'wb') as out:
 """Run inside a desk: leaves what is `SEALED` in the working folder."""
 
 
-def sources() -> dict[str, bytes]:
+def read_sources() -> dict[str, bytes]:
     """Read the guest's modules as they are installed here."""
     return {f"{name}.py": (GUEST / f"{name}.py").read_bytes() for name in FILES}
 
 
-def version(source: dict[str, bytes]) -> str:
+def compute_version(source: dict[str, bytes]) -> str:
     """Tell one state of the guest's source from another; a check against staleness, not against malice."""
     check = 0
     for name in sorted(source):
@@ -46,14 +46,14 @@ def version(source: dict[str, bytes]) -> str:
     return f"{check:08x}-{sum(map(len, source.values()))}"
 
 
-def folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path:
+def get_folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path:
     """Return the place for one image's bytecode of this source."""
-    return store / "guest" / image_digest / version(source)
+    return store / "guest" / image_digest / compute_version(source)
 
 
 def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, bytes]:
     """Return the files to lay into a desk."""
-    compiled = folder(store, image_digest, source)
+    compiled = get_folder(store, image_digest, source)
     try:
         return {name: (compiled / name).read_bytes() for name in SEALED}
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, 
 
 def keep(store: Path, image_digest: str, source: dict[str, bytes], compiled: dict[str, bytes]) -> None:
     """Store one image's bytecode; only desks of that image ever run it."""
-    place = folder(store, image_digest, source)
+    place = get_folder(store, image_digest, source)
     fresh = place.with_name(f".{os.getpid()}")
     fresh.mkdir(mode=0o700, parents=True)
     for name, data in compiled.items():

@@ -79,7 +79,7 @@ def find(store: Path, name: str) -> Image:
     try:
         image = parse(store, path.read_bytes())
     except FileNotFoundError:
-        raise ImageError(f"image {name!r} is not on this machine; {remedy(name)}") from None
+        raise ImageError(f"image {name!r} is not on this machine; {describe_remedy(name)}") from None
     except PermissionError as e:
         raise ImageError(f"image {name!r} in {store} cannot be read by this user; run as root") from e
     except ValueError as e:
@@ -90,7 +90,7 @@ def find(store: Path, name: str) -> Image:
     return image
 
 
-def remedy(name: str) -> str:
+def describe_remedy(name: str) -> str:
     """Describe how to get an image that is missing; what images there are is for who may list them."""
     has_recipe = (Path(__file__).parent / "recipes" / f"{name}.toml").exists()
     return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists the images"
@@ -137,7 +137,7 @@ def record_path(store: Path, name: str) -> Path:
     return store / "images" / f"{name}.json"
 
 
-def template_folder(store: Path, digest: str) -> Path:
+def get_template_folder(store: Path, digest: str) -> Path:
     """Return where virtual machines lie that were booted from an image, by its digest."""
     return store / "vm" / digest
 

@@ -11,10 +11,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from hotdesk.desk.image.build import passes, require_root
+from hotdesk.desk.image.build import is_passed_on, require_root
 from hotdesk.desk.image.image import Image, as_name
 from hotdesk.desk.image.normalise import PYTHONS
-from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
+from hotdesk.desk.image.store import Progress, measure_disk_usage, publish, writing
 from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.errors import BriefError, ImageError, make_printable
 
@@ -48,7 +48,7 @@ def import_image(
                 python=python,
                 arch=os.uname().machine,
                 built=time.time(),
-                size=disk_usage(tree),
+                size=measure_disk_usage(tree),
                 source=f"{KINDS[kind]}, {make_printable(path.name)}",
             )
             publish(store, image, layer if layer.exists() else tree)
@@ -73,7 +73,7 @@ def import_payload(
         if kind != "tar":
             raise ImageError(f"The payload of a signed image must be a root file system, not {KINDS[kind]}.")
         (layer,) = image.layers
-        image = replace(image, python=python, size=disk_usage(tree))
+        image = replace(image, python=python, size=measure_disk_usage(tree))
         return publish(store, image, layer if layer.exists() else tree)
 
 
@@ -107,7 +107,7 @@ def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
     program = [sys.executable, "-P", "-m", "hotdesk.desk.image.unwrap"]
     task = [str(archive), str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
-    env = {key: value for key, value in os.environ.items() if passes(key)}
+    env = {key: value for key, value in os.environ.items() if is_passed_on(key)}
     try:
         done = subprocess.run(
             [*mortal, *weak, *program, *task],

@@ -26,20 +26,22 @@ class ArchiveParts(Protocol):
         ...
 
 
-def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
+def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Return the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
     manifest = read_json(parts, "index.json", None)
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
             break
-        manifest = _read_blob(parts, choose_manifest(texts(manifest, "manifests"), machine))
+        manifest = _read_blob(parts, choose_manifest(read_descriptors(manifest, "manifests"), machine))
     config = manifest.get("config")
     if isinstance(config, dict):
         require_machine(_read_blob(parts, config), machine)
-    return [(blob_name(each), str(each["digest"])) for each in check_layer_count(texts(manifest, "layers"))]
+    return [
+        (get_blob_name(each), str(each["digest"])) for each in check_layer_count(read_descriptors(manifest, "layers"))
+    ]
 
 
-def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
+def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Return the layers of a `docker save`, lowest first, as names and digests of their plain content."""
     with parts.open("manifest.json") as file:
         images = _load_json(file.read(_JSON_LIMIT + 1))
@@ -89,7 +91,7 @@ def check_layer_count(layers: list[T]) -> list[T]:
     return layers
 
 
-def texts(data: dict[str, object], key: str) -> list[dict[str, object]]:
+def read_descriptors(data: dict[str, object], key: str) -> list[dict[str, object]]:
     """Take a list of tables from a table."""
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
@@ -97,7 +99,7 @@ def texts(data: dict[str, object], key: str) -> list[dict[str, object]]:
     return value
 
 
-def blob_name(descriptor: dict[str, object]) -> str:
+def get_blob_name(descriptor: dict[str, object]) -> str:
     """Return the name of the blob a descriptor means; only a sha256 becomes a path."""
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
@@ -108,7 +110,7 @@ def blob_name(descriptor: dict[str, object]) -> str:
 
 def _read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, object]:
     """Read a blob of JSON, its digest verified."""
-    return read_json(parts, blob_name(descriptor), str(descriptor["digest"]))
+    return read_json(parts, get_blob_name(descriptor), str(descriptor["digest"]))
 
 
 def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, object]:

@@ -60,15 +60,15 @@ def _add_user(root: RootDirectory) -> None:
         b"etc/group": b"user:x:%s:" % number,
     }
     for path, line in lines.items():
-        old = text_of(root, path)
+        old = read_file(root, path)
         if not any(row.split(b":")[2:3] == [number] for row in old.splitlines()):
             root.write(path, add_final_newline(remove_row(old, b"user")) + line + b"\n")
-    shadow = text_of(root, b"etc/shadow")
+    shadow = read_file(root, b"etc/shadow")
     if shadow and not any(row.startswith(b"user:") for row in shadow.splitlines()):
         root.write(b"etc/shadow", add_final_newline(shadow) + b"user:*:20000:0:99999:7:::\n", 0o600)
 
 
-def text_of(root: RootDirectory, path: bytes) -> bytes:
+def read_file(root: RootDirectory, path: bytes) -> bytes:
     """Return a file's bytes, or none."""
     try:
         return root.read(path)

@@ -12,7 +12,7 @@ _ANSWER_SHAPE = re.compile(r"3 (\d{1,3}) (\w{1,20}) glibc 2\.(\d{1,3})\s*")
 _OLDEST_GLIBC = 17
 
 
-def platform_options(answer: str) -> list[str]:
+def list_platform_options(answer: str) -> list[str]:
     """Return pip's options for the Python that answered the probe, newest C library first."""
     match = _ANSWER_SHAPE.fullmatch(answer)
     if match is None:

@@ -71,15 +71,15 @@ def load(source: str, name: str | None = None) -> Recipe:
 
 def load_builtin(name: str) -> Recipe:
     """Return the recipe of that name that comes with hotdesk."""
-    if as_name(name) not in builtin():
+    if as_name(name) not in list_builtin():
         raise BriefError(
-            f"unknown recipe {name!r}; the built-in recipes are {', '.join(builtin())}; or write one: "
+            f"unknown recipe {name!r}; the built-in recipes are {', '.join(list_builtin())}; or write one: "
             'a TOML file with `from = "base"` and `apt = […]`, and `hotdesk image build ./FILE.toml`'
         )
     return parse((resources.files("hotdesk.desk.image") / "recipes" / f"{name}.toml").read_text(), name)
 
 
-def builtin() -> list[str]:
+def list_builtin() -> list[str]:
     """List the recipes that come with hotdesk."""
     names = [entry.name for entry in (resources.files("hotdesk.desk.image") / "recipes").iterdir()]
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
@@ -99,12 +99,12 @@ def parse(text: str, name: str) -> Recipe:
     where = f"recipe {as_name(name)!r}"
     recipe = Recipe(
         name=name,
-        parent=text_of(table, "from", NAME_SHAPE, where),
-        suite=text_of(table, "suite", _SUITE_SHAPE, where),
+        parent=take_text(table, "from", NAME_SHAPE, where),
+        suite=take_text(table, "suite", _SUITE_SHAPE, where),
         include=_list_of(table, "include", _PACKAGE_SHAPE, where),
-        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where) + _packages_of_machine(table, where),
+        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where) + _take_machine_packages(table, where),
         pip=_list_of(table, "pip", _REQUIREMENT_SHAPE, where),
-        files=_files_of(table, where) | _ours_of(table, where),
+        files=_take_files(table, where) | _take_own_files(table, where),
         run=_list_of(table, "run", _LINE_SHAPE, where),
     )
     if table:
@@ -119,7 +119,7 @@ def parse(text: str, name: str) -> Recipe:
     return recipe
 
 
-def text_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
+def take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
     """Take a text from a table, checked."""
     value = table.pop(key, None)
     return None if value is None else check_text(value, key, shape, where)
@@ -133,13 +133,13 @@ def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: 
     return tuple(check_text(each, key, shape, where) for each in value)
 
 
-def _packages_of_machine(table: dict[str, object], where: str) -> tuple[str, ...]:
+def _take_machine_packages(table: dict[str, object], where: str) -> tuple[str, ...]:
     """Take the packages that each kind of machine needs from a table; return those of this one."""
     found = {name: _list_of(table, f"apt_{name}", _PACKAGE_SHAPE, where) for name in MACHINES}
     return found.get(os.uname().machine, ())
 
 
-def _files_of(table: dict[str, object], where: str) -> dict[str, str]:
+def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
     """Take the files from a table, each path and text checked."""
     value = table.pop("files", {})
     if not isinstance(value, dict):
@@ -150,9 +150,9 @@ def _files_of(table: dict[str, object], where: str) -> dict[str, str]:
     }
 
 
-def _ours_of(table: dict[str, object], where: str) -> dict[str, str]:
+def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
     """Take a package that comes with hotdesk from a table, to be laid into the image; give its files."""
-    name = text_of(table, "ours", _OURS_SHAPE, where)
+    name = take_text(table, "ours", _OURS_SHAPE, where)
     if name is None:
         return {}
     folder = SOURCE / name

@@ -84,7 +84,7 @@ def unquote(value: str) -> str:
         return value.strip()
 
 
-def refusal(machine: HostMachine) -> str | None:
+def explain_refusal(machine: HostMachine) -> str | None:
     """Explain why hotdesk promises nothing on a machine; None where it does."""
     if (machine.distro, machine.release) in _SUPPORTED and machine.arch in ARCHITECTURES:
         return None
@@ -94,7 +94,7 @@ def refusal(machine: HostMachine) -> str | None:
     )
 
 
-def caveat(machine: HostMachine, cgroup_version: int) -> str | None:
+def describe_caveat(machine: HostMachine, cgroup_version: int) -> str | None:
     """Say that hotdesk was not tested on such a machine; None where it was."""
     if (machine.distro, machine.release, machine.arch, cgroup_version) in TESTED:
         return None
@@ -104,7 +104,7 @@ def caveat(machine: HostMachine, cgroup_version: int) -> str | None:
 
 def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str | None:
     """Refuse a machine nothing is promised on; give a warning instead when the operator insists."""
-    why = refusal(machine)
+    why = explain_refusal(machine)
     if why is None:
         return None
     if environ.get(ANY_HOST) != "1":
@@ -112,12 +112,12 @@ def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str |
     return f"{machine.name} on {machine.arch} is not supported; continuing because {ANY_HOST}=1"
 
 
-def packages(machine: HostMachine) -> tuple[str, ...]:
+def list_packages(machine: HostMachine) -> tuple[str, ...]:
     """Name the Debian packages hotdesk needs there."""
     return (*PACKAGES, _KEYRINGS.get(machine.distro, _KEYRINGS["debian"]))
 
 
-def missing_packages(packages: Sequence[str]) -> list[str]:
+def list_missing_packages(packages: Sequence[str]) -> list[str]:
     """Describe which packages are not installed, in the order asked."""
     try:
         argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages]
@@ -158,10 +158,10 @@ def look_at_kernel() -> KernelConfig:
     )
 
 
-def lacks(kernel: KernelConfig) -> list[str]:
+def list_kernel_flaws(kernel: KernelConfig) -> list[str]:
     """Describe what a kernel lacks, each with its remedy."""
     found = []
-    if version_of(kernel.release) < _OLDEST_KERNEL:
+    if parse_version(kernel.release) < _OLDEST_KERNEL:
         how = "`wsl --update` installs a newer one" if "microsoft" in kernel.release.lower() else "boot 5.19 or newer"
         found.append(f"kernel {kernel.release} has no idmapped layers: {how}")
     if not offers(kernel, "overlay"):
@@ -194,15 +194,15 @@ def name_fallbacks(kernel: KernelConfig) -> list[str]:
     return found
 
 
-def version_of(release: str) -> tuple[int, ...]:
+def parse_version(release: str) -> tuple[int, ...]:
     """Read the two numbers a kernel's release begins with."""
     numbers = "".join(c if c.isdigit() else " " for c in release).split()
     return tuple(int(number) for number in numbers[:2])
 
 
-def unfit() -> list[str]:
+def list_host_flaws() -> list[str]:
     """Describe what this machine's kernel lacks for desks."""
-    found = lacks(look_at_kernel())
+    found = list_kernel_flaws(look_at_kernel())
     try:
         cgroup.find_hierarchies()
     except (HostError, OSError) as e:

@@ -56,7 +56,7 @@ def parse(text: str) -> list[PackageIndex]:
     return targets
 
 
-def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[str, str]:
+def find_distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[str, str]:
     """Return which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
     for name in COMPONENTS:
         own = [each for each in targets if (each.origin or fallback).lower() == name and each.pocket == ""]
@@ -68,7 +68,7 @@ def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[s
     )
 
 
-def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
+def format_lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
     """Return the one-line sources of a suite, from the mirrors that serve this machine its own."""
     found: dict[tuple[str, str], PackageIndex] = {}
     components: dict[tuple[str, str], list[str]] = {}
@@ -86,12 +86,12 @@ def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Se
             "`apt-get indextargets`"
         )
     return [
-        f"deb {options(target, keyrings)}{uri} {suite}{pocket} {' '.join(components[uri, pocket])}"
+        f"deb {format_options(target, keyrings)}{uri} {suite}{pocket} {' '.join(components[uri, pocket])}"
         for (uri, pocket), target in sorted(found.items(), key=lambda each: _POCKETS.index(each[0][1]))
     ]
 
 
-def options(target: PackageIndex, keyrings: Sequence[str]) -> str:
+def format_options(target: PackageIndex, keyrings: Sequence[str]) -> str:
     """Describe which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
     own = [key for key in target.signed_by.split(",") if key.startswith("/")]
     keys = list(dict.fromkeys([*keyrings, *own]))
@@ -103,12 +103,12 @@ def sanitize_line(line: str) -> str:
     return re.sub(r"//[^/@ ]*@", "//", re.sub(r"^deb \[[^]]*\] ", "deb ", line))
 
 
-def settings(dump: str) -> list[str]:
+def parse_settings(dump: str) -> list[str]:
     """Pick from `apt-config dump` how this machine reaches its mirrors: proxies, certificates, retries."""
     return [f'{key} "{value}";' for key, value in _SETTING_SHAPE.findall(dump)]
 
 
-def keyrings(distro: str) -> list[str]:
+def list_keyrings(distro: str) -> list[str]:
     """Name the file that holds a distribution's keys."""
     return [f"/usr/share/keyrings/{distro}-archive-keyring.gpg"]
 
@@ -123,7 +123,7 @@ def read() -> list[PackageIndex]:
 
 def read_settings() -> list[str]:
     """Ask this machine's apt how it reaches its mirrors."""
-    return settings(ask("apt-config", "dump"))
+    return parse_settings(ask("apt-config", "dump"))
 
 
 def ask(*argv: str) -> str:

@@ -44,7 +44,7 @@ class Sterile:
 
     def show(self, image: Image) -> dict[Path, Path]:
         """Return where each layer of an image is to be read instead, mounted on first need."""
-        missing = lacking(self.store, image)
+        missing = list_uncopied_layers(self.store, image)
         if missing:
             raise ImageError(
                 f"image {image.name!r} has no sterile copy of its layer {missing[0].name[:12]}: "
@@ -125,14 +125,14 @@ def digest_of(fd: int) -> str:
 # -- where copies lie -------------------------------------------------------------------------------------------
 
 
-def folder(store: Path) -> Path:
+def get_folder(store: Path) -> Path:
     """Return where copies lie."""
     return store / "sterile"
 
 
 def place(store: Path, digest: str, kind: str) -> Path:
     """Return where a layer's copy of one kind lies."""
-    return folder(store) / f"{digest}.{kind}"
+    return get_folder(store) / f"{digest}.{kind}"
 
 
 def digest_file(file: Path) -> Path:
@@ -148,21 +148,21 @@ def find_copy(store: Path, digest: str) -> tuple[Path, str]:
     raise ImageError(f"layer {digest[:12]} has no sterile copy: `hotdesk image build`, or import its image again")
 
 
-def lacking(store: Path, image: Image) -> list[Path]:
+def list_uncopied_layers(store: Path, image: Image) -> list[Path]:
     """Name the layers of an image that have no copy."""
     return [layer for layer in image.layers if not any(place(store, layer.name, kind).is_file() for kind in KINDS)]
 
 
 def list_copies(store: Path) -> set[str]:
     """Name the layers of which there is a copy, or a part of one."""
-    names = os.listdir(folder(store)) if folder(store).is_dir() else []
+    names = os.listdir(get_folder(store)) if get_folder(store).is_dir() else []
     return {name.partition(".")[0] for name in names if "." in name}
 
 
 def forget(store: Path, digest: str) -> int:
     """Remove all copies of a layer; give the bytes they took. Who has one mounted keeps it."""
     size = 0
-    for file in folder(store).glob(f"{digest}.*"):
+    for file in get_folder(store).glob(f"{digest}.*"):
         size += file.lstat().st_blocks * 512
         file.unlink(missing_ok=True)
     return size

@@ -38,7 +38,7 @@ def make(
     tainted: int | None = None,
 ) -> bool:
     """Copy the layers of an image that have no sterile copy; False when all have one."""
-    missing = sterile.lacking(store, image)
+    missing = sterile.list_uncopied_layers(store, image)
     if missing and sterile.is_suspect(sterile.taint() if tainted is None else tainted):
         raise HostError(
             f"cannot make a sterile copy of image {image.name!r}: the kernel has oopsed, and its cache of the "
@@ -78,7 +78,7 @@ def main() -> None:
 
 def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     """Copy a layer, unless another process just did; what does not work leaves nothing."""
-    place = sterile.folder(store)
+    place = sterile.get_folder(store)
     place.mkdir(mode=0o700, exist_ok=True)
     failures = []
     with hold_lock(place / "lock"), standing(store / "layers" / digest) as layer:
@@ -135,7 +135,7 @@ def _drop_cached(layer: Path) -> None:
 def write(kind: str, layer: Path, file: Path) -> None:
     """Write a layer's tree as a file system of this kind."""
     if kind == "erofs":
-        tool("mkfs.erofs", "--quiet", str(file), str(layer))
+        run_tool("mkfs.erofs", "--quiet", str(file), str(layer))
     elif kind == "ext4":
         _write_ext4(layer, file)
     else:
@@ -149,7 +149,7 @@ def _write_ext4(layer: Path, file: Path) -> None:
     with file.open("wb") as out:
         out.truncate((size + size // 8 + _SLACK) // MIB * MIB)
     options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
-    tool("mkfs.ext4", *options, "-d", str(layer), str(file))
+    run_tool("mkfs.ext4", *options, "-d", str(layer), str(file))
     at = file.with_suffix(".rw")
     with mount_file("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
         (at / "lost+found").rmdir()
@@ -223,7 +223,7 @@ def keep(fresh: Path, file: Path) -> None:
     fresh.rename(file)
 
 
-def tool(*argv: str) -> None:
+def run_tool(*argv: str) -> None:
     """Run what writes a file system; it dies with this process."""
     if shutil.which(argv[0], path=TOOLS) is None:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`")

@@ -14,7 +14,7 @@ from typing import Literal
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import guest_code, sterile
-from hotdesk.desk.image.image import Image, as_name, dump, find, ls, parse, record_path, template_folder
+from hotdesk.desk.image.image import Image, as_name, dump, find, get_template_folder, ls, parse, record_path
 from hotdesk.errors import HostError, ImageError
 
 Progress = Callable[[str], None]
@@ -112,7 +112,7 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
                 layer.rename(work / layer.name)
                 sterile.forget(store, layer.name)
             if not any(other.digest == image.digest for other in ls(store)):
-                discard(template_folder(store, image.digest))
+                discard(get_template_folder(store, image.digest))
 
 
 def restore(store: Path, image: Image) -> None:
@@ -157,7 +157,7 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
             if folder.name not in used
         ]
         for folder in sorted((store / "guest").glob("*/*")):
-            if not serves(folder, store, images):
+            if not is_current_bytecode(folder, store, images):
                 swept.append(_sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
     for folder in (store / "guest").glob("*"):
         with suppress(OSError):
@@ -173,10 +173,10 @@ def read_record(store: Path, path: Path) -> Image:
         raise ImageError(f"{path} is damaged ({e}), so its layers are unknown; remove the file and try again") from e
 
 
-def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
+def is_current_bytecode(folder: Path, store: Path, images: Collection[Image]) -> bool:
     """Return whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
-    source = guest_code.sources()
-    used = {guest_code.folder(store, image.digest, source) for image in images}
+    source = guest_code.read_sources()
+    used = {guest_code.get_folder(store, image.digest, source) for image in images}
     return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
@@ -191,12 +191,12 @@ def _is_free(layer: Path) -> bool:
 
 def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest", "machine"], name: str) -> Swept:
     """Move a tree to where it is discarded with the work directory."""
-    size = disk_usage(path)
+    size = measure_disk_usage(path)
     path.rename(Path(tempfile.mkdtemp(dir=work)) / "swept")
     return Swept(kind, name, size)
 
 
-def disk_usage(tree: Path) -> int:
+def measure_disk_usage(tree: Path) -> int:
     """Count the bytes a tree takes on disk, hard links once."""
     inodes: set[int] = set()
     total = 0

@@ -59,18 +59,18 @@ class ArchiveBudget:
 def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer: bool) -> None:
     """Write what a tar stream holds; in a `layer` whiteouts are left out, as `whiteout` deals with them."""
     with open_tar(stream) as tar:
-        for info in headers(tar):
+        for info in iterate_headers(tar):
             budget.spend(info.size if info.isreg() else 0)
             above, name = place(info, budget.limits)
             if name and not (layer and name.startswith(_WHITEOUT)):
                 put(root, tar, info, above, name, budget.limits)
 
 
-def whiteout(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
+def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
     """Remove what a layer says is gone from those below; goes first, as it may say so after its files."""
     budget = ArchiveBudget(limits)
     with open_tar(stream) as tar:
-        for info in headers(tar):
+        for info in iterate_headers(tar):
             budget.spend(0)
             above, name = place(info, limits)
             if name.startswith(_WHITEOUT):
@@ -95,7 +95,7 @@ def open_tar(stream: IO[bytes], mode: Literal["r|", "r:"] = "r|") -> tarfile.Tar
     return tarfile.open(fileobj=stream, mode=mode, encoding="utf-8", errors="surrogateescape")
 
 
-def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def iterate_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the headers; tarfile's own iterator would keep every one in memory."""
     while (info := tar.next()) is not None:
         tar.members.clear()  # type: ignore[attr-defined]
@@ -104,11 +104,11 @@ def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 def place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
     """Return an entry's folder and name; the root itself has no name."""
-    parts = _parts_of(info.name, limits)
+    parts = _split_name(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""
 
 
-def _parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
+def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
     """Split a name of an archive, refusing what no honest archive holds."""
     path = text.encode("utf-8", "surrogateescape")
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
@@ -136,9 +136,9 @@ def put(
         elif info.issym():
             openat2.remove(fd, name)
             os.symlink(info.linkname.encode("utf-8", "surrogateescape"), name, dir_fd=fd)
-            os.chown(name, owner(info.uid), owner(info.gid), dir_fd=fd, follow_symlinks=False)
+            os.chown(name, clamp_owner(info.uid), clamp_owner(info.gid), dir_fd=fd, follow_symlinks=False)
         else:
-            _put_link(root, b"/".join(_parts_of(info.linkname, limits)), fd, name)
+            _put_link(root, b"/".join(_split_name(info.linkname, limits)), fd, name)
 
 
 def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
@@ -181,12 +181,12 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
 
 def dress(info: tarfile.TarInfo, fd: int) -> None:
     """Give an open file its owner, mode without setuid and setgid, and time."""
-    os.fchown(fd, owner(info.uid), owner(info.gid))
+    os.fchown(fd, clamp_owner(info.uid), clamp_owner(info.gid))
     os.fchmod(fd, info.mode & 0o1777)
     when = int(info.mtime) if 0 <= info.mtime < 1 << 33 else 0
     os.utime(fd, (when, when))
 
 
-def owner(number: int) -> int:
+def clamp_owner(number: int) -> int:
     """Keep an owner that has a place in a desk's range of ids."""
     return number if 0 <= number < 1 << 16 else NOBODY

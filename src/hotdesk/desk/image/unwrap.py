@@ -20,14 +20,14 @@ from hotdesk.desk.image.archive import (
     Kind,
     Wrapped,
     decompress_stream,
+    detect_kind,
     is_compressed,
-    kind_of,
     reopen_file,
     verify,
 )
-from hotdesk.desk.image.manifests import docker_layers, oci_layers
+from hotdesk.desk.image.manifests import read_docker_layers, read_oci_layers
 from hotdesk.desk.image.normalise import find_python, furnish
-from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
+from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, apply_whiteouts, unpack
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -62,17 +62,17 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
     """Unpack an archive or layout, whatever it is, and say what it was."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         with closing(Folder(archive)) as parts:
-            squash(root, parts.open, oci_layers(parts, machine), limits)
+            squash(root, parts.open, read_oci_layers(parts, machine), limits)
         return "oci"
     with reopen_file(archive) as file, decompress_stream(file, limits) as stream:
-        kind = kind_of(stream)
+        kind = detect_kind(stream)
     if kind == "tar":
         with reopen_file(archive) as file, decompress_stream(file, limits) as stream:
             unpack(root, stream, ArchiveBudget(limits), layer=False)
         return kind
     with tempfile.TemporaryFile(dir=work) as spool:
         layout = Wrapped(_spool_archive(archive, spool.fileno(), limits))
-        layers = oci_layers(layout, machine) if kind == "oci" else docker_layers(layout, machine)
+        layers = read_oci_layers(layout, machine) if kind == "oci" else read_docker_layers(layout, machine)
         squash(root, layout.open, layers, limits, of_content=kind == "docker")
     return kind
 
@@ -101,7 +101,7 @@ def squash(
             verify(decompress_stream(part, limits) if of_content else part, digest, name)
         if number:
             with open_part(name) as part, decompress_stream(part, limits) as stream:
-                whiteout(root, stream, limits)
+                apply_whiteouts(root, stream, limits)
         with open_part(name) as part, decompress_stream(part, limits) as stream:
             unpack(root, stream, budget, layer=True)
 

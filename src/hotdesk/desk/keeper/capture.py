@@ -23,7 +23,7 @@ from hotdesk.desk import door_files
 from hotdesk.desk.image.copy import TreeLimits, copy
 from hotdesk.desk.image.image import Image, as_name, find
 from hotdesk.desk.image.normalise import FILES
-from hotdesk.desk.image.store import disk_usage, publish, writing
+from hotdesk.desk.image.store import measure_disk_usage, publish, writing
 from hotdesk.desk.room import layout
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import open_strictly
@@ -81,7 +81,7 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
             python=below.python,
             arch=below.arch,
             built=time.time(),
-            size=disk_usage(tree) + below.size,
+            size=measure_disk_usage(tree) + below.size,
             source=make_printable(f"desk {desk_id}"),
         )
         publish(store, image, layer if layer.exists() else tree)

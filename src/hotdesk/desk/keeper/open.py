@@ -40,7 +40,7 @@ class Opening:
         self.owner = owner
         self.burning = burning
         self.hierarchies = find_hierarchies()
-        self.guest_sources = guest_code.sources()
+        self.guest_sources = guest_code.read_sources()
         self.images = ImageCatalog(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""

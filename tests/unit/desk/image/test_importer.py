@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import manifests
-from hotdesk.desk.image.archive import Folder, Wrapped, decompress_stream, kind_of
+from hotdesk.desk.image.archive import Folder, Wrapped, decompress_stream, detect_kind
 from hotdesk.desk.image.normalise import FILES, find_python, furnish, strip
-from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
+from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, apply_whiteouts, unpack
 from hotdesk.desk.image.unwrap import squash
 from hotdesk.errors import ImageError
 from hotdesk.linux.openat2 import RootDirectory
@@ -79,7 +79,7 @@ def put(tree: Path, *entries: Entry, limits: ArchiveLimits | None = None, layer:
     with RootDirectory(tree) as root:
         data = archive(*entries)
         if layer:
-            whiteout(root, io.BytesIO(data), ArchiveLimits())
+            apply_whiteouts(root, io.BytesIO(data), ArchiveLimits())
         unpack(root, io.BytesIO(data), ArchiveBudget(limits or ArchiveLimits()), layer)
 
 
@@ -301,7 +301,7 @@ HEX = "a" * 64
     ],
 )
 def test_an_archive_is_told_by_its_content(names: list[str], kind: str) -> None:
-    assert kind_of(io.BytesIO(archive(*(file(name) for name in names)))) == kind
+    assert detect_kind(io.BytesIO(archive(*(file(name) for name in names)))) == kind
 
 
 def digest_of(data: bytes) -> str:
@@ -329,7 +329,7 @@ def unpack_layout(layout_folder: Path, tree: Path, machine: str = "aarch64") -> 
     try:
         parts = Folder(fd)
         with RootDirectory(tree) as root:
-            squash(root, parts.open, manifests.oci_layers(parts, machine), ArchiveLimits())
+            squash(root, parts.open, manifests.read_oci_layers(parts, machine), ArchiveLimits())
         parts.close()
     finally:
         os.close(fd)
@@ -362,7 +362,7 @@ def test_an_image_for_another_machine_is_refused(tree: Path, tmp_path: Path) -> 
 )
 def test_only_a_sha256_becomes_a_path(digest: str) -> None:
     with pytest.raises(ImageError, match="not a sha256") as caught:
-        manifests.blob_name({"digest": digest})
+        manifests.get_blob_name({"digest": digest})
     assert str(caught.value).isprintable()
 
 
@@ -396,7 +396,7 @@ def unpack_docker(data: bytes, tree: Path, tmp_path: Path) -> None:
     path.write_bytes(data)
     with path.open("rb") as source, RootDirectory(tree) as root:
         parts = Wrapped(source.fileno())
-        squash(root, parts.open, manifests.docker_layers(parts, "aarch64"), ArchiveLimits(), of_content=True)
+        squash(root, parts.open, manifests.read_docker_layers(parts, "aarch64"), ArchiveLimits(), of_content=True)
 
 
 def test_a_docker_archive_is_squashed_into_one_tree(tree: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_the_base_comes_with_hotdesk() -> None:
     assert base.suite == "trixie"
     assert base.parent is None
     assert {"bash", "python3", "python3-pip", "git", "curl"} <= set(base.include)
-    assert recipes.builtin() == [
+    assert recipes.list_builtin() == [
         "base", "code-interpreter-full", "code-interpreter-v1", "desktop", "e2b-desktop", "office", "vmm",
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ def test_an_os_release_is_read_with_its_quotes() -> None:
     "text", ["", "no equals", 'ID="unclosed', "ID=\nVERSION_ID=", "=", "PRETTY_NAME='\x1b]0;x\x07'"]
 )
 def test_a_broken_os_release_is_refused_without_harm(text: str) -> None:
-    why = requirements.refusal(requirements.describe(text, "x86_64"))
+    why = requirements.explain_refusal(requirements.describe(text, "x86_64"))
     assert why is not None
     assert why.isprintable()
 
@@ -47,7 +47,7 @@ def test_a_broken_os_release_is_refused_without_harm(text: str) -> None:
     ],
 )
 def test_only_what_is_promised_is_supported(distro: str, release: str, arch: str, supported: bool) -> None:
-    assert (requirements.refusal(make(distro, release, arch)) is None) is supported
+    assert (requirements.explain_refusal(make(distro, release, arch)) is None) is supported
 
 
 def test_a_refusal_says_what_this_is_what_would_do_and_what_to_do_instead() -> None:
@@ -65,8 +65,8 @@ def test_the_brave_get_a_warning_instead() -> None:
 
 
 def test_the_keyring_is_the_distributions_own() -> None:
-    assert requirements.packages(make("debian", "13"))[-1] == "debian-archive-keyring"
-    assert requirements.packages(make("ubuntu", "24.04"))[-1] == "ubuntu-keyring"
+    assert requirements.list_packages(make("debian", "13"))[-1] == "debian-archive-keyring"
+    assert requirements.list_packages(make("ubuntu", "24.04"))[-1] == "ubuntu-keyring"
 
 
 def test_a_package_counts_only_when_it_is_wholly_installed() -> None:
@@ -75,7 +75,7 @@ def test_a_package_counts_only_when_it_is_wholly_installed() -> None:
 
 
 def test_this_machine_knows_dpkg_but_no_invented_package() -> None:
-    assert requirements.missing_packages(["dpkg", "hotdesk-no-such-package"]) == ["hotdesk-no-such-package"]
+    assert requirements.list_missing_packages(["dpkg", "hotdesk-no-such-package"]) == ["hotdesk-no-such-package"]
 
 
 def test_apt_without_lists_is_noticed(tmp_path: Path) -> None:
@@ -93,15 +93,15 @@ def test_apt_without_lists_is_noticed(tmp_path: Path) -> None:
 def test_a_machine_of_a_kind_that_was_not_tested_is_told_apart(
     release: str, arch: str, version: int, tested: bool
 ) -> None:
-    caveat = requirements.caveat(HostMachine("debian", release, "", f"Debian {release}", arch), version)
+    caveat = requirements.describe_caveat(HostMachine("debian", release, "", f"Debian {release}", arch), version)
     assert (caveat is None) == tested
     assert tested or f"Debian {release}, {arch}, with cgroup v{version}" in str(caveat)
 
 
 def test_a_fit_kernel_lacks_nothing() -> None:
-    assert requirements.lacks(FIT) == []
+    assert requirements.list_kernel_flaws(FIT) == []
     unloaded = replace(FIT, filesystems="", modules="kernel/fs/overlayfs/overlay.ko.xz:\n")
-    assert requirements.lacks(unloaded) == []
+    assert requirements.list_kernel_flaws(unloaded) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_fit_kernel_lacks_nothing() -> None:
     ],
 )
 def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: KernelConfig, told: str) -> None:
-    (only,) = requirements.lacks(kernel)
+    (only,) = requirements.list_kernel_flaws(kernel)
     assert told in only
 
 
@@ -125,7 +125,7 @@ def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: KernelConfig, told:
     [("6.18.44-fc-v445", (6, 18)), ("5.19", (5, 19)), ("6.1.0-18-arm64", (6, 1)), ("10", (10,)), ("odd", ())],
 )
 def test_a_kernels_version_is_its_first_two_numbers(release: str, version: tuple[int, ...]) -> None:
-    assert requirements.version_of(release) == version
+    assert requirements.parse_version(release) == version
 
 
 DEVICES = "Character devices:\n  1 mem\n  7 vcs\n\nBlock devices:\n{}254 virtblk\n"
@@ -137,7 +137,7 @@ def test_loop_devices_are_known_by_their_driver_where_no_node_shows_them(rows: s
 
 
 def test_a_kernel_without_btrfs_or_erofs_is_fit_and_says_what_it_uses_instead() -> None:
-    assert requirements.lacks(FIT) == []
+    assert requirements.list_kernel_flaws(FIT) == []
     assert [each.partition(":")[0] for each in requirements.name_fallbacks(FIT)] == ["no btrfs", "no erofs"]
     both = replace(FIT, filesystems=FIT.filesystems + "\tbtrfs\n", modules="kernel/fs/erofs/erofs.ko.xz: \n")
     assert requirements.name_fallbacks(both) == []

@@ -7,12 +7,12 @@ import pytest
 from hotdesk.desk.image.sources import (
     FORMAT,
     PackageIndex,
-    distribution,
-    keyrings,
-    lines,
+    find_distribution,
+    format_lines,
+    list_keyrings,
     parse,
+    parse_settings,
     sanitize_line,
-    settings,
 )
 from hotdesk.errors import ImageError
 
@@ -94,8 +94,8 @@ def test_other_lines_are_left_out(text: str) -> None:
 )
 def test_debian(rows: list[str], expected: list[str]) -> None:
     targets = parse("\n".join(rows))
-    assert distribution(targets, fallback="debian")[0] == "debian"
-    assert lines(targets, "debian", "trixie", KEYS) == expected
+    assert find_distribution(targets, fallback="debian")[0] == "debian"
+    assert format_lines(targets, "debian", "trixie", KEYS) == expected
 
 
 def test_ubuntu_is_built_from_its_own_release() -> None:
@@ -106,9 +106,9 @@ def test_ubuntu_is_built_from_its_own_release() -> None:
     ]
     rows.append(row("https://esm.example.test/", "noble-apps-security", origin="UbuntuESMApps", codename="noble"))
     targets = parse("\n".join(rows))
-    assert distribution(targets) == ("ubuntu", "noble")
+    assert find_distribution(targets) == ("ubuntu", "noble")
     key = "[signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg] "
-    assert lines(targets, "ubuntu", "noble", keyrings("ubuntu")) == [
+    assert format_lines(targets, "ubuntu", "noble", list_keyrings("ubuntu")) == [
         f"deb {key}{UBUNTU} noble main universe",
         f"deb {key}{UBUNTU} noble-updates main universe",
         f"deb {key}{UBUNTU} noble-security main universe",
@@ -118,9 +118,9 @@ def test_ubuntu_is_built_from_its_own_release() -> None:
 def test_a_machine_fed_by_strangers_says_so() -> None:
     targets = parse(row("https://tools.example.test/", "stable", origin="Tools"))
     with pytest.raises(ImageError, match="apt-get update"):
-        distribution(targets)
+        find_distribution(targets)
     with pytest.raises(ImageError, match="apt-get update"):
-        lines(targets, "debian", "trixie")
+        format_lines(targets, "debian", "trixie")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ Acquire::Languages:: "none";
 Acquire::http::Proxy-Auto-Detect "/usr/bin/x\\" evil";
 DPkg::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";
 """
-    assert settings(dump) == [
+    assert parse_settings(dump) == [
         'Acquire::http::Proxy "http://proxy.example.test:3128";',
         'Acquire::https::mirror.example.test::Verify-Peer "true";',
         'Acquire::Retries "3";',

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import sterile, sterilize, store
-from hotdesk.desk.image.image import Image, dump, template_folder
+from hotdesk.desk.image.image import Image, dump, get_template_folder
 from hotdesk.errors import HostError, ImageError
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -83,7 +83,7 @@ def shelf(image: Image) -> Path:
 
 def names(image: Image) -> list[str]:
     """List what lies where copies do, by the ends of the names."""
-    return sorted(file.name.removeprefix(LAYER) for file in sterile.folder(shelf(image)).iterdir())
+    return sorted(file.name.removeprefix(LAYER) for file in sterile.get_folder(shelf(image)).iterdir())
 
 
 def describe(tree: Path) -> list[str]:
@@ -166,10 +166,10 @@ def test_a_hole_longer_than_the_disk_has_room_is_not_written_out(image: Image) -
 
 
 def test_what_a_killed_copier_left_is_no_copy(image: Image) -> None:
-    folder = sterile.folder(shelf(image))
+    folder = sterile.get_folder(shelf(image))
     folder.mkdir()
     (folder / f"{LAYER}.erofs.new").write_bytes(b"half")
-    assert sterile.lacking(shelf(image), image) == list(image.layers)
+    assert sterile.list_uncopied_layers(shelf(image), image) == list(image.layers)
     assert make(image)
     assert names(image) == [".erofs", ".erofs.sha256", "lock"]
 
@@ -177,7 +177,7 @@ def test_what_a_killed_copier_left_is_no_copy(image: Image) -> None:
 def test_a_kernel_that_has_oopsed_makes_no_copies(image: Image) -> None:
     with pytest.raises(HostError, match="reboot"):
         sterilize.make(shelf(image), image, print, tainted=OOPSED)
-    assert not sterile.folder(shelf(image)).exists()
+    assert not sterile.get_folder(shelf(image)).exists()
 
 
 def test_a_copy_is_mounted_once_and_anew_when_the_file_is_another_or_the_kernel_oopsed(
@@ -261,7 +261,7 @@ def test_removing_an_image_removes_its_copies(image: Image) -> None:
 
 
 def test_machines_that_were_booted_from_an_image_go_with_it(image: Image) -> None:
-    folders = [template_folder(shelf(image), digest) for digest in (image.digest, "another")]
+    folders = [get_template_folder(shelf(image), digest) for digest in (image.digest, "another")]
     for folder in folders:
         (folder / "key").mkdir(parents=True)
         (folder / "key/ram").write_bytes(bytes(8192))
@@ -284,7 +284,7 @@ def test_a_layer_that_is_gone_is_not_copied(image: Image) -> None:
 
 def test_a_sweep_takes_copies_whose_layer_is_gone_and_no_other(image: Image) -> None:
     make(image)
-    folder = sterile.folder(shelf(image))
+    folder = sterile.get_folder(shelf(image))
     for end in ("erofs", "erofs.sha256", "ext4.new"):
         (folder / f"{ABOVE}.{end}").write_bytes(bytes(8192))
     before = names(image)

@@ -19,7 +19,7 @@ from pathlib import Path
 from hotdesk.config import MIB, Config
 from hotdesk.desk import door_files
 from hotdesk.desk.image import sterile
-from hotdesk.desk.image.image import template_folder
+from hotdesk.desk.image.image import get_template_folder
 from hotdesk.desk.room import cpu_set, identity, layout
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
@@ -110,7 +110,7 @@ class MicrovmWall(ContainerWall):
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
         facts = (room.stage.digest, self.accelerator, os.uname().machine, _processor(), room.spec.memory)
         key = template.compute_key((*facts, self.count_cpus(room), len(room.image.layers)), sources)
-        return template_folder(self.settings.images, room.image.digest) / key
+        return get_template_folder(self.settings.images, room.image.digest) / key
 
     def show_template(self, room: Room, folder: Path, place: Path | None) -> None:
         """Have the supervisor find a template, or none."""
