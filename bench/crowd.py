@@ -164,7 +164,7 @@ async def idle(host: Host, count: int, book: Book) -> None:
         async with anyio.create_task_group() as tasks:
             for desk in desks:
                 tasks.start_soon(ask, desk)
-        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.desks(host.config)}
+        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.list_own_desks(host.config)}
         private = statistics.median(memory_of(told[desk.id]) for desk in desks)
     finally:
         await burn_all(host, desks)

@@ -75,7 +75,7 @@ class Bench:
 
     def enter(self, desk: Desk) -> None:
         """Work from this desk from now on; the first call starts the door."""
-        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.desks(self.host.config)}
+        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.list_own_desks(self.host.config)}
         self.netns = f"/proc/{told[desk.id]}/ns/net"
         drive(self.through_door("rate"))
         self.door = part_pid("hotdesk.door.process", self.host.config.run)
@@ -130,7 +130,7 @@ class Bench:
         desks = [await self.host.open(small, self.scope) for _ in range(IDLE_DESKS)]
         await anyio.sleep(0.5)
         self.book.facts[IDLE] = (memory_of(self.door) - before) / 1024 / IDLE_DESKS
-        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.desks(self.host.config)}
+        told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.list_own_desks(self.host.config)}
         for desk in desks:
             await anyio.to_thread.run_sync(call_from, f"/proc/{told[desk.id]}/ns/net")
         await anyio.sleep(0.5)

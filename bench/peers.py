@@ -77,7 +77,7 @@ class Peers:
         """Write the system call filter of a desk, once."""
         file = self.folder / "seccomp.json"
         if not file.exists():
-            file.write_text(json.dumps(seccomp.profile(platform.machine())))
+            file.write_text(json.dumps(seccomp.build_profile(platform.machine())))
         return file
 
     def podman(self, *more: str) -> list[str]:
@@ -202,7 +202,7 @@ def configuration(root: str, argv: tuple[str, ...]) -> dict[str, object]:
             "uidMappings": everyone,
             "gidMappings": everyone,
             "resources": LIMITS,
-            "seccomp": seccomp.profile(platform.machine()),
+            "seccomp": seccomp.build_profile(platform.machine()),
             "readonlyPaths": ["/proc/sys"],
         },
     }

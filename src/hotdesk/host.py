@@ -18,7 +18,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code, image
 from hotdesk.desk.keeper import state
-from hotdesk.desk.keeper.spawn import Started, missing_privilege
+from hotdesk.desk.keeper.spawn import Started, describe_missing_privilege
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.parts import Parts
@@ -414,7 +414,7 @@ def server(settings: Config) -> Path:
     for candidate in candidates:
         if is_answered(candidate):
             return candidate
-    raise HostError(missing_privilege(candidates[-1]))
+    raise HostError(describe_missing_privilege(candidates[-1]))
 
 
 async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:

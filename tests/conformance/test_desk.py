@@ -278,7 +278,7 @@ async def test_burning_ends_whoever_waits(runtime: Runtime) -> None:
 
 def find_listed(settings: Config, desk: Desk) -> dict[str, Any]:
     """Return the facts that a desk is listed with."""
-    return next(facts for facts in state.desks(settings) if facts["id"] == desk.id)
+    return next(facts for facts in state.list_own_desks(settings) if facts["id"] == desk.id)
 
 
 async def test_a_desk_is_listed_in_its_state_directory_until_it_burns(fresh: Open, settings: Config) -> None:
@@ -287,8 +287,8 @@ async def test_a_desk_is_listed_in_its_state_directory_until_it_burns(fresh: Ope
             while (listed := find_listed(settings, desk))["state"] == "ready":  # a claim is noted after its reply
                 await anyio.sleep(0.01)
         assert (listed["state"], listed["kept"]) == ("open", True)
-    assert desk.id not in {told["id"] for told in state.desks(settings)}
-    assert state.orphans(settings) == []
+    assert desk.id not in {told["id"] for told in state.list_own_desks(settings)}
+    assert state.list_orphans(settings) == []
 
 
 async def test_a_killed_first_process_ends_the_desk(runtime: Runtime, wall: str) -> None:

@@ -288,7 +288,7 @@ async def test_a_desks_listing_says_that_it_is_paused(fresh: Open, settings: Con
         said = []
         for step in (desk.pause, desk.pause, desk.resume):
             await step()
-            said += [told["state"] for told in state.desks(settings) if told["id"] == desk.id]
+            said += [told["state"] for told in state.list_own_desks(settings) if told["id"] == desk.id]
         assert said == ["paused", "paused", "open"]
 
 

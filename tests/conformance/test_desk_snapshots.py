@@ -170,7 +170,7 @@ def facts(settings: Config, desk: DeskId) -> dict[str, object] | None:
 
 def listed(settings: Config, condition: str = "") -> set[str]:
     """List the desks there are, or those in one state."""
-    return {str(told["id"]) for told in state.desks(settings) if condition in ("", told["state"])}
+    return {str(told["id"]) for told in state.list_own_desks(settings) if condition in ("", told["state"])}
 
 
 # -- snapshot and rollback ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import anyio
 from hotdesk.cli.job_request import JobRequest, brain_of, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
-from hotdesk.desk.wall.local.handle import programs_at, strike
+from hotdesk.desk.wall.local.handle import list_programs, strike
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import HotdeskError
@@ -185,7 +185,7 @@ def live(errand: Errand) -> dict[str, object]:
 def clear_up() -> None:
     """End the desks of whoever was killed from outside: elsewhere their keeper does it."""
     for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*"):
-        while left := programs_at(folder / "home"):
+        while left := list_programs(folder / "home"):
             strike(left, signal.SIGKILL)
             time.sleep(LOOK)
         shutil.rmtree(folder, ignore_errors=True)

@@ -186,7 +186,7 @@ async def test_a_borrower_pauses_and_resumes(settings: Config) -> None:
     async with lent(settings) as (desk, borrowed):
         await borrowed.pause()
         await borrowed.pause()
-        assert [told["state"] for told in state.desks(settings)] == ["paused"]
+        assert [told["state"] for told in state.list_own_desks(settings)] == ["paused"]
         said: list[str] = []
 
         async def ask(through: Desk) -> None:
@@ -200,7 +200,7 @@ async def test_a_borrower_pauses_and_resumes(settings: Config) -> None:
             await borrowed.resume()
         assert said == ["hi\n"] * 2
         await borrowed.resume()
-        assert [told["state"] for told in state.desks(settings)] == ["open"]
+        assert [told["state"] for told in state.list_own_desks(settings)] == ["open"]
 
 
 @pytest.mark.long

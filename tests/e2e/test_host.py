@@ -33,8 +33,8 @@ async def test_a_desk_lives_for_its_block_and_burns_with_it(settings: Config) ->
     async with Host(settings) as host:
         async with host.open_desk() as desk:
             assert (await desk.run(["echo", "hi"])).text == "hi\n"
-            assert [told["id"] for told in state.desks(settings)] == [desk.id]
-        assert state.desks(settings) == []
+            assert [told["id"] for told in state.list_own_desks(settings)] == [desk.id]
+        assert state.list_own_desks(settings) == []
         with pytest.raises(DeskGone):
             await desk.run(["true"])
 
@@ -42,10 +42,12 @@ async def test_a_desk_lives_for_its_block_and_burns_with_it(settings: Config) ->
 async def test_a_desk_says_which_wall_it_has_and_another_is_never_put_in_its_place(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         async with host.open_desk() as desk:
-            assert [record["wall"] for record in state.desks(settings) if record["id"] == desk.id] == ["container"]
+            assert [record["wall"] for record in state.list_own_desks(settings) if record["id"] == desk.id] == [
+                "container"
+            ]
         with pytest.raises(HostError, match="the wall microvm is not available here"):
             await host.open(Spec(wall="microvm"))
-        assert state.desks(settings) == []
+        assert state.list_own_desks(settings) == []
 
 
 async def test_a_desk_is_found_and_burnt_by_id(settings: Config) -> None:
@@ -138,11 +140,11 @@ def test_blocking_desks_are_held_without_a_block(settings: Config) -> None:
         desk.run(["true"])
     with other:
         assert other.run(["true"]).ok
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
     machine.open()
     machine.close()
     machine.close()
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
     assert threading.active_count() < before + 4
 
 
@@ -152,7 +154,7 @@ def test_a_blocking_machine_finds_another_owners_desk_and_closes_well(settings: 
         found = machine.find(desk)
         assert found.run(["echo", "here"]).text == "here\n"
         found.burn()
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 async def test_a_host_is_started_by_one_task_and_closed_by_another(settings: Config) -> None:
@@ -175,7 +177,7 @@ async def test_a_host_is_started_by_one_task_and_closed_by_another(settings: Con
     desk = await asyncio.create_task(opened())
     await asyncio.create_task(found(desk))
     await asyncio.create_task(closed())
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 async def test_a_host_that_cannot_start_says_why_and_leaves_nothing(settings: Config) -> None:
@@ -194,7 +196,7 @@ def test_a_script_that_forgets_to_close_ends_and_leaves_no_desk(settings: Config
     argv = [sys.executable, "-c", f"import hotdesk\n{program}\nprint('end')"]
     done = subprocess.run(argv, env=env, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"end\n", b"")
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 def test_the_public_names_are_there() -> None:
@@ -208,7 +210,7 @@ async def test_opening_fails_clearly_and_leaves_nothing(settings: Config) -> Non
     async with Host(settings) as host:
         with pytest.raises(hotdesk.HotdeskError, match="no-such-image"):
             await host.open(Spec(image="no-such-image"))
-        assert state.desks(settings) == []
+        assert state.list_own_desks(settings) == []
     missing = Config(run=settings.run, lib=settings.lib, images=settings.images, runtime="no-such-runtime")
     async with Host(missing, control=False) as host:
         with pytest.raises(HostError, match="the wall container is not available here: no-such-runtime is not inst"):

@@ -65,7 +65,7 @@ async def pooled(settings: Config, count: int, spec: Spec = SPEC, *, control: bo
 
 def ready(settings: Config) -> set[str]:
     """List the desks that are ready, as their records say."""
-    return {str(told["id"]) for told in state.desks(settings) if told["state"] == "ready"}
+    return {str(told["id"]) for told in state.list_own_desks(settings) if told["state"] == "ready"}
 
 
 def pid_of(settings: Config, desk: str) -> int:
@@ -271,7 +271,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
             await host.pool.full()
         assert len(ready(settings)) == 3
         await anyio.sleep(0.5)
-        assert len(state.desks(settings)) == 6
+        assert len(state.list_own_desks(settings)) == 6
         host.keep_ready(SPEC, 1)
         await become(lambda: len(ready(settings)), 1)
         await claim(host, settings, SPEC)
@@ -280,7 +280,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
         assert all([(await desk.run(["true"])).ok for desk in claimed])
         with pytest.raises(BriefError):
             host.keep_ready(SPEC, -1)
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 @pytest.mark.long
@@ -299,7 +299,7 @@ async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: 
         assert len(set(names)) == 12
         with anyio.fail_after(30):
             await host.pool.full()
-        assert len(state.desks(settings)) == 4
+        assert len(state.list_own_desks(settings)) == 4
 
 
 @pytest.mark.long
@@ -335,7 +335,7 @@ async def test_a_cancelled_claim_leaves_nothing(settings: Config) -> None:
                 await host.burn((await host.open(SPEC)).id)
             with anyio.fail_after(30):
                 await host.pool.full()
-            await become(lambda: len(state.desks(settings)), 3)
+            await become(lambda: len(state.list_own_desks(settings)), 3)
         with anyio.fail_after(30):
             await host.pool.full()
 
@@ -379,7 +379,7 @@ async def test_a_ready_desk_is_nobodys_to_find(settings: Config) -> None:
         seen: set[str] = set()
         with anyio.fail_after(30):
             while len(ready(settings)) < 2:
-                for told in state.desks(settings):
+                for told in state.list_own_desks(settings):
                     seen.add(str(told["id"]))
                     with pytest.raises(DeskGone):
                         await host.runtime.find(DeskId(str(told["id"])))
@@ -423,7 +423,7 @@ def test_killed_processes_leave_nothing(settings: Config, victim: str) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         keeper = int(owner.stdout.readline().split()[1])
-        assert len(state.desks(settings)) >= 3
+        assert len(state.list_own_desks(settings)) >= 3
         for pid in {"owner": (owner.pid,), "keeper": (keeper,), "both": (owner.pid, keeper)}[victim]:
             os.kill(pid, signal.SIGKILL)
         if victim == "keeper":
@@ -432,9 +432,9 @@ def test_killed_processes_leave_nothing(settings: Config, victim: str) -> None:
     if victim == "both":
         subprocess.run([sys.executable, "-c", BURY, *argv[3:]], check=True, timeout=40)
     end = time.monotonic() + 10
-    while state.desks(settings) and time.monotonic() < end:
+    while state.list_own_desks(settings) and time.monotonic() < end:
         time.sleep(0.05)
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 BURY = """

@@ -36,7 +36,7 @@ async def elsewhere(settings: Config) -> AsyncIterator[tuple[Host, RemoteRuntime
 
 def listed(settings: Config) -> set[str]:
     """List the desks there are."""
-    return {str(told["id"]) for told in state.desks(settings)}
+    return {str(told["id"]) for told in state.list_own_desks(settings)}
 
 
 async def boot_id(desk: Desk) -> bytes:

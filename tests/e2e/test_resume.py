@@ -23,7 +23,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.wall.local.handle import programs_at, strike
+from hotdesk.desk.wall.local.handle import list_programs, strike
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import (
     Acted,
@@ -399,7 +399,7 @@ def kill_all(working: subprocess.Popen[bytes], place: Place) -> None:
     for event in place.all(StepBegun):
         if event.step == "desk":
             for folder in Path(tempfile.gettempdir()).glob(f"hotdesk-{event.desk}-*"):
-                while left := programs_at(folder / "home"):
+                while left := list_programs(folder / "home"):
                     strike(left, signal.SIGKILL)
                     time.sleep(0.02)
                 shutil.rmtree(folder)

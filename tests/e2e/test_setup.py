@@ -132,15 +132,15 @@ def test_gc_buries_a_desk_whose_keeper_was_killed(home: Path, settings: Config) 
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images)}
     env["HOTDESK_HOLDER"] = "0"  # whose keeper would bury it, too
     with subprocess.Popen([*COMMAND, "run", "--", "sleep", "100"], stdin=subprocess.DEVNULL, env=env) as owner:
-        while not any(told["state"] == "open" for told in state.desks(settings)):
+        while not any(told["state"] == "open" for told in state.list_own_desks(settings)):
             time.sleep(0.05)
-        (told,) = state.desks(settings)
+        (told,) = state.list_own_desks(settings)
         owner.send_signal(signal.SIGSTOP)  # so that it cannot have another keeper bury it
         os.kill(int(str(told["keeper"])), signal.SIGKILL)
         buried = json.loads(hotdesk(home, settings.images, "gc", "--json").stdout)["desks"]
         owner.kill()
     assert buried == [told["id"]]
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 @pytest.mark.long

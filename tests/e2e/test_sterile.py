@@ -70,7 +70,7 @@ async def test_a_sterile_desk_opens_runs_and_burns_and_leaves_nothing(shelf: Con
                 assert (done.text, done.stderr) == ("42\n", b"")
                 await desk.write("file", b"its own disk")
                 keeper = int(str((state.facts(shelf.run / "desks" / desk.id) or {})["keeper"]))
-        assert state.desks(shelf) == []
+        assert state.list_own_desks(shelf) == []
         assert len(mounts(keeper)) == len(loops(shelf)) == 1
         assert " ro,nosuid,nodev" in mounts(keeper)[0]
         assert "/private/sterile-" not in Path("/proc/self/mountinfo").read_text()
@@ -101,7 +101,7 @@ async def test_without_a_copy_a_keeper_opens_no_sterile_desk_and_goes_on(shelf: 
     async with container_runtime(shelf) as runtime:
         with pytest.raises(ImageError, match="has no sterile copy"):
             await runtime.open(STERILE)
-        assert state.desks(shelf) == []
+        assert state.list_own_desks(shelf) == []
         desk = await runtime.open(Spec())
         assert (await desk.run(["echo", "hi"])).text == "hi\n"
 

@@ -79,7 +79,7 @@ def walls_by_step(settings: Config, receipt: Receipt) -> list[tuple[str, str]]:
 async def test_a_desk_is_recorded_with_the_wall_its_keeper_proved(host: Host, settings: Config) -> None:
     version = status.look(settings).version
     async with host.open_desk(Spec(wall=NAME)) as strong, host.open_desk() as plain:
-        found = {each["id"]: read_proof(each) for each in state.desks(settings)}
+        found = {each["id"]: read_proof(each) for each in state.list_own_desks(settings)}
         assert found[strong.id] == WallProof(NAME, "own", True, version, PLATFORM)
         assert found[plain.id] == WallProof("container", "host", True, version, "")
         assert (await strong.run(["true"])).ok
@@ -88,7 +88,7 @@ async def test_a_desk_is_recorded_with_the_wall_its_keeper_proved(host: Host, se
 async def test_a_ready_desk_is_claimed_behind_its_wall_only(host: Host, settings: Config) -> None:
     host.keep_ready(Spec(wall=NAME), 1)
     await host.pool.full()
-    (ready,) = [str(each["id"]) for each in state.desks(settings)]
+    (ready,) = [str(each["id"]) for each in state.list_own_desks(settings)]
     async with host.open_desk() as plain, host.open_desk(Spec(wall=NAME)) as strong:
         assert (plain.id != ready, strong.id == ready) == (True, True)
         assert read_proof(state.facts(settings.run / "desks" / ready) or {}).wall == NAME
@@ -117,7 +117,7 @@ async def test_a_keeper_that_lacks_a_wall_opens_no_desk_behind_another(settings:
     async with Host(settings, control=False) as host:  # its keeper knows nothing of the wall this process has
         with pytest.raises(HostError, match=f"the wall {NAME} is not available here"):
             await host.open(Spec(wall=NAME))
-        assert state.desks(settings) == []
+        assert state.list_own_desks(settings) == []
 
 
 async def test_sensitive_steps_and_checks_stand_behind_the_stronger_wall(

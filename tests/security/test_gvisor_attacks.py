@@ -592,7 +592,7 @@ async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
             assert stranger.stdout is not None
             await anyio.to_thread.run_sync(stranger.stdout.readline)
             room: Any = find_room(settings, desk, cgroup, user, supervisor)
-            wrong = [each for each in prove.flaws(room, supervisor) if str(stranger.pid) in each]
+            wrong = [each for each in prove.list_flaws(room, supervisor) if str(stranger.pid) in each]
         finally:
             stranger.kill()
             stranger.communicate()

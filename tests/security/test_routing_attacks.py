@@ -226,7 +226,7 @@ async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost
 async def test_desks_kept_ready_for_a_tenant_stand_behind_its_wall(tenant: MeteredHost) -> None:
     tenant.keep_ready(Spec(), 1)
     await tenant.pool.full()
-    (ready,) = state.desks(tenant.config)
+    (ready,) = state.list_own_desks(tenant.config)
     assert read_proof(ready).wall == strong_wall.NAME
 
 

@@ -82,8 +82,8 @@ class NodeReporter:
             found = (each.name for each in image.ls(self.settings.images) if not each.name.startswith("snapshot-"))
             self.images, self.listed = tuple(found)[:400], time.monotonic()
         return NodeReport(
-            self.name, self.boot, len(os.sched_getaffinity(0)), max(0, state.available_memory()), desks,
-            self.walls, self.images, cordoned, tuple(state.short_of(self.settings)),
+            self.name, self.boot, len(os.sched_getaffinity(0)), max(0, state.measure_available_memory()), desks,
+            self.walls, self.images, cordoned, tuple(state.find_shortages(self.settings)),
         )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ def look_at_stores(settings: Config) -> Stores:
     return Stores(
         settings=settings,
         free=shutil.disk_usage(lib if lib.exists() else "/").free,
-        available=state.available_memory(),
+        available=state.measure_available_memory(),
         file_table=int(read(Path("/proc/sys/fs/file-max"))),
         modes=modes,
     )

@@ -92,7 +92,9 @@ async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
     live = sum(tale.get_state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
     costs = [each.whole_cost for each in tales]
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
-    desks = sum(each["state"] not in ("ready", "opening") for each in state.desks(settings))  # those nobody has
+    desks = sum(
+        each["state"] not in ("ready", "opening") for each in state.list_own_desks(settings)
+    )  # those nobody has
     return TenantShare(tenant=tenant.name, desks=desks, jobs=live, spend=spend)
 
 

@@ -76,7 +76,7 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
         image.find(tenants.settings.images, "base")
     except HotdeskError:
         yield "image"
-    yield from state.short_of(tenants.settings)
+    yield from state.find_shortages(tenants.settings)
     if tenants.failing:
         yield "keeper"
     if any(tenant.host.pool.failure is not None for tenant in tenants.open.values()):
@@ -101,7 +101,7 @@ async def format_numbers(context: RequestContext) -> list[str]:
     for tenant in context.list_visible_tenants():
         name, settings = tenant.name, tenant.settings
         tales = (await context.native.get_ledger(tenant).read_summaries()).values()
-        found = state.desks(settings)
+        found = state.list_own_desks(settings)
         for state_name, count in Counter(str(each["state"]) for each in found).items():
             desks[format_labels(tenant=name, state=state_name)] = count
         for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():

@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if bool(arguments.desks) == arguments.all:
         raise BriefError("name the desks to burn, or pass --all; `hotdesk ps` lists open desks")
-    named = [str(facts["id"]) for facts in state.desks(settings)] if arguments.all else arguments.desks
+    named = [str(facts["id"]) for facts in state.list_own_desks(settings)] if arguments.all else arguments.desks
     chosen = [find_desk(settings, name) for name in named]
 
     async def work() -> int:

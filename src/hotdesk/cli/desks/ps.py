@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def find_desks(settings: Config) -> list[dict[str, Any]]:
     """List the desks of this state directory; an ordinary user's are a server's, if there is one."""
     if os.geteuid() == 0:
-        return state.desks(settings)
+        return state.list_own_desks(settings)
 
     async def ask() -> list[dict[str, Any]]:
         async with remote_runtime(server(settings)) as runtime:
@@ -49,7 +49,11 @@ def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str
     if os.geteuid() != 0:
         return [{**facts, "tenant": DEFAULT_TENANT} for facts in find_desks(settings)]
     names = [tenant] if tenant is not None else list_tenants(settings)
-    return [{**facts, "tenant": name} for name in names for facts in state.desks(get_tenant_settings(settings, name))]
+    return [
+        {**facts, "tenant": name}
+        for name in names
+        for facts in state.list_own_desks(get_tenant_settings(settings, name))
+    ]
 
 
 def main(arguments: argparse.Namespace) -> int:

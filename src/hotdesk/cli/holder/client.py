@@ -41,7 +41,7 @@ async def release_ready(settings: Config, image: str) -> None:
 
 def _has_ready(settings: Config, image: str) -> bool:
     """Return whether a desk of an image is ready, or is being opened and may be about to be."""
-    states = [facts.get("state") for facts in state.desks(settings) if facts.get("image") == image]
+    states = [facts.get("state") for facts in state.list_own_desks(settings) if facts.get("image") == image]
     return any(each in ("opening", "starting", "ready") for each in states)
 
 

@@ -84,7 +84,7 @@ def _forget_old(settings: Config) -> list[str]:
 
 def bury(settings: Config) -> list[str]:
     """Have a keeper bury the desks no keeper holds; give their ids."""
-    orphaned = state.orphans(settings)
+    orphaned = state.list_orphans(settings)
     if not orphaned:
         return []
 
@@ -94,6 +94,6 @@ def bury(settings: Config) -> list[str]:
 
     if code := run_interruptible(work):
         raise SystemExit(code)
-    if leftovers := set(orphaned) & set(state.orphans(settings)):
+    if leftovers := set(orphaned) & set(state.list_orphans(settings)):
         raise HostError(f"desks {', '.join(sorted(leftovers))} could not be removed; `hotdesk gc --debug` shows why")
     return orphaned

@@ -261,7 +261,7 @@ def rm(arguments: argparse.Namespace) -> None:
             confirm(name, _dependents(settings, name, arguments.names))
     for name in arguments.names:
         anyio.run(release_ready, settings, image.as_name(name))
-        store.rm(settings.images, name, {str(facts.get("image")) for facts in state.desks(settings)})
+        store.rm(settings.images, name, {str(facts.get("image")) for facts in state.list_own_desks(settings)})
 
 
 def _dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:

@@ -99,7 +99,7 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
 
 def list_desks(settings: Config) -> list[dict[str, object]]:
     """List the desks of every tenant."""
-    return [desk for each in _every_tenant(settings) for desk in state.desks(each)]
+    return [desk for each in _every_tenant(settings) for desk in state.list_own_desks(each)]
 
 
 def _every_tenant(settings: Config) -> list[Config]:
@@ -110,7 +110,7 @@ def _every_tenant(settings: Config) -> list[Config]:
 
 def burn_desks(settings: Config) -> SetupStep:
     """Burn every open desk, and bury those whose keeper is gone."""
-    desks = [(each, str(desk["id"])) for each in _every_tenant(settings) for desk in state.desks(each)]
+    desks = [(each, str(desk["id"])) for each in _every_tenant(settings) for desk in state.list_own_desks(each)]
 
     async def work() -> int:
         for each, desk in desks:

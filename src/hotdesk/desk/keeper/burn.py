@@ -9,7 +9,7 @@ from dataclasses import field
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.linux import uids
 
 MIN_POLL_INTERVAL_S, MAX_POLL_INTERVAL_S = 0.001, 0.05
@@ -50,7 +50,14 @@ class Burning:
 
     def begin(self, tracked: TrackedDesk, why: str, number: int | None = None) -> None:
         """Begin to end a desk."""
-        fire = Fire(tracked, why, now(), now(), numbers=[] if number is None else [number], children=tracked.children())
+        fire = Fire(
+            tracked,
+            why,
+            read_clock(),
+            read_clock(),
+            numbers=[] if number is None else [number],
+            children=tracked.list_children(),
+        )
         self.fires[tracked.room.desk] = fire
         self.advance(fire)
 
@@ -67,19 +74,19 @@ class Burning:
         for fire in self.fires.values():
             if pid in fire.children:
                 fire.children.discard(pid)
-                fire.look = now()
+                fire.look = read_clock()
 
-    def patience(self) -> float | None:
+    def compute_wait(self) -> float | None:
         """Return seconds until the next look; None when nothing burns."""
-        return max(0.0, min(fire.look for fire in self.fires.values()) - now()) if self.fires else None
+        return max(0.0, min(fire.look for fire in self.fires.values()) - read_clock()) if self.fires else None
 
     def turn(self) -> None:
         """Look at what is due, the longest due first, and at no more than a turn has time for."""
-        start = now()
+        start = read_clock()
         due = [fire for fire in self.fires.values() if fire.look <= start]
         for fire in sorted(due, key=lambda fire: fire.look):
             self.advance(fire)
-            if now() - start > TURN_S:
+            if read_clock() - start > TURN_S:
                 return
 
     def advance(self, fire: Fire) -> None:
@@ -91,10 +98,10 @@ class Burning:
                 self.ended(fire, leftovers)
             return
         fire.pause = min(fire.pause * 1.5, MAX_POLL_INTERVAL_S) if not fire.stuck else RETRY_INTERVAL_S
-        fire.look = now() + fire.pause
+        fire.look = read_clock() + fire.pause
         if fire.pause == MAX_POLL_INTERVAL_S:
             self.note(fire, "burning", leftovers)
-        if not fire.stuck and now() - fire.since > STUCK_AFTER_S:
+        if not fire.stuck and read_clock() - fire.since > STUCK_AFTER_S:
             fire.stuck = True
             self.note(fire, "stuck", leftovers)
             self.ended(fire, leftovers)

@@ -70,8 +70,10 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
         tree, links = work / "tree", work / "links"
         tree.mkdir(0o755)
         links.mkdir(0o700)
-        limits = replace(DEFAULTS, size=min(DEFAULTS.size, room(settings)))
-        digest = copy(layer_fd, tree, links, partial(_is_seeded, below.python), partial(shows, below.layers), limits)
+        limits = replace(DEFAULTS, size=min(DEFAULTS.size, measure_free_space(settings)))
+        digest = copy(
+            layer_fd, tree, links, partial(_is_seeded, below.python), partial(is_visible, below.layers), limits
+        )
         digest = choose_name(digest, below)
         layer = store / "layers" / digest
         image = Image(
@@ -110,7 +112,7 @@ def check(below: Image) -> None:
             raise ImageError(f"image {below.name!r} has lost its layer {layer}; run `hotdesk image build {below.name}`")
 
 
-def room(settings: Config) -> int:
+def measure_free_space(settings: Config) -> int:
     """Return the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
     free = os.statvfs(settings.images)
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
@@ -127,13 +129,13 @@ def _is_seeded(python: str, folder: int, path: bytes) -> bool:
     if path in _SEEDED:
         return True
     if path == SUDO:
-        return text_of(folder, path) == layout.sudo_program(python).encode()
+        return read_small_file(folder, path) == layout.sudo_program(python).encode()
     if path == BUNDLE or _HASHED.fullmatch(path):
-        return _names_authority(text_of(folder, path))
+        return _has_own_authority(read_small_file(folder, path))
     return False
 
 
-def text_of(folder: int, path: bytes) -> bytes:
+def read_small_file(folder: int, path: bytes) -> bytes:
     """Read a small regular file of an open directory; nothing of any other kind."""
     with suppress(OSError):
         fd = open_strictly(folder, path.rpartition(b"/")[2], os.O_RDONLY)
@@ -144,7 +146,7 @@ def text_of(folder: int, path: bytes) -> bytes:
     return b""
 
 
-def _names_authority(text: bytes) -> bool:
+def _has_own_authority(text: bytes) -> bool:
     """Return whether a certificate of a desk's own is among these."""
     for found in CERTIFICATE.finditer(text):
         with suppress(ValueError):
@@ -153,7 +155,7 @@ def _names_authority(text: bytes) -> bool:
     return False
 
 
-def shows(layers: Sequence[Path], folder: int, path: bytes) -> bool:
+def is_visible(layers: Sequence[Path], folder: int, path: bytes) -> bool:
     """Return whether the topmost layer that knows a path has something there."""
     for layer in layers:
         root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -51,12 +51,12 @@ class HibernatedDesks:
         self.desks = settings.run / "desks"
         self.disk = disk
 
-    def path(self, desk: str) -> Path:
+    def get_path(self, desk: str) -> Path:
         return self.folder / f"{desk}.json"
 
     def has(self, desk: str) -> bool:
         """Return whether a desk is hibernated."""
-        return self.path(desk).exists()
+        return self.get_path(desk).exists()
 
     def write(self, record: HibernatedDesk) -> None:
         """Have a desk hibernated: from here on nothing but a burn or its deadline ends it."""
@@ -67,7 +67,7 @@ class HibernatedDesks:
             json.dump({name: getattr(record, name) for name in record.__slots__}, file)
             file.flush()
             os.fsync(file.fileno())
-        fresh.rename(self.path(record.desk))
+        fresh.rename(self.get_path(record.desk))
         self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
@@ -78,16 +78,16 @@ class HibernatedDesks:
     def find(self, desk: str) -> HibernatedDesk:
         """Read a desk's record."""
         try:
-            return HibernatedDesk(**json.loads(self.path(desk).read_text()))
+            return HibernatedDesk(**json.loads(self.get_path(desk).read_text()))
         except FileNotFoundError:
             raise DeskGone(f"desk {desk} is not hibernated here; `hotdesk ps` lists the desks") from None
         except (ValueError, TypeError) as e:
-            raise BriefError(f"{self.path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
+            raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
     def forget(self, desk: str) -> None:
         """Remove a desk's record and what it would have gone on from. Absent is no error."""
         if self.has(desk):
-            self.path(desk).unlink(missing_ok=True)
+            self.get_path(desk).unlink(missing_ok=True)
             self.disk().drop(name_hibernated(desk))
         (self.shown / f"{desk}.json").unlink(missing_ok=True)
 

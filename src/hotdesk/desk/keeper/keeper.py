@@ -35,7 +35,7 @@ from hotdesk.desk.keeper.save import Saves
 from hotdesk.desk.keeper.services import Doorman
 from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
 from hotdesk.desk.keeper.spawn import decode_settings
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.keeper.volumes import KeeperVolumes
 from hotdesk.desk.request import KeeperRequest, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
@@ -68,7 +68,7 @@ class Keeper:
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.report_end)
-        self.opening = Opening(settings, self.burning, credentials(owner)[0])
+        self.opening = Opening(settings, self.burning, read_peer_credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
         self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
         self.volumes = KeeperVolumes(self.opening.volumes, self, self.opening.check_floors)
@@ -120,9 +120,9 @@ class Keeper:
         """Burn every desk; what resists stays listed, for the next keeper."""
         for desk in list(self.desks):
             self.burn(desk, "owner gone")
-        end = now() + BURN_TIMEOUT_S
-        while self.burning.fires and now() < end:
-            time.sleep(min(0.01, self.burning.patience() or 0.0))
+        end = read_clock() + BURN_TIMEOUT_S
+        while self.burning.fires and read_clock() < end:
+            time.sleep(min(0.01, self.burning.compute_wait() or 0.0))
             self.reap()
             self.snapshots.turn()
             self.memory.turn()
@@ -134,35 +134,35 @@ class Keeper:
 
     def see_off(self) -> None:
         """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
-        end = now() + _SERVICE_STOP_TIMEOUT_S
+        end = read_clock() + _SERVICE_STOP_TIMEOUT_S
         with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0] or now() < end:
+            while os.waitpid(-1, os.WNOHANG)[0] or read_clock() < end:
                 time.sleep(0.002)
 
     def warm(self) -> None:
         """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
         try:
-            reap.collect(self.settings, self.opening.hierarchies, self.opening.disk)
-            self.opening.disk()
+            reap.collect(self.settings, self.opening.hierarchies, self.opening.get_disk)
+            self.opening.get_disk()
         except (OSError, HostError):
             pass
 
     def listen(self, wake: int) -> set[int]:
         """Wait for the owner, a signal, a deadline, or a first call at a gate or of `sudo`; no call is ever read."""
         own = {self.owner.fileno(): self.owner, wake: self}
-        self.ears.turn_to({**own, **self.doorman.waiting(), **self.knocking()})
-        return self.ears.hear(self.patience())
+        self.ears.turn_to({**own, **self.doorman.get_waiting_gates(), **self.find_knocking_desks()})
+        return self.ears.hear(self.compute_wait())
 
-    def knocking(self) -> dict[int, TrackedDesk]:
+    def find_knocking_desks(self) -> dict[int, TrackedDesk]:
         """Return the desks whose root is not up yet, by the socket at which `sudo` would call."""
-        return {fd: tracked for tracked in self.desks.values() if (fd := tracked.knocks()) is not None}
+        return {fd: tracked for tracked in self.desks.values() if (fd := tracked.find_knock_socket()) is not None}
 
     def answer_calls(self, readable: set[int]) -> None:
         """Start the door on a first call at a gate; tell the owner of a first call of `sudo`."""
-        if readable.intersection(self.doorman.waiting()):
+        if readable.intersection(self.doorman.get_waiting_gates()):
             with suppress(OSError):
                 self.doorman.start()
-        for fd, tracked in self.knocking().items():
+        for fd, tracked in self.find_knocking_desks().items():
             if fd in readable:
                 tracked.knocked = True
                 tracked.room.drop_knocks()
@@ -173,24 +173,28 @@ class Keeper:
         if number == signal.SIGTERM:
             self.open_for_business = False
 
-    def patience(self) -> float:
+    def compute_wait(self) -> float:
         """Return seconds until something is due."""
-        waits = [self.nearest - now()] if self.desks else []
-        waits += [*self.roots.patience(), *self.reboots.patience(), *operations.patience(self.desks.values())]
-        waits += self.buffers.patience()
-        if (fire := self.burning.patience()) is not None:
+        waits = [self.nearest - read_clock()] if self.desks else []
+        waits += [
+            *self.roots.iterate_waits(),
+            *self.reboots.iterate_waits(),
+            *operations.iterate_waits(self.desks.values()),
+        ]
+        waits += self.buffers.iterate_waits()
+        if (fire := self.burning.compute_wait()) is not None:
             waits.append(fire)
         if self.queue.waiting and self.has_hands():
             waits.append(0.0)
-        if self.doorman.resting():
+        if self.doorman.is_resting():
             waits.append(1.0)
         return max(0.0, min([_MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
         """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
-        end = now() + TURN_S
+        end = read_clock() + TURN_S
         for _ in range(_MAX_REQUESTS_PER_TURN):
-            if not self.receive() or now() > end:
+            if not self.receive() or read_clock() > end:
                 return
 
     def receive(self) -> bool:
@@ -243,7 +247,7 @@ class Keeper:
                 with talk, wait:
                     self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
             case "door":
-                self.doorman.be_ready()
+                self.doorman.ensure_started()
             case "reader":
                 talk, hand = self.readers.start(request.desk)
                 with talk, hand:
@@ -355,7 +359,7 @@ class Keeper:
         assert room.gate is not None
         assert tracked.proof is not None
         self.doorman.add(desk, room.gate, tracked.proof)
-        caller, uid = tracked.wall.caller(room, tracked.init)
+        caller, uid = tracked.wall.find_caller(room, tracked.init)
         reply = {
             "desk": desk,
             "pid": tracked.init,
@@ -377,7 +381,7 @@ class Keeper:
         """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
         if not tracked.scoped and not tracked.noted:
             tracked.noted = True
-            by = tracked.spec.by or "uid {1} pid {0}".format(*credentials(self.owner))
+            by = tracked.spec.by or "uid {1} pid {0}".format(*read_peer_credentials(self.owner))
             facts = {
                 "desk": tracked.room.desk,
                 "scope": "",
@@ -424,19 +428,19 @@ class Keeper:
 
     def burn_due(self) -> None:
         """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
-        if self.nearest > now():
+        if self.nearest > read_clock():
             return
         for desk, tracked in list(self.desks.items()):
-            at, why = tracked.due()
-            if at <= now():
+            at, why = tracked.compute_due_time()
+            if at <= read_clock():
                 self.burn(
                     desk, why if not tracked.runtime else "it did not start in time; the machine may be overloaded"
                 )
-        self.nearest = min((tracked.due()[0] for tracked in self.desks.values()), default=math.inf)
+        self.nearest = min((tracked.compute_due_time()[0] for tracked in self.desks.values()), default=math.inf)
 
     def burn_flooded(self) -> None:
         """Burn desks whose sockets have more unread than they may."""
-        for desk in self.buffers.over():
+        for desk in self.buffers.list_flooded():
             self.burn(desk, socket_buffers.WHY)
 
     def burn(self, desk: str, why: str, number: int | None = None) -> None:
@@ -472,7 +476,7 @@ class Keeper:
             self.send({"re": number, "ok": {}})
 
 
-def credentials(owner: socket.socket) -> tuple[int, int]:
+def read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
     """Return pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
     pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid

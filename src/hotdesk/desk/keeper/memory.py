@@ -18,7 +18,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks
 from hotdesk.desk.keeper.operations import note_snapshots
 from hotdesk.desk.keeper.root import Teller
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.request import describe_spec
 from hotdesk.desk.wall.seam import GO, MemoryWriter
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, KeeperError
@@ -164,7 +164,7 @@ class MemorySaves:
         if not room.cgroup.kill(_END_TIMEOUT_S):
             raise KeeperError(f"processes of desk {room.desk} could not be killed")
         size = room.layers.hibernate()
-        until = time.time() + max(0.0, tracked.ends - now())
+        until = time.time() + max(0.0, tracked.ends - read_clock())
         spec = describe_spec(tracked.spec)
         self.hibernated.write(HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time()))
 
@@ -197,9 +197,9 @@ class MemorySaves:
             self.burn(desk, "it ended while it was hibernated")
             return
         tracked.down = "" if tracked.down == "hibernating" else tracked.down
-        tracked.touched = now()
+        tracked.touched = read_clock()
         note_snapshots(tracked)
-        self.reply(outcome, *tracked.wall.caller(room, tracked.init))
+        self.reply(outcome, *tracked.wall.find_caller(room, tracked.init))
 
     def reply(self, outcome: MemoryOutcome, caller: int, uid: int) -> None:
         """Give the owner the socket at which the guest calls next, be it soon or once it was hibernated."""

@@ -13,7 +13,7 @@ from hotdesk.desk.image.sterile import Sterile
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.burn import Burning
 from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks, check_same
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room
@@ -47,12 +47,12 @@ class Opening:
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.volumes = VolumeStore(settings.lib / "volumes", settings.run / "private" / "volumes")
-        self.hibernated = HibernatedDesks(settings, self.disk)
+        self.hibernated = HibernatedDesks(settings, self.get_disk)
         self.pool: Disk | None = None
         self.checked = -_CAPACITY_CHECK_INTERVAL_S
         """When the machine was last seen to have room."""
 
-    def disk(self) -> Disk:
+    def get_disk(self) -> Disk:
         """Return the pool, mounted on first need."""
         if self.pool is None:
             self.pool = choose(self.settings)
@@ -78,7 +78,7 @@ class Opening:
             source = origin.layers.find(request.snapshot)
         if record is not None:
             source = name_hibernated(desk)
-            self.disk().adopt(source, record.size)
+            self.get_disk().adopt(source, record.size)
         self.check_floors()
         facts = {"image": spec.image, "wall": wall.name, "owner": self.owner, "keeper": os.getpid()}
         entry = state.enter(self.settings, desk, facts)
@@ -86,7 +86,7 @@ class Opening:
         try:
             base = uids.claim(entry.folder)
             entry.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
-            disk = Memory() if spec.disk_in == "memory" else self.disk()
+            disk = Memory() if spec.disk_in == "memory" else self.get_disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
             traits = wall.traits
@@ -98,7 +98,7 @@ class Opening:
             if request.spare:
                 cgroup.favour(False, wall.traits.min_share)
             standby = wall.stand_by(room)
-            room.prepare(self.guest(picture), request.ca, source)
+            room.prepare(self.load_guest_code(picture), request.ca, source)
             wall.prepare(room)
             runtime, console = standby.run()
         except BaseException:
@@ -113,7 +113,7 @@ class Opening:
                 if base is not None:
                     uids.release(base, entry.folder)
             raise
-        start = now()
+        start = read_clock()
         hard = start + min(START_TIMEOUT_S, spec.deadline)
         return TrackedDesk(wall, room, entry, spec, runtime, console, number, hard, start, spare=request.spare)
 
@@ -123,16 +123,16 @@ class Opening:
         check_same(record, parse_spec(record.spec), request.spec)
         folder = self.settings.run / "desks" / request.desk
         if folder.exists() and not state.has_live_keeper(folder):
-            state.bury(self.settings, self.hierarchies, request.desk, self.disk)
+            state.bury(self.settings, self.hierarchies, request.desk, self.get_disk)
         return record
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
-        if now() - self.checked > _CAPACITY_CHECK_INTERVAL_S:
+        if read_clock() - self.checked > _CAPACITY_CHECK_INTERVAL_S:
             state.check_floors(self.settings)
-            self.checked = now()
+            self.checked = read_clock()
 
-    def guest(self, picture: Image) -> dict[str, bytes]:
+    def load_guest_code(self, picture: Image) -> dict[str, bytes]:
         """Return the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
         if picture.digest not in self.guests:
             found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
@@ -148,7 +148,7 @@ class Opening:
         tracked.wall.prepare(tracked.room)
         tracked.runtime, tracked.console = tracked.wall.stand_by(tracked.room).run()
         tracked.number, tracked.down = number, ""
-        tracked.hard = min(now() + START_TIMEOUT_S, tracked.ends)
+        tracked.hard = min(read_clock() + START_TIMEOUT_S, tracked.ends)
         tracked.record.note(state="starting")
 
     def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:
@@ -172,7 +172,7 @@ class Opening:
             room.layers.drop_memory()
             room.memory = room.is_resumed = False
         room.pin({tracked.init}, tracked.spec.cpus)
-        tracked.touched = now()
+        tracked.touched = read_clock()
         tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
         state_name = "ready" if tracked.spare else "open"
         tracked.record.note(pid=tracked.init, state=state_name, proof=asdict(tracked.proof))

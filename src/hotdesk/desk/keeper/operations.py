@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper import screen_programs
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
@@ -21,7 +21,7 @@ _HUSH_INTERVAL_S = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
-def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
+def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
     disk = tracked.room.disk.measure_usage(tracked.room.desk, tracked.room.folder / "disk")
     counted = tracked.room.cgroup.read_usage()
@@ -36,7 +36,7 @@ def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
 
 def touch(tracked: TrackedDesk) -> None:
     """Note that a desk is in use, and have its programs see what it uses."""
-    tracked.touched = now()
+    tracked.touched = read_clock()
     if not (tracked.paused or tracked.down or tracked.runtime):
         with suppress(OSError):  # it may be ending
             tracked.room.show_use()
@@ -58,7 +58,7 @@ def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     if tracked.paused:
         tracked.room.cgroup.freeze(False)
         tracked.paused = False
-        tracked.touched = now()
+        tracked.touched = read_clock()
         tracked.record.note(state="open")
     return {}
 
@@ -75,11 +75,11 @@ def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
         except OSError:
             tracked.room.cgroup.unhush()
             raise
-        tracked.hushed, tracked.look = True, now()
+        tracked.hushed, tracked.look = True, read_clock()
     elif tracked.hushed and not request.hushed:
         tracked.room.cgroup.unhush()
         tracked.hushed = False
-        tracked.touched = now()
+        tracked.touched = read_clock()
     return {}
 
 
@@ -88,7 +88,7 @@ def silence(tracked: TrackedDesk) -> None:
     room = tracked.room
     freeze(tracked)
     try:
-        stays = screen_programs.programs(room.folder, room.base)
+        stays = screen_programs.find_spared_programs(room.folder, room.base)
         room.cgroup.hush([pid for pid in room.cgroup.list_unhushed() if not screen_programs.runs(pid, stays)])
     finally:
         room.cgroup.freeze(False)
@@ -97,8 +97,8 @@ def silence(tracked: TrackedDesk) -> None:
 def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
     """Silence also what a screen or a browser has started since."""
     for tracked in list(desks):
-        if tracked.hushed and tracked.look <= now():
-            tracked.look = now() + _HUSH_INTERVAL_S
+        if tracked.hushed and tracked.look <= read_clock():
+            tracked.look = read_clock() + _HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
                 with suppress(OSError, DeskError):  # one that does not stop now is looked at again
                     _silence_newcomers(tracked)
@@ -106,14 +106,14 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
 
 def _silence_newcomers(tracked: TrackedDesk) -> None:
     """Silence what runs in a hushed desk and should not."""
-    stays = screen_programs.programs(tracked.room.folder, tracked.room.base)
+    stays = screen_programs.find_spared_programs(tracked.room.folder, tracked.room.base)
     if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.list_unhushed()):
         silence(tracked)
 
 
-def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
+def iterate_waits(desks: Iterable[TrackedDesk]) -> Iterator[float]:
     """Return seconds until a hushed desk is looked at."""
-    return (tracked.look - now() for tracked in desks if tracked.hushed)
+    return (tracked.look - read_clock() for tracked in desks if tracked.hushed)
 
 
 def freeze(tracked: TrackedDesk) -> None:
@@ -121,7 +121,7 @@ def freeze(tracked: TrackedDesk) -> None:
     begin_freezing(tracked)
     if not has_stopped(tracked, _FREEZE_TIMEOUT_S):
         tracked.room.cgroup.freeze(False)
-        raise goes_on(tracked, _FREEZE_TIMEOUT_S)
+        raise make_not_stopped_error(tracked, _FREEZE_TIMEOUT_S)
 
 
 def begin_freezing(tracked: TrackedDesk) -> None:
@@ -133,21 +133,21 @@ def begin_freezing(tracked: TrackedDesk) -> None:
 
 def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
-    end = now() + seconds
-    again = now() + THAW_AFTER_S
+    end = read_clock() + seconds
+    again = read_clock() + THAW_AFTER_S
     while not tracked.room.cgroup.is_frozen():
-        if now() > end:
+        if read_clock() > end:
             return False
-        if now() > again:  # who waits for a child amid vfork stops only when that goes on: let both
+        if read_clock() > again:  # who waits for a child amid vfork stops only when that goes on: let both
             tracked.room.cgroup.freeze(False)
             time.sleep(THAW_S)
             begin_freezing(tracked)
-            again = now() + THAW_AFTER_S
+            again = read_clock() + THAW_AFTER_S
         time.sleep(0.0002)
     return True
 
 
-def goes_on(tracked: TrackedDesk, seconds: float) -> DeskError:
+def make_not_stopped_error(tracked: TrackedDesk, seconds: float) -> DeskError:
     """Say that a desk did not stop in time."""
     return DeskError(f"desk {tracked.room.desk} did not stop within {seconds} s; it keeps running")
 
@@ -181,7 +181,7 @@ def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     tracked.wall.settle(tracked.room, request.spec, tracked.init)
     tracked.room.settle(request.spec, request.ca)
     tracked.spec, tracked.spare, tracked.paused = request.spec, False, False
-    tracked.touched = now()
+    tracked.touched = read_clock()
     tracked.hard = tracked.ends = tracked.touched + request.spec.deadline
     tracked.room.cgroup.freeze(False)
     return {}
@@ -194,7 +194,7 @@ def note_claim(tracked: TrackedDesk) -> None:
 
 
 ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
-    "usage": usage,
+    "usage": read_usage,
     "pause": pause,
     "resume": resume,
     "hush": hush,
@@ -206,7 +206,7 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
 
 def dial(tracked: TrackedDesk, port: int) -> socket.socket:
     """Return a connection, made or about to be, to a server on a desk's own loopback."""
-    tracked.touched = now()
+    tracked.touched = read_clock()
     try:
         return tracked.wall.dial(tracked.room, port)
     except OSError as e:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.keeper.tracked import now
+from hotdesk.desk.keeper.tracked import read_clock
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, HostError
 
@@ -21,11 +21,11 @@ class QueuedOpen:
 
     number: int
     request: KeeperRequest
-    since: float = field(default_factory=now)
+    since: float = field(default_factory=read_clock)
 
     def check(self) -> None:
         """Refuse one whose turn came too late."""
-        if now() - self.since > MAX_WAIT_S:
+        if read_clock() - self.since > MAX_WAIT_S:
             raise HostError(
                 f"no desk could be opened within {MAX_WAIT_S:.0f} s; the machine is overloaded, try again later"
             )

@@ -15,7 +15,7 @@ from hotdesk.linux.cgroup import Hierarchies
 
 def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]) -> None:
     """Burn what keepers left that were killed; what resists stays listed, for the next one."""
-    for desk in state.orphans(settings):
+    for desk in state.list_orphans(settings):
         state.bury(settings, hierarchies, desk, disk)
     state.sweep(settings)
     uids.sweep(settings.run / "desks")

@@ -9,7 +9,7 @@ from hotdesk.desk.keeper.burn import STUCK_AFTER_S
 from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.errors import DeskError
 
 POLL_INTERVAL_S = 0.001
@@ -48,7 +48,7 @@ class Reboots:
         if tracked.runtime or tracked.down:
             raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
         tracked.down, tracked.number, tracked.paused, tracked.hushed = "halting", number, False, False
-        tracked.hard = min(tracked.ends, now() + STUCK_AFTER_S)
+        tracked.hard = min(tracked.ends, read_clock() + STUCK_AFTER_S)
         tracked.record.note(state="halting")
         self.advance(tracked)
 
@@ -68,22 +68,22 @@ class Reboots:
             self.burn(desk, "it could not be started again")
             raise
 
-    def halting(self) -> Iterator[TrackedDesk]:
+    def iterate_halting(self) -> Iterator[TrackedDesk]:
         """Return the desks whose processes are ending."""
         return (tracked for tracked in list(self.desks.values()) if tracked.down == "halting")
 
-    def patience(self) -> Iterator[float]:
+    def iterate_waits(self) -> Iterator[float]:
         """Return seconds until something is due."""
-        return (POLL_INTERVAL_S for _ in self.halting())
+        return (POLL_INTERVAL_S for _ in self.iterate_halting())
 
     def turn(self) -> None:
         """Look at what is ending."""
-        for tracked in self.halting():
+        for tracked in self.iterate_halting():
             self.advance(tracked)
 
     def advance(self, tracked: TrackedDesk) -> None:
         """Strike; once nothing is left, say so. What resists is burnt when its time is up."""
-        if tracked.room.cgroup.strike() or tracked.children():
+        if tracked.room.cgroup.strike() or tracked.list_children():
             return
         tracked.down, tracked.hard = "halted", tracked.ends
         with suppress(OSError):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from hotdesk.config import Config
-from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, now
+from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, read_clock
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
@@ -61,29 +61,29 @@ class Roots:
             strike(tracked)
             self.owner.send({"event": "rootless", "desk": desk})
         tracked.room.listener = tracked.room.admit_root()
-        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, now() + START_TIMEOUT_S)
+        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, read_clock() + START_TIMEOUT_S)
 
-    def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
+    def iterate_rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         """Yield the desks whose root was asked for and is not proven yet."""
         for tracked in list(self.desks.values()):
             if tracked.root is not None and not tracked.root.proven:
                 yield tracked, tracked.root
 
-    def patience(self) -> Iterator[float]:
+    def iterate_waits(self) -> Iterator[float]:
         """Yield seconds until something is due."""
-        for _, root in self.rising():
-            yield root.hard - now() if root.runtime else POLL_INTERVAL_S
-        moment = now()
+        for _, root in self.iterate_rising():
+            yield root.hard - read_clock() if root.runtime else POLL_INTERVAL_S
+        moment = read_clock()
         for tracked in self.desks.values():
             if tracked.rest > moment and tracked.root is None:
                 yield tracked.rest - moment
 
     def turn(self) -> None:
         """Look at those that were just started: one that never looks right must keep nobody waiting."""
-        for tracked, root in self.rising():
+        for tracked, root in self.iterate_rising():
             if root.init:
                 self.prove(tracked, root)
-            elif root.hard <= now():
+            elif root.hard <= read_clock():
                 self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
@@ -102,7 +102,7 @@ class Roots:
     def note_runtime_exit(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
         room, root.runtime = tracked.room, 0
-        root.hard = now() + PROOF_TIMEOUT_S
+        root.hard = read_clock() + PROOF_TIMEOUT_S
         try:
             pid = tracked.wall.find_guest(room, status, root=True)
         except StartError as e:
@@ -117,11 +117,11 @@ class Roots:
         """Give the owner what it needs to talk to a root whose walls stand."""
         room = tracked.room
         try:
-            wrong = tracked.wall.root_flaws(room, root.init, tracked.init)
+            wrong = tracked.wall.list_root_flaws(room, root.init, tracked.init)
             wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
         except OSError:
             return  # it has ended, and its exit will be told
-        if wrong and root.hard <= now():
+        if wrong and root.hard <= read_clock():
             why = f"the wall around root failed its test in desk {room.desk}: {'; '.join(wrong)}"
             self.give_up(tracked, root, KeeperError(why))
         elif not wrong:
@@ -129,7 +129,7 @@ class Roots:
             root.proven = True
             room.drop_knocks()
             room.pin({root.init}, tracked.spec.cpus)
-            caller, uid = tracked.wall.caller(room, root.init, root=True)
+            caller, uid = tracked.wall.find_caller(room, root.init, root=True)
             reply = {
                 "desk": room.desk,
                 "pid": root.init,
@@ -154,7 +154,7 @@ class Roots:
     def lose(self, tracked: TrackedDesk) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
         tracked.root = None
-        tracked.rest = now() + RESTART_INTERVAL_S
+        tracked.rest = read_clock() + RESTART_INTERVAL_S
 
 
 def strike(tracked: TrackedDesk) -> None:

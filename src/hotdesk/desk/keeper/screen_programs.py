@@ -29,7 +29,7 @@ SPARED = (
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def programs(folder: Path, base: int) -> set[Program]:
+def find_spared_programs(folder: Path, base: int) -> set[Program]:
     """Return the programs that are spared in the desk whose room is this folder."""
     with RootDirectory(folder / "root") as shown, RootDirectory(folder / "w/up") as written:
         return {

@@ -47,17 +47,17 @@ class Doorman:
         if self.gates.pop(desk, None) is not None:
             self.door.tell({"gate": desk})
 
-    def waiting(self) -> dict[int, socket.socket]:
+    def get_waiting_gates(self) -> dict[int, socket.socket]:
         """Return the gates at which a call must start the door, by descriptor."""
         if self.door.pid or not self.door.can_restart():
             return {}
         return {gate.fileno(): gate for gate in self.gates.values()}
 
-    def resting(self) -> bool:
+    def is_resting(self) -> bool:
         """Return whether the door is away and may not be started yet."""
         return not self.door.pid and not self.door.can_restart()
 
-    def be_ready(self) -> None:
+    def ensure_started(self) -> None:
         """Start the door before the first call, for a desk that will make one."""
         if not self.door.pid and self.door.can_restart():
             self.start()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.keeper.operations import begin_freezing, goes_on, has_stopped, note_snapshots
+from hotdesk.desk.keeper.operations import begin_freezing, has_stopped, make_not_stopped_error, note_snapshots
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
@@ -63,7 +63,7 @@ class KeeperSnapshots:
         name, failure = "", None
         try:
             if running and not has_stopped(tracked, STOP_TIMEOUT_S):
-                raise goes_on(tracked, STOP_TIMEOUT_S)
+                raise make_not_stopped_error(tracked, STOP_TIMEOUT_S)
             name = tracked.room.layers.snapshot()
         except HotdeskError as e:
             failure = e

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 
 _MAX_UNREAD_BYTES = 96 << 20
 """Bytes a desk's sockets may have unread: thrice the limit at which the kernel slows them down."""
@@ -29,22 +29,22 @@ class BufferWatch:
         self.look = 0.0
         """When to look next."""
 
-    def over(self) -> list[str]:
+    def list_flooded(self) -> list[str]:
         """Name the desks that have too much, if it is time to look."""
-        if self.look > now():
+        if self.look > read_clock():
             return []
-        unread = {desk: tracked.room.cgroup.measure_unread_bytes() for desk, tracked in self.running()}
-        self.look = now() + (
+        unread = {desk: tracked.room.cgroup.measure_unread_bytes() for desk, tracked in self.iterate_running()}
+        self.look = read_clock() + (
             SUSPECT_POLL_INTERVAL_S if any(size > _SUSPECT_BYTES for size in unread.values()) else POLL_INTERVAL_S
         )
         return [desk for desk, size in unread.items() if size > _MAX_UNREAD_BYTES]
 
-    def patience(self) -> Iterator[float]:
+    def iterate_waits(self) -> Iterator[float]:
         """Yield seconds until the next look."""
-        if any(True for _ in self.running()):
-            yield self.look - now()
+        if any(True for _ in self.iterate_running()):
+            yield self.look - read_clock()
 
-    def running(self) -> Iterator[tuple[str, TrackedDesk]]:
+    def iterate_running(self) -> Iterator[tuple[str, TrackedDesk]]:
         """Return the desks that can fill anything, where nothing else counts it."""
         return (
             (desk, tracked)

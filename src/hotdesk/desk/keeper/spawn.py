@@ -29,7 +29,7 @@ class Started:
 def start(config: Config) -> Started:
     """Start a keeper for this process."""
     if os.geteuid() != 0:
-        raise HostError(missing_privilege())
+        raise HostError(describe_missing_privilege())
     ours, theirs = pair()
     with theirs:
         return Started(ours, launch(config, theirs))
@@ -78,7 +78,7 @@ def decode_settings(text: str) -> Config:
     return Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})
 
 
-def missing_privilege(socket_path: Path | None = None) -> str:
+def describe_missing_privilege(socket_path: Path | None = None) -> str:
     """Describe what an ordinary user lacks, and at which socket a server was looked for."""
     where = f"listens at {socket_path}" if socket_path else "is running"
     return (

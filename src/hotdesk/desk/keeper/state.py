@@ -97,11 +97,11 @@ def enter(config: Config, desk: str, facts: dict[str, object]) -> DeskRecord:
 
 def check_floors(config: Config) -> None:
     """Refuse when the machine is nearly full, rather than opening half a desk."""
-    for why in short_of(config).values():
+    for why in find_shortages(config).values():
         raise HostError(why)
 
 
-def short_of(config: Config) -> dict[str, str]:
+def find_shortages(config: Config) -> dict[str, str]:
     """Say of what there is less than the floor: disk, memory, processes; and of each why, and what helps."""
     found = {}
     free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
@@ -110,10 +110,10 @@ def short_of(config: Config) -> dict[str, str]:
             f"only {free / GIB:.1f} GiB free below {config.lib}, the floor is {config.disk_floor / GIB:.1f}; "
             "burn desks, free some space, set HOTDESK_HOME to a folder on a larger disk, or lower disk_floor"
         )
-    available = available_memory()
+    available = measure_available_memory()
     if available < config.memory_floor:
         found["memory"] = f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
-    pids = _available_pids()
+    pids = _count_available_pids()
     if pids < config.pids_floor:
         found["processes"] = (
             f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor"
@@ -121,13 +121,13 @@ def short_of(config: Config) -> dict[str, str]:
     return found
 
 
-def _available_pids(proc: Path = Path("/proc")) -> int:
+def _count_available_pids(proc: Path = Path("/proc")) -> int:
     """Read how many processes and threads the kernel can still start."""
     most = min(int((proc / "sys/kernel" / name).read_text()) for name in ("pid_max", "threads-max"))
     return most - int((proc / "loadavg").read_text().split()[3].partition("/")[2])
 
 
-def available_memory() -> int:
+def measure_available_memory() -> int:
     """Read what can still be given out: by the machine, and by a container's limit where desks lie below it."""
     with open("/proc/meminfo") as file:
         for line in file:
@@ -136,12 +136,12 @@ def available_memory() -> int:
     return read_headroom()
 
 
-def desks(config: Config) -> list[dict[str, object]]:
+def list_own_desks(config: Config) -> list[dict[str, object]]:
     """List the desks of this state directory, oldest first, each with `kept`: whether a keeper answers for it."""
     return list_desks(config.run)
 
 
-def folders(config: Config) -> list[Path]:
+def list_folders(config: Config) -> list[Path]:
     """List the desks' folders."""
     try:
         return [entry for entry in (config.run / "desks").iterdir() if ID_SHAPE.fullmatch(entry.name)]
@@ -161,9 +161,9 @@ def sweep(config: Config) -> None:
                     shutil.rmtree(folder)
 
 
-def orphans(config: Config) -> list[str]:
+def list_orphans(config: Config) -> list[str]:
     """List desks no keeper holds."""
-    return [folder.name for folder in folders(config) if not has_live_keeper(folder)]
+    return [folder.name for folder in list_folders(config) if not has_live_keeper(folder)]
 
 
 def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[], Disk]) -> list[str]:

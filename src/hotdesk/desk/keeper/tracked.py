@@ -73,7 +73,7 @@ class TrackedDesk:
     rest: float = 0.0
     """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
 
-    def due(self) -> tuple[float, str]:
+    def compute_due_time(self) -> tuple[float, str]:
         """Return when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
         idle = self.touched + self.spec.idle
         never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
@@ -83,7 +83,7 @@ class TrackedDesk:
         """Return whether a runtime is at work for it."""
         return bool(self.runtime or (self.root is not None and self.root.runtime))
 
-    def children(self) -> set[int]:
+    def list_children(self) -> set[int]:
         """Return the processes of it whose exits the keeper collects."""
         root = (self.root.runtime, self.root.init) if self.root is not None else ()
         return {pid for pid in (self.runtime, self.init, *root) if pid}
@@ -97,15 +97,15 @@ class TrackedDesk:
                 return "out of processes"
         return "its first process ended"
 
-    def knocks(self) -> int | None:
+    def find_knock_socket(self) -> int | None:
         """Return the socket at which `sudo` calls, while nobody answers there."""
         if self.room.sudo is None or self.knocked or self.root is not None:
             return None
-        if self.runtime or self.paused or self.hushed or self.down or self.rest > now():
+        if self.runtime or self.paused or self.hushed or self.down or self.rest > read_clock():
             return None
         return self.room.sudo.fileno()
 
 
-def now() -> float:
+def read_clock() -> float:
     """Read a clock that nobody sets and that counts sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

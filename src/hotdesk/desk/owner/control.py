@@ -182,7 +182,7 @@ class ControlServer:
                 return
             match method, parts:
                 case "GET", ["desks"]:
-                    await respond(sock, 200, state.desks(self.runtime.config))
+                    await respond(sock, 200, state.list_own_desks(self.runtime.config))
                 case "POST", ["desks"]:
                     await self.open(sock, *_parse_order(json.loads(body)))
                 case "POST", ["leases"] if self.leases is not None:

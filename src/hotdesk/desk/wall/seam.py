@@ -99,7 +99,7 @@ class Wall(Protocol):
         """Raise `KeeperError` unless the desk's first process is behind every part of the wall."""
         ...
 
-    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+    def find_caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
         """Return the pid and host user id with which the guest, or root's guest, calls its owner."""
         ...
 
@@ -107,7 +107,7 @@ class Wall(Protocol):
         """Start root's guest in a desk that has one; return the pid of the runtime that starts it."""
         ...
 
-    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+    def list_root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
         """List what is wrong with the wall around root's guest; `first` is the desk's first process."""
         ...
 

@@ -103,7 +103,7 @@ def turn_until(fires: Burning, ended: Ended, count: int, seconds: float = 5) -> 
     """Look again and again, as a keeper does, until so many have ended."""
     end = time.monotonic() + seconds
     while len(ended.told) < count and time.monotonic() < end:
-        time.sleep(min(0.05, fires.patience() or 0.0))
+        time.sleep(min(0.05, fires.compute_wait() or 0.0))
         fires.turn()
     assert len(ended.told) == count
 
@@ -113,7 +113,7 @@ def test_a_desk_that_does_not_resist_is_gone_at_once(fires: Burning, ended: Ende
     fires.begin(desk, "asked", 7)
     assert ended.told == [(desk.room.desk, "asked", [], [7])]
     assert cast(Note, desk.record).left
-    assert fires.patience() is None
+    assert fires.compute_wait() is None
 
 
 def test_one_that_resists_for_a_while_is_struck_again_then_cleared(
@@ -142,7 +142,7 @@ def test_one_that_resists_keeps_nobody_else(fires: Burning, ended: Ended, tmp_pa
     fires.begin(easy, "asked", 2)
     assert [told[3] for told in ended.told] == [[2]]
     assert time.process_time() - start < 0.5
-    assert 0 <= (fires.patience() or 0.0) <= burn.MAX_POLL_INTERVAL_S
+    assert 0 <= (fires.compute_wait() or 0.0) <= burn.MAX_POLL_INTERVAL_S
 
 
 def test_many_that_end_together_take_turns_with_everything_else(fires: Burning, ended: Ended, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def the_users(room: Path) -> None:
 
 
 def test_the_images_own_program_is_spared(room: Path) -> None:
-    known = screen_programs.programs(room, BASE)
+    known = screen_programs.find_spared_programs(room, BASE)
     assert len(known) == 1
     with subprocess.Popen([room / "root" / NAME, "10"]) as running, subprocess.Popen(["/bin/sleep", "10"]) as other:
         try:
@@ -78,4 +78,4 @@ def test_the_images_own_program_is_spared(room: Path) -> None:
 @pytest.mark.parametrize("change", [written, in_the_way, linked, linked_folder, a_pipe, writable, the_users])
 def test_what_a_desk_may_have_changed_is_not(room: Path, change: Callable[[Path], None]) -> None:
     change(room)
-    assert screen_programs.programs(room, BASE) == set()
+    assert screen_programs.find_spared_programs(room, BASE) == set()

@@ -36,13 +36,13 @@ def test_a_desk_is_listed_from_entering_to_leaving(settings: Config) -> None:
     first, second = state.enter(settings, one, {"image": "base"}), state.enter(settings, two, {})
     second.note(opened=1.0)
     first.note(opened=2.0, state="open")
-    told = state.desks(settings)
+    told = state.list_own_desks(settings)
     assert [(each["id"], each["kept"]) for each in told] == [(two, True), (one, True)]
     assert (told[1]["image"], told[1]["state"], told[1]["schema"]) == ("base", "open", state.SCHEMA)
-    assert state.orphans(settings) == []
+    assert state.list_orphans(settings) == []
     first.leave()
     second.leave()
-    assert state.desks(settings) == []
+    assert state.list_own_desks(settings) == []
 
 
 def test_an_id_is_entered_once(settings: Config) -> None:
@@ -60,8 +60,8 @@ def test_a_desk_whose_lock_is_free_is_an_orphan(settings: Config) -> None:
     assert state.has_live_keeper(record.folder)
     fcntl.flock(record.lock, fcntl.LOCK_UN)
     assert not state.has_live_keeper(record.folder)
-    assert state.orphans(settings) == [record.folder.name]
-    assert [told["kept"] for told in state.desks(settings)] == [False]
+    assert state.list_orphans(settings) == [record.folder.name]
+    assert [told["kept"] for told in state.list_own_desks(settings)] == [False]
     record.leave()
 
 
@@ -87,8 +87,8 @@ def test_a_folder_that_makes_no_sense_is_passed_over_and_buried(settings: Config
     folder = settings.run / "desks" / new_id()
     folder.mkdir()
     (folder / "desk.json").write_text(text)
-    assert state.desks(settings) == []
-    assert state.orphans(settings) == [folder.name]
+    assert state.list_own_desks(settings) == []
+    assert state.list_orphans(settings) == [folder.name]
     assert state.bury(settings, find_hierarchies(), folder.name, Memory) == []
 
 
@@ -96,16 +96,16 @@ def test_strangers_in_the_folder_are_passed_over(settings: Config) -> None:
     state.prepare(settings)
     for name in ("notes.txt", "i" + "A" * 20, "..x"):
         (settings.run / "desks" / name).write_text("x")
-    assert state.desks(settings) == []
-    assert state.orphans(settings) == []
+    assert state.list_own_desks(settings) == []
+    assert state.list_orphans(settings) == []
     for file in (settings.run / "desks").iterdir():
         file.unlink()
 
 
 def test_without_a_state_directory_there_are_no_desks(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "none", lib=tmp_path, images=tmp_path)
-    assert state.desks(settings) == []
-    assert state.orphans(settings) == []
+    assert state.list_own_desks(settings) == []
+    assert state.list_orphans(settings) == []
 
 
 def test_facts_are_written_whole_or_not_at_all(settings: Config) -> None:
@@ -140,8 +140,8 @@ def test_whoever_looks_does_not_disturb_who_enters_and_leaves(settings: Config) 
     def look() -> None:
         while not stop.is_set():
             try:
-                state.desks(settings)
-                wrong.extend(state.orphans(settings))
+                state.list_own_desks(settings)
+                wrong.extend(state.list_orphans(settings))
             except Exception as e:  # noqa: BLE001 - whatever it is, the test names it
                 wrong.append(e)
 
@@ -176,7 +176,7 @@ def test_a_machine_that_is_nearly_full_opens_nothing(settings: Config, tmp_path:
         state.check_floors(replace(settings, disk_floor=1 << 60))
     with pytest.raises(HostError, match="memory"):
         state.check_floors(replace(settings, memory_floor=1 << 60))
-    assert state.available_memory() < 1 << 50
+    assert state.measure_available_memory() < 1 << 50
     state.prepare(settings)
 
 

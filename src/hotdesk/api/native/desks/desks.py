@@ -239,7 +239,11 @@ async def load_desks(context: RequestContext) -> list[DeskShown]:
     """Return the tenant's desks."""
     summaries = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
-    found = [record for record in state.desks(context.tenant.settings) if record["kept"] and record["state"] in SHOWN]
+    found = [
+        record
+        for record in state.list_own_desks(context.tenant.settings)
+        if record["kept"] and record["state"] in SHOWN
+    ]
     return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
 
 

@@ -53,39 +53,39 @@ class BundleInput:
     """Where volumes are, by the path at which the desk has them."""
 
 
-def config(room: BundleInput) -> _Json:
+def build_config(room: BundleInput) -> _Json:
     """Return the whole configuration. A compiled filter stands in for the profile it was compiled from."""
     whole: _Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
         "ociVersion": "1.0.2",
         "hostname": room.desk[:12],
         "root": {"path": room.root, "readonly": False},
-        "process": process(room),
-        "mounts": mounts(room),
+        "process": build_process(room),
+        "mounts": build_mounts(room),
         "linux": {
             "namespaces": [
                 *({"type": kind} for kind in ("pid", "ipc", "uts", "mount", "cgroup")),
                 {"type": "user", "path": room.userns},
                 {"type": "network", "path": room.netns},
             ],
-            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),
+            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine)}),
             "readonlyPaths": ["/proc/sys"],
         },
     }
 
 
-def process(room: BundleInput) -> _Json:
+def build_process(room: BundleInput) -> _Json:
     """Return pid 1: the guest, as an ordinary user without any privilege."""
-    return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
+    return build_guest_process(room, uids.USER, [], environment(room.env), HOME, [LINK])
 
 
-def root_process(room: BundleInput) -> _Json:
+def build_root_process(room: BundleInput) -> _Json:
     """Return the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
     env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
-    return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
+    return build_guest_process(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
 
 
-def guest(
+def build_guest_process(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
     """Return a guest's process."""
@@ -107,7 +107,7 @@ def guest(
     }
 
 
-def mounts(room: BundleInput) -> list[_Json]:
+def build_mounts(room: BundleInput) -> list[_Json]:
     """Return the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's.
 
     Volumes come first, so that nothing of the wall is ever below one.

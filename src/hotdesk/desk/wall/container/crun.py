@@ -108,7 +108,7 @@ def protect_runtime(settings: Config) -> str:
     return str(at)
 
 
-def complaint(settings: Config, room: Room, status: int, log: str) -> str:
+def describe_failure(settings: Config, room: Room, status: int, log: str) -> str:
     """Return what the runtime said went wrong."""
     file = room.folder / log
     text = file.read_bytes()[-_LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""

@@ -28,7 +28,7 @@ class Filters:
     """The filter of this machine's runtime, once it was compiled."""
 
     def __init__(self, folder: Path, runtime: str) -> None:
-        self.file = folder / f"seccomp-{key(runtime)}.bpf" if os.path.basename(runtime) == "crun" else None
+        self.file = folder / f"seccomp-{compute_key(runtime)}.bpf" if os.path.basename(runtime) == "crun" else None
         self.compiled = self.read()
 
     def read(self) -> str | None:
@@ -53,7 +53,7 @@ class Filters:
         self.compiled = self.read()
 
 
-def key(runtime: str) -> str:
+def compute_key(runtime: str) -> str:
     """Tell filters apart by the module that writes the profile and by the program that compiled it."""
     found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None

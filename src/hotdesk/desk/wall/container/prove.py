@@ -26,14 +26,14 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
     A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
     """
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.0005
-    while wrong := flaws(pid, uid, capabilities, netns, userns):
+    while wrong := list_flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
             raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
 
-def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
+def list_flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
     """List what is not as it was asked for."""
     status = read_status(pid)
     expected = {
@@ -71,7 +71,7 @@ def _unescape(text: bytes) -> str:
     return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), text).decode(errors="replace")
 
 
-def strangers(pid: int, first: int) -> list[str]:
+def list_foreign_namespaces(pid: int, first: int) -> list[str]:
     """List the namespaces a process does not share with its desk's first process."""
     return [
         f"its {kind} namespace is not its desk's"

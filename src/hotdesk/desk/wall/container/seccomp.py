@@ -78,12 +78,12 @@ def match_u64(index: int, value: int) -> Test:
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
-def other(index: int, value: int) -> Test:
+def match_other(index: int, value: int) -> Test:
     """Test that a 64-bit argument has another value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_NE"}
 
 
-def equal(index: int, value: int) -> Test:
+def match_equal(index: int, value: int) -> Test:
     """Test that an int argument has a value: the kernel reads 32 bits of it, so the others must not matter."""
     return match_bits(index, INT, value)
 
@@ -121,46 +121,49 @@ def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
     return {**allow(names, *tests), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
-def _namespace_rules() -> list[Rule]:
+def _build_namespace_rules() -> list[Rule]:
     """Let threads and processes be made, never in new namespaces; clone3 hides its flags, so libc must fall back."""
     rules = [allow("clone", match_bits(0, sum(NAMESPACE_FLAGS), 0))]
     rules += [refuse("clone", errno.EPERM, match_bits(0, flag, flag)) for flag in NAMESPACE_FLAGS]
     return [*rules, refuse("clone3", errno.ENOSYS)]
 
 
-def _socket_rules() -> list[Rule]:
+def _build_socket_rules() -> list[Rule]:
     """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
-    rules = [allow("socket", equal(0, UNIX)), allow("socketpair", equal(0, UNIX))]
+    rules = [allow("socket", match_equal(0, UNIX)), allow("socketpair", match_equal(0, UNIX))]
     rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX])]
     rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]
     protocols = {STREAM: (0, TCP), DGRAM: (0, UDP)}
     for family in (INET, INET6):
         for kind in range(KINDS + 1):
             for protocol in (0, TCP, UDP):
-                tests = (equal(0, family), match_bits(1, KINDS, kind), equal(2, protocol))
+                tests = (match_equal(0, family), match_bits(1, KINDS, kind), match_equal(2, protocol))
                 fits = protocol in protocols.get(kind, ())
                 rules.append(allow("socket", *tests) if fits else refuse("socket", errno.EPROTONOSUPPORT, *tests))
         rules += [
-            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in match_none_of(2, [0, TCP, UDP])
+            refuse("socket", errno.EPROTONOSUPPORT, match_equal(0, family), test)
+            for test in match_none_of(2, [0, TCP, UDP])
         ]
-    rules.append(allow("socket", equal(0, NETLINK), equal(2, 0)))
-    rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for test in match_none_of(2, [0])]
+    rules.append(allow("socket", match_equal(0, NETLINK), match_equal(2, 0)))
+    rules += [refuse("socket", errno.EPROTONOSUPPORT, match_equal(0, NETLINK), test) for test in match_none_of(2, [0])]
     return rules
 
 
-def _option_rules() -> list[Rule]:
+def _build_option_rules() -> list[Rule]:
     """Let socket options be set but those that reach odd kernel code: filters, TCP's upper layers, UDP's ESP."""
     refused = {1: (26, 50, 51, 52), TCP: (31,), UDP: (100,)}
-    rules = [allow("setsockopt", equal(1, level)) for level in (0, 41, 58, 270)]
+    rules = [allow("setsockopt", match_equal(1, level)) for level in (0, 41, 58, 270)]
     for level, options in refused.items():
-        rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for option in options]
-        rules += [allow("setsockopt", equal(1, level), test) for test in match_none_of(2, options)]
+        rules += [
+            refuse("setsockopt", errno.EPERM, match_equal(1, level), match_equal(2, option)) for option in options
+        ]
+        rules += [allow("setsockopt", match_equal(1, level), test) for test in match_none_of(2, options)]
     return rules
 
 
-def _argument_rules() -> list[Rule]:
+def _build_argument_rules() -> list[Rule]:
     """Let through, by argument, calls of which one use is harmful."""
-    rules = [allow("personality", equal(0, value)) for value in _PERSONALITIES]
+    rules = [allow("personality", match_equal(0, value)) for value in _PERSONALITIES]
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         rules += [allow(name, match_bits(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
         rules += [refuse(name, errno.EPERM, match_bits(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
@@ -169,10 +172,10 @@ def _argument_rules() -> list[Rule]:
     rules += [allow("ptrace", test) for test in match_none_of(1, [1])]
     return [
         *rules,
-        refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE)),
-        allow("prlimit64", equal(1, RLIMIT_CORE), match_u64(2, 0)),
-        refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), other(2, 0)),
-        refuse("ptrace", errno.EPERM, equal(1, 1)),
+        refuse("setrlimit", errno.EPERM, match_equal(0, RLIMIT_CORE)),
+        allow("prlimit64", match_equal(1, RLIMIT_CORE), match_u64(2, 0)),
+        refuse("prlimit64", errno.EPERM, match_equal(1, RLIMIT_CORE), match_other(2, 0)),
+        refuse("ptrace", errno.EPERM, match_equal(1, 1)),
         allow("seccomp", match_bits(1, NEW_LISTENER, 0)),
         refuse("seccomp", errno.EPERM, match_bits(1, NEW_LISTENER, NEW_LISTENER)),
         refuse("sync", 0),
@@ -180,9 +183,15 @@ def _argument_rules() -> list[Rule]:
     ]
 
 
-def profile(machine: str) -> dict[str, object]:
+def build_profile(machine: str) -> dict[str, object]:
     """Return the profile of an architecture, as `platform.machine()` names it."""
-    rules = [allow(ALLOWED), *_argument_rules(), *_namespace_rules(), *_socket_rules(), *_option_rules()]
+    rules = [
+        allow(ALLOWED),
+        *_build_argument_rules(),
+        *_build_namespace_rules(),
+        *_build_socket_rules(),
+        *_build_option_rules(),
+    ]
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": errno.ENOSYS,

@@ -37,12 +37,12 @@ class ContainerWall:
 
     def prepare(self, room: Room) -> None:
         (room.folder / "bundle").mkdir(mode=0o700, exist_ok=True)
-        configuration = bundle.config(describe_room(room, self.filters.compiled))
+        configuration = bundle.build_config(describe_room(room, self.filters.compiled))
         (room.folder / "bundle/config.json").write_text(json.dumps(configuration))
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
         if status != 0:
-            raise StartError(crun.complaint(self.settings, room, status, crun.ROOT_LOG if root else crun.LOG))
+            raise StartError(crun.describe_failure(self.settings, room, status, crun.ROOT_LOG if root else crun.LOG))
         try:
             return int((room.folder / ("root.pid" if root else "pid")).read_text())
         except (OSError, ValueError) as e:
@@ -53,7 +53,7 @@ class ContainerWall:
         prove.check_mounts(pid, room.spec.volumes)
         self.filters.keep(self.settings.run / "runtime" / room.desk / "seccomp.bpf")
 
-    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+    def find_caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
         return pid, room.base if root else room.base + uids.USER
 
     def enter(self, room: Room) -> int:
@@ -63,11 +63,11 @@ class ContainerWall:
 
     def write_root_process(self, room: Room) -> dict[str, object]:
         """Return root's guest as the runtime reads it."""
-        return bundle.root_process(describe_room(room, self.filters.compiled))
+        return bundle.build_root_process(describe_room(room, self.filters.compiled))
 
-    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
-        flaws = prove.flaws(pid, room.base, self.root_capabilities, room.netns, room.userns)
-        return flaws + prove.strangers(pid, first)
+    def list_root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+        flaws = prove.list_flaws(pid, room.base, self.root_capabilities, room.netns, room.userns)
+        return flaws + prove.list_foreign_namespaces(pid, first)
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
         raise BriefError(f"the memory of desk {room.desk} cannot be saved: the wall {self.name} does not support it")
@@ -101,13 +101,13 @@ def describe_room(room: Room, compiled: str | None) -> bundle.BundleInput:
         guest=room.guest,
         annotation=filter_cache.ANNOTATION,
         filter=compiled,
-        limits=_hard_limits(),
+        limits=_read_hard_limits(),
         env=room.environment(),
         volumes={path: str(source) for path, source in room.volume_sources().items()},
     )
 
 
-def _hard_limits() -> dict[str, int]:
+def _read_hard_limits() -> dict[str, int]:
     """Read the resource limits that this process cannot raise."""
     hard = {
         name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]

@@ -67,14 +67,14 @@ class GvisorBundle:
     """Where volumes are in the room, by the path at which the desk has them."""
 
 
-def config(room: GvisorBundle) -> _Json:
+def build_config(room: GvisorBundle) -> _Json:
     """Return the whole configuration."""
     return {
         "ociVersion": "1.0.2",
         "hostname": room.desk[:12],
         "root": {"path": ROOT, "readonly": False},
-        "process": process(room),
-        "mounts": mounts(room),
+        "process": build_process(room),
+        "mounts": build_mounts(room),
         "linux": {
             "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
             "seccomp": WRONG_CALLS,
@@ -82,18 +82,18 @@ def config(room: GvisorBundle) -> _Json:
     }
 
 
-def process(room: GvisorBundle) -> _Json:
+def build_process(room: GvisorBundle) -> _Json:
     """Return pid 1: the guest, as an ordinary user without any privilege."""
-    return guest(room, uids.USER, [], environment(room.env), HOME, [])
+    return build_guest_process(room, uids.USER, [], environment(room.env), HOME, [])
 
 
-def root_process(room: GvisorBundle) -> _Json:
+def build_root_process(room: GvisorBundle) -> _Json:
     """Return the second guest: root of the desk."""
     env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
-    return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, ["root"])
+    return build_guest_process(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, ["root"])
 
 
-def guest(
+def build_guest_process(
     room: GvisorBundle, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
     """Return a guest's process. `sentry` tells it that its kernel is gVisor's: it then forwards ports and signals."""
@@ -110,7 +110,7 @@ def guest(
     }
 
 
-def mounts(room: GvisorBundle) -> list[_Json]:
+def build_mounts(room: GvisorBundle) -> list[_Json]:
     """Return the mounts, in order. /dev, /sys and most of /proc are the sentry's own."""
     plain = ["nosuid", "nodev"]
     return [

@@ -31,20 +31,20 @@ HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in OWN}
 def check(room: Room, supervisor: int) -> None:
     """Raise unless everything in the desk's cgroup is confined; looked at again for a while."""
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
-    while wrong := flaws(room, supervisor):
+    while wrong := list_flaws(room, supervisor):
         if time.monotonic() > end:
             raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
 
-def flaws(room: Room, supervisor: int) -> list[str]:
+def list_flaws(room: Room, supervisor: int) -> list[str]:
     """List what is not as it must be."""
     try:
-        wrong = supervisor_flaws(room, supervisor)
+        wrong = list_supervisor_flaws(room, supervisor)
         pids = room.cgroup.list_pids() - {supervisor}
         for pid in pids:
-            wrong += [f"process {pid}: {each}" for each in process_flaws(room, pid)]
+            wrong += [f"process {pid}: {each}" for each in list_process_flaws(room, pid)]
         gofers = [pid for pid in pids if is_gofer(room, pid)]
         sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
         wrong += [f"process {pid} has another root directory" for pid in pids - {*gofers, *sentries}]
@@ -55,23 +55,23 @@ def flaws(room: Room, supervisor: int) -> list[str]:
     return wrong
 
 
-def supervisor_flaws(room: Room, pid: int) -> list[str]:
+def list_supervisor_flaws(room: Room, pid: int) -> list[str]:
     """List what is wrong with the process that waits for the sentry's end."""
     user = room.base + uids.SUPERVISOR
-    return [*status_flaws(pid, user, 0, seccomp=False), *namespace_flaws(pid, ("pid", "net"))]
+    return [*list_status_flaws(pid, user, 0, seccomp=False), *list_namespace_flaws(pid, ("pid", "net"))]
 
 
-def process_flaws(room: Room, pid: int) -> list[str]:
+def list_process_flaws(room: Room, pid: int) -> list[str]:
     """List what is wrong with a process of sentry or gofer."""
-    wrong = [*status_flaws(pid, room.base, ALLOWED, seccomp=True), *namespace_flaws(pid, OWN)]
-    if parent_userns(pid) != os.fstat(room.userns).st_ino:
+    wrong = [*list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *list_namespace_flaws(pid, OWN)]
+    if read_parent_userns(pid) != os.fstat(room.userns).st_ino:
         wrong.append("its user namespace is not below the one made for it")
     if cards := [name for name in list_interfaces(pid) if name != "lo"]:
         wrong.append(f"it has the network interfaces {', '.join(cards)}")
     return wrong
 
 
-def status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
+def list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
     """List where the status of a process is not that of a user with these capabilities at most."""
     status = read_status(pid)
     expected = {
@@ -86,7 +86,7 @@ def status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[st
     return wrong + [f"{name} is {status.get(name)!r}" for name in names if int(status.get(name, "-1"), 16) & ~allowed]
 
 
-def namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
+def list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
     """List the namespaces that are the host's, or the keeper's own."""
     return [
         f"its {kind} namespace is the host's"
@@ -95,7 +95,7 @@ def namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
     ]
 
 
-def parent_userns(pid: int) -> int:
+def read_parent_userns(pid: int) -> int:
     """Return the inode of the user namespace in which a process's own one was made; the host's has none: 0."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -133,9 +133,12 @@ def find_gofer(room: Room, supervisor: int) -> int:
     raise KeeperError("the desk has no gofer")
 
 
-def root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
+def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
     """List what is wrong with the runsc that stays while root's guest runs. Who root is inside, the sentry decides."""
-    wrong = [*status_flaws(pid, room.base, 0, seccomp=False), *namespace_flaws(pid, ("pid", "mnt", "net", "user"))]
+    wrong = [
+        *list_status_flaws(pid, room.base, 0, seccomp=False),
+        *list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),
+    ]
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.fstat(room.userns).st_ino:
         wrong.append("its user namespace is not the one made for it")
     if os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat(f"/proc/{supervisor}/ns/pid").st_ino:

@@ -58,7 +58,7 @@ def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
     path.write_bytes(build_program(room.desk[:12], os.uname().machine))
     os.chmod(path, 0o500)
     os.chown(path, room.base, room.base)
-    process = bundle.guest(settings, 0, ["CAP_SYS_ADMIN"], {}, "/", [])
+    process = bundle.build_guest_process(settings, 0, ["CAP_SYS_ADMIN"], {}, "/", [])
     (room.folder / BUNDLE / RENAME).write_text(json.dumps({**process, "args": [f"{LINK}/{FILE}"]}))
 
 

@@ -58,7 +58,7 @@ class Runsc:
     program: str
     platform: str
 
-    def flags(self, log: str) -> list[str]:
+    def build_flags(self, log: str) -> list[str]:
         """Return the options that come before a command."""
         return [
             f"/{PROGRAM}",
@@ -161,7 +161,7 @@ def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: lis
     child = os.fork()
     if child == 0:
         try:
-            argv = [*runsc.flags(log), *arguments]
+            argv = [*runsc.build_flags(log), *arguments]
             become(runsc, room, userns, (stdin, output, output), argv, capable=False)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
@@ -183,7 +183,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
     if child == 0:
         try:
             os.set_inheritable(life_w, True)
-            argv = [*runsc.flags(LOG), f"--panic-log=/proc/self/fd/{life_w}"]
+            argv = [*runsc.build_flags(LOG), f"--panic-log=/proc/self/fd/{life_w}"]
             argv += ["restore", f"--image-path=/{IMAGE}"] if room.memory else ["run"]
             argv += ["--detach", f"--bundle=/{BUNDLE}", CONTAINER]
             become(runsc, room, userns, streams, argv)
@@ -302,7 +302,12 @@ def follow(runsc: Runsc, room: Room) -> None:
     child = os.fork()
     if child == 0:
         try:
-            argv = [*runsc.flags(ROOT_LOG), "exec", f"--process=/{BUNDLE}/root.json", f"--pid-file=/{STATE}/{ROOT_PID}"]
+            argv = [
+                *runsc.build_flags(ROOT_LOG),
+                "exec",
+                f"--process=/{BUNDLE}/root.json",
+                f"--pid-file=/{STATE}/{ROOT_PID}",
+            ]
             become(runsc, room, room.userns, (stdin, output, output), [*argv, CONTAINER], capable=False)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
@@ -322,7 +327,7 @@ def follow(runsc: Runsc, room: Room) -> None:
 # -- in the keeper ---------------------------------------------------------------------------------------------
 
 
-def complaint(room: Room, status: int, log: str) -> str:
+def describe_failure(room: Room, status: int, log: str) -> str:
     """Return what runsc reported. Its log is in a folder that is runsc's own: only a plain file is read there."""
     failure = room.folder / _FAILURE
     if status == _FAILED and failure.exists() and (text := failure.read_text(errors="replace")):

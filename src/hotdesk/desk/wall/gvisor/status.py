@@ -45,7 +45,7 @@ def look(settings: Config) -> WallStatus:
         program=program.path,
         version=f"runsc {version}".strip(),
         platform=choose_platform(settings.gvisor_platform),
-        released=_date(release),
+        released=_parse_date(release),
         flaws=list_flaws(release, time.time()),
     )
 
@@ -55,7 +55,7 @@ def list_flaws(release: int, now: float) -> tuple[str, ...]:
     if not release:
         return ()
     flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]
-    if now - _date(release) > _OLD_S:
+    if now - _parse_date(release) > _OLD_S:
         flaws.append("it lacks the fixes of the last year; download a newer runsc and set [wall.gvisor] program = PATH")
     return tuple(flaws)
 
@@ -66,7 +66,7 @@ def find_release(version: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _date(release: int) -> float:
+def _parse_date(release: int) -> float:
     """Return when a release was made, in seconds since 1970; 0: it is not known."""
     try:  # not by strptime, which imports: who is confined by now cannot
         return datetime(release // 10000, release // 100 % 100, release % 100, tzinfo=UTC).timestamp()

@@ -53,7 +53,7 @@ class GvisorWall:
             (folder / name).mkdir(mode=0o711, exist_ok=True)
         (folder / runsc.PROGRAM).touch(0o444)
         make_state(room)
-        (folder / runsc.BUNDLE / "config.json").write_text(json.dumps(bundle.config(_bundle_input(room))))
+        (folder / runsc.BUNDLE / "config.json").write_text(json.dumps(bundle.build_config(_bundle_input(room))))
         if self.runsc.platform == "kvm":
             make_kvm(room)
         if room.memory:
@@ -63,7 +63,7 @@ class GvisorWall:
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
         if status != 0:
-            raise StartError(runsc.complaint(room, status, runsc.ROOT_LOG if root else runsc.LOG))
+            raise StartError(runsc.describe_failure(room, status, runsc.ROOT_LOG if root else runsc.LOG))
         try:
             return int((room.folder / (runsc.ROOT_PID if root else runsc.PID)).read_text())
         except (OSError, ValueError) as e:
@@ -73,17 +73,17 @@ class GvisorWall:
         prove.check(room, pid)
         remove_marker(room)
 
-    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+    def find_caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
         supervisor = int((room.folder / runsc.PID).read_text())
         return prove.find_gofer(room, supervisor), room.base
 
     def enter(self, room: Room) -> int:
-        process = json.dumps(bundle.root_process(_bundle_input(room)))
+        process = json.dumps(bundle.build_root_process(_bundle_input(room)))
         (room.folder / runsc.BUNDLE / "root.json").write_text(process)
         return runsc.enter(self.runsc, room, int((room.folder / runsc.PID).read_text()))
 
-    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
-        return prove.root_flaws(room, pid, first)
+    def list_root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+        return prove.list_root_flaws(room, pid, first)
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
         return memory.save(self.runsc, room, int((room.folder / runsc.PID).read_text()), stop=stop)

@@ -63,7 +63,7 @@ class LocalHandle(NoHandle):
         with listen(self.folder / "link.sock") as listener:
             self.guest = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", str(guest_code.GUEST / "start.py"), str(self.folder)],
-                env={**self.environment(), **self.spec.env},
+                env={**self.build_environment(), **self.spec.env},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
@@ -82,7 +82,7 @@ class LocalHandle(NoHandle):
             raise
         return link
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """Return the variables every program here has."""
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LANG": "C.UTF-8"}
 
@@ -91,7 +91,7 @@ class LocalHandle(NoHandle):
         if self.guest is not None:
             self.guest.send_signal(signal.SIGKILL)
             self.guest.wait()
-        while marked := programs_at(self.home):
+        while marked := list_programs(self.home):
             strike(marked, signal.SIGKILL)
             time.sleep(POLL_INTERVAL_S)
         self.guest, self.paused = None, False
@@ -112,13 +112,13 @@ class LocalHandle(NoHandle):
         if paused:
             await self.stop()
         else:
-            strike(programs_at(self.home), signal.SIGCONT)
+            strike(list_programs(self.home), signal.SIGCONT)
         self.paused = paused
 
     async def stop(self) -> None:
         """Stop every program; those too that others began before they stood still."""
         stopped: set[int] = set()
-        while not stopped >= (found := set(programs_at(self.home))):
+        while not stopped >= (found := set(list_programs(self.home))):
             strike(found, signal.SIGSTOP)
             stopped = found
             await anyio.sleep(POLL_INTERVAL_S)
@@ -160,7 +160,7 @@ class LocalHandle(NoHandle):
             await copy_tree(self.home, self.folder / name)
         finally:
             if not self.paused:
-                strike(programs_at(self.home), signal.SIGCONT)
+                strike(list_programs(self.home), signal.SIGCONT)
         self.snapshots.append(name)
         return name
 
@@ -207,18 +207,18 @@ async def copy_tree(source: Path, target: Path) -> None:
         raise
 
 
-def programs_at(home: Path) -> list[int]:
+def list_programs(home: Path) -> list[int]:
     """List the programs that have this home, but for those that ended."""
     mark = f"HOME={home}".encode()
-    return [pid for pid in running() if mark in _environment_of(pid)]
+    return [pid for pid in iterate_pids() if mark in _read_environment(pid)]
 
 
-def running() -> Iterator[int]:
+def iterate_pids() -> Iterator[int]:
     """Return the pid of every program of this machine."""
     return map(int, filter(str.isdigit, os.listdir("/proc")))
 
 
-def _environment_of(pid: int) -> list[bytes]:
+def _read_environment(pid: int) -> list[bytes]:
     """Read a process's variables; nothing of one that is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -108,7 +108,7 @@ class MicrovmWall(ContainerWall):
         assert room.stage is not None
         guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
-        facts = (room.stage.digest, self.accelerator, os.uname().machine, _processor(), room.spec.memory)
+        facts = (room.stage.digest, self.accelerator, os.uname().machine, _read_processor(), room.spec.memory)
         key = template.compute_key((*facts, self.count_cpus(room), len(room.image.layers)), sources)
         return get_template_folder(self.settings.images, room.image.digest) / key
 
@@ -159,9 +159,9 @@ class MicrovmWall(ContainerWall):
     def write_bundle(self, room: Room) -> dict[str, object]:
         """Return the configuration of the container: that of every desk, with the supervisor as its first process."""
         described = self.describe(room)
-        config = bundle.config(described)
-        mounts = [*bundle.mounts(described), *list_mounts(room.folder / "vm")]
-        return {**config, "mounts": mounts, "process": supervise(bundle.process(described), "supervisor")}
+        config = bundle.build_config(described)
+        mounts = [*bundle.build_mounts(described), *list_mounts(room.folder / "vm")]
+        return {**config, "mounts": mounts, "process": supervise(bundle.build_process(described), "supervisor")}
 
     def describe(self, room: Room) -> bundle.BundleInput:
         """Describe the room for a runtime; the desk's variables are for the machine alone.
@@ -181,7 +181,7 @@ class MicrovmWall(ContainerWall):
             time.sleep(_PROOF_INTERVAL_S)
 
     def write_root_process(self, room: Room) -> dict[str, object]:
-        process = supervise(bundle.root_process(self.describe(room)), "root")
+        process = supervise(bundle.build_root_process(self.describe(room)), "root")
         sets = ("bounding", "effective", "permitted", "inheritable", "ambient")
         return {**process, "capabilities": {name: [] for name in sets}}
 
@@ -264,7 +264,7 @@ def runs_on_kvm(room: Room) -> bool:
     return False
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     """Return what this host's processor calls itself: a machine is loaded on the kind it was saved on."""
     with open("/proc/cpuinfo") as file:
         kinds = [line.partition(":")[2].strip() for line in file if line.startswith(("model name", "CPU part"))]

@@ -34,7 +34,7 @@ ROOM = bundle.BundleInput(
 @pytest.fixture
 def config() -> Any:
     """Give a desk's configuration as a runtime reads it."""
-    return json.loads(json.dumps(bundle.config(ROOM)))
+    return json.loads(json.dumps(bundle.build_config(ROOM)))
 
 
 def test_the_first_process_has_no_capability(config: Any) -> None:
@@ -99,7 +99,7 @@ def test_what_proc_tells_of_the_host_is_covered(config: Any) -> None:
 
 
 def test_only_what_this_kernel_has_is_covered() -> None:
-    bare = bundle.mounts(replace(ROOM, hidden=frozenset()))
+    bare = bundle.build_mounts(replace(ROOM, hidden=frozenset()))
     covered = {str(mount["destination"]) for mount in bare}
     assert "/proc/loadavg" in covered
     assert "/proc/iomem" not in covered
@@ -134,7 +134,7 @@ def test_the_host_name_is_the_desks(config: Any) -> None:
 
 @pytest.mark.parametrize("compiled", [None, "", "AAAA"])
 def test_system_calls_are_always_filtered(compiled: str | None) -> None:
-    whole: Any = bundle.config(replace(ROOM, filter=compiled))
+    whole: Any = bundle.build_config(replace(ROOM, filter=compiled))
     if compiled:
         assert whole["annotations"] == {"run.example.filter": compiled}
         assert "seccomp" not in whole["linux"]

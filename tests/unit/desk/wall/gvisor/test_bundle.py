@@ -15,7 +15,7 @@ ROOM = bundle.GvisorBundle("i" + "0" * 20, 1 << 30, "/usr/bin/python3", "start.p
 @pytest.fixture
 def config() -> Any:
     """Give a desk's configuration as a runtime reads it."""
-    return json.loads(json.dumps(bundle.config(ROOM)))
+    return json.loads(json.dumps(bundle.build_config(ROOM)))
 
 
 def test_the_first_process_has_no_capability_and_can_gain_none(config: Any) -> None:
@@ -27,7 +27,7 @@ def test_the_first_process_has_no_capability_and_can_gain_none(config: Any) -> N
 
 
 def test_root_inside_has_what_installing_packages_takes_and_no_more() -> None:
-    process: Any = bundle.root_process(ROOM)
+    process: Any = bundle.build_root_process(ROOM)
     assert process["capabilities"]["bounding"] == [f"CAP_{name}" for name in bundle.CAPABILITIES]
     assert not {"SYS_ADMIN", "SYS_PTRACE", "NET_RAW", "NET_ADMIN", "MKNOD", "DAC_READ_SEARCH"} & {*bundle.CAPABILITIES}
     assert process["args"][-3:] == ["/run/hotdesk", "root", "sentry"]

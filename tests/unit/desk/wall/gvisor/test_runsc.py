@@ -21,7 +21,7 @@ def make_room(folder: Path) -> Any:
 
 
 def test_a_desk_has_no_network_and_opens_only_sockets_that_are_there() -> None:
-    flags = runsc.Runsc("/usr/bin/runsc", "ptrace").flags("log")
+    flags = runsc.Runsc("/usr/bin/runsc", "ptrace").build_flags("log")
     assert {"--network=none", "--host-uds=open", "--platform=ptrace", "--overlay2=none", "--file-access=shared"} <= {
         *flags
     }
@@ -31,7 +31,7 @@ def test_a_desk_has_no_network_and_opens_only_sockets_that_are_there() -> None:
 def test_what_runsc_logs_is_told(tmp_path: Path) -> None:
     room = make_room(tmp_path)
     (tmp_path / runsc.STATE / runsc.LOG).write_text("cannot create gofer\n")
-    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with status 128: cannot create gofer"
+    assert runsc.describe_failure(room, 128, runsc.LOG) == "runsc ended with status 128: cannot create gofer"
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "nothing"])
@@ -42,12 +42,12 @@ def test_a_log_that_is_no_plain_file_is_not_read(tmp_path: Path, kind: str) -> N
         log.symlink_to(tmp_path / "secret")
     elif kind == "pipe":
         os.mkfifo(log)
-    assert runsc.complaint(room, 128, runsc.LOG) == "runsc ended with status 128"
+    assert runsc.describe_failure(room, 128, runsc.LOG) == "runsc ended with status 128"
 
 
 def test_a_launcher_that_failed_says_why(tmp_path: Path) -> None:
     (tmp_path / "launch.log").write_text("mount proc: Operation not permitted")
-    assert "could not be started: mount proc" in runsc.complaint(make_room(tmp_path), 125, runsc.LOG)
+    assert "could not be started: mount proc" in runsc.describe_failure(make_room(tmp_path), 125, runsc.LOG)
 
 
 @pytest.mark.parametrize(
