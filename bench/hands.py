@@ -154,7 +154,7 @@ async def claim(host: Host, screen: Screen, book: Book, number: int) -> None:
         await screen.screenshot()
 
     for name, way in ((WARM, see), (WARM_BASE, answer)):
-        await host.pool.full()
+        await host.pool.wait_until_full()
         await anyio.sleep(REST)
         book.note(name, number, await timed(way))
         await host.burn(opened.pop().id)

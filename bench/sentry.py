@@ -96,7 +96,7 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
     async with Host(host.config, control=False) as pool:
         pool.keep_ready(SPEC, 1)
         for number in range(-1, rounds):
-            await pool.pool.full()
+            await pool.pool.wait_until_full()
             await take_round(host, pool, plain, book if number >= 0 else Book(), number)
         pool.keep_ready(SPEC, 0)
     await measure_idle(host, book)

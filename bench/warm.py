@@ -32,10 +32,10 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
         for number in range(-1, rounds):
             kept = book if number >= 0 else Book()
             for name, chosen, scope in ((WARM, host, None), (WARM_SCOPED, host, SCOPE), (COLD, poolless, None)):
-                await host.pool.full()
+                await host.pool.wait_until_full()
                 await anyio.sleep(REST)
                 kept.note(name, number, await claim(chosen, scope))
-            await host.pool.full()
+            await host.pool.wait_until_full()
             for name, argv in starts.items():
                 await anyio.sleep(REST)
                 kept.note(name, number, await anyio.to_thread.run_sync(seconds, argv))

@@ -232,7 +232,7 @@ async def first(host: Host, book: Book, number: int, scope: Scope, name: str) ->
         for event in events:
             at.setdefault(type(event), time.perf_counter())
 
-    await host.pool.full()
+    await host.pool.wait_until_full()
     await anyio.sleep(0.3)
     await carry_out(Machine(host), Actor(1), scope, heard)
     book.note(name, number, at[Acted] - at[Decided])

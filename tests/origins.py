@@ -70,7 +70,7 @@ class Pooled(Opened):
         proven = scope != CLOSED
         try:
             self.pool.keep(spec, 1, proven=proven)
-            await self.pool.full()
+            await self.pool.wait_until_full()
             ready = self.pool.take(spec, scope)
         finally:
             self.pool.keep(spec, 0, proven=proven)

@@ -179,7 +179,7 @@ class Host:
         """
         from hotdesk.hands.tools import make_toolbox
 
-        await self.doors.ready()
+        await self.doors.prepare()
         self.personal.discard(desk.id)
         return await make_toolbox(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
 
@@ -204,7 +204,7 @@ class Host:
         if self._watching is None:
             from hotdesk.hands.screen.viewers import Watching
 
-            self._watching = Watching(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
+            self._watching = Watching(self.seats.of, self.doors.prepare, self.note, self.seats.tasks, self.personal)
         return self._watching
 
     def people(self, route: str) -> Watching | Lending:
@@ -398,7 +398,7 @@ def control_path(settings: Config, owner: int) -> Path:
 
 def owner_path(settings: Config, desk: DeskId) -> Path:
     """Return the control socket of a desk's owner; `DeskGone` when there is no such desk."""
-    facts = state.facts(settings.run / "desks" / desk)
+    facts = state.read_facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
         raise DeskGone(f"desk {desk} is hibernated and has no owner; resume it with `hotdesk resume {desk}`")
     if facts is None:

@@ -165,7 +165,7 @@ async def kept(stack: AsyncExitStack, runtime: Runtime, desks: Sequence[Desk]) -
 
 def facts(settings: Config, desk: DeskId) -> dict[str, object] | None:
     """Give what is written down about a desk."""
-    return state.facts(settings.run / "desks" / desk)
+    return state.read_facts(settings.run / "desks" / desk)
 
 
 def listed(settings: Config, condition: str = "") -> set[str]:

@@ -102,9 +102,9 @@ async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path)
             await process.detach()
             assert isinstance(host.runtime, KeeperRuntime)
             await anyio.sleep(7)
-            assert desk.id in host.runtime.live()
+            assert desk.id in host.runtime.list_live()
             with anyio.fail_after(60):
-                while desk.id in host.runtime.live():
+                while desk.id in host.runtime.list_live():
                     await anyio.sleep(0.2)
             assert len(server.seen) == 16
             assert "idle" in host.runtime.keeper.ended[desk.id]

@@ -70,7 +70,7 @@ async def test_a_desk_kept_ready_is_claimed_and_opens_its_door(settings: Config,
         scope = Scope(rules=(parse_rule("read erp.test"),), names={"erp.test": server.address})
         async with Host(replace(settings, ca=str(server.ca)), control=False) as host:
             host.keep_ready(SPEC, 2)
-            await host.pool.full()
+            await host.pool.wait_until_full()
             ready = {spare.desk.id for shelf in host.pool.shelves.values() for spare in shelf.ready}
             first = await host.open(replace(SPEC, root=True, env={"STAGE": "1"}), scope)
             assert first.id in ready

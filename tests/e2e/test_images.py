@@ -174,7 +174,7 @@ async def test_a_desktop_kept_ready_has_its_screen_up(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         host.keep_ready(Spec(image="desktop"), 1)
         with anyio.fail_after(30):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         async with host.open_desk(Spec(image="desktop")) as desk:
             assert await lines(desk, "pgrep -cx Xvnc; pgrep -cx tint2") == ["1", "1"]
             shown = await lines(desk, "DISPLAY=:0 scrot /tmp/shot.png; file /tmp/shot.png")

@@ -21,7 +21,7 @@ from hotdesk.brief import Scope, parse_rule
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import bury
-from hotdesk.desk.records import facts
+from hotdesk.desk.records import read_facts
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.microvm import status
 from hotdesk.errors import BriefError, HostError
@@ -76,7 +76,7 @@ async def test_a_desk_has_a_kernel_of_its_own_and_its_keeper_says_how_it_runs(em
     release = (await desk.run(["uname", "-r"])).text.strip()
     assert "cloud" in release
     assert release != os.uname().release
-    proof = read_proof(facts(emulating.run / "desks" / desk.id) or {})
+    proof = read_proof(read_facts(emulating.run / "desks" / desk.id) or {})
     assert (proof.wall, proof.kernel) == ("microvm", "own")
     assert proof.is_boundary == (proof.platform == "kvm")
     assert release in proof.version
@@ -148,7 +148,7 @@ async def test_a_desk_is_paused_with_its_memory_and_without(host: Host) -> None:
 async def test_a_desk_kept_ready_is_claimed_as_it_is_and_for_nothing_more(emulating: Config) -> None:
     async with Host(emulating, control=False) as host:
         host.keep_ready(SPEC, 1)
-        await host.pool.full()
+        await host.pool.wait_until_full()
         (ready,) = [spare.desk.id for shelf in host.pool.shelves.values() for spare in shelf.ready]
         assert host.pool.take(replace(SPEC, root=True), CLOSED) is None
         assert host.pool.take(replace(SPEC, disk=512 * MIB), CLOSED) is None

@@ -75,7 +75,7 @@ async def test_a_desk_with_a_scope_has_none_of_it(settings: Config, spares: int)
     async with Host(settings) as host:
         host.keep_ready(Spec(), spares)
         with anyio.fail_after(60):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         async with host.open_desk(Spec(), SCOPE) as desk:
             env = (await desk.run(["env"])).text
             assert door_files.NO_EGRESS not in env

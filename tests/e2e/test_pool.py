@@ -59,7 +59,7 @@ async def pooled(settings: Config, count: int, spec: Spec = SPEC, *, control: bo
     async with Host(settings, control=control) as host:
         host.keep_ready(spec, count)
         with anyio.fail_after(100):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         yield host
 
 
@@ -70,7 +70,7 @@ def ready(settings: Config) -> set[str]:
 
 def pid_of(settings: Config, desk: str) -> int:
     """Give the host's pid of a desk's first process."""
-    told = state.facts(settings.run / "desks" / desk)
+    told = state.read_facts(settings.run / "desks" / desk)
     assert told is not None
     return int(str(told["pid"]))
 
@@ -237,7 +237,7 @@ async def test_deadline_and_idle_time_are_the_claims(settings: Config) -> None:
 
 async def gone(host: Host, desk: Desk) -> None:
     """Wait until a desk is gone without touching it, then use it."""
-    while desk.id in runtime_of(host).live():
+    while desk.id in runtime_of(host).list_live():
         await anyio.sleep(0.05)
     await desk.run(["true"])
 
@@ -268,7 +268,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
         assert len(ready(settings)) == 3
         claimed = [await claim(host, settings, SPEC) for _ in range(3)]
         with anyio.fail_after(30):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         assert len(ready(settings)) == 3
         await anyio.sleep(0.5)
         assert len(state.list_own_desks(settings)) == 6
@@ -298,7 +298,7 @@ async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: 
                 tasks.start_soon(one, host)
         assert len(set(names)) == 12
         with anyio.fail_after(30):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         assert len(state.list_own_desks(settings)) == 4
 
 
@@ -313,7 +313,7 @@ async def test_a_killed_desk_is_replaced_when_the_pool_looks(settings: Config) -
         assert not ready(settings) & before
         opened = await host.open(SPEC)
         assert (await opened.run(["true"])).ok
-        await host.pool.full()
+        await host.pool.wait_until_full()
         assert len(runtime_of(host).handles) == 3, "something is remembered of a desk that is no more"
 
 
@@ -324,7 +324,7 @@ async def test_a_desk_killed_just_before_its_claim_is_gone_and_said_to_be(settin
         opened = await host.open(SPEC)
         with anyio.fail_after(10), pytest.raises(DeskGone):
             await opened.run(["true"])
-        await host.pool.full()
+        await host.pool.wait_until_full()
         assert (await (await host.open(SPEC)).run(["true"])).ok
 
 
@@ -334,10 +334,10 @@ async def test_a_cancelled_claim_leaves_nothing(settings: Config) -> None:
             with anyio.move_on_after(wait):
                 await host.burn((await host.open(SPEC)).id)
             with anyio.fail_after(30):
-                await host.pool.full()
+                await host.pool.wait_until_full()
             await become(lambda: len(state.list_own_desks(settings)), 3)
         with anyio.fail_after(30):
-            await host.pool.full()
+            await host.pool.wait_until_full()
 
 
 async def test_a_rebuilt_image_is_never_given_as_it_was(store: Config) -> None:
@@ -347,7 +347,7 @@ async def test_a_rebuilt_image_is_never_given_as_it_was(store: Config) -> None:
         desk = await host.open(SPEC)
         assert desk.id not in old
         with anyio.fail_after(30):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         await become(lambda: len(ready(store)), 2)
         assert not ready(store) & old
         await claim(host, store, SPEC)
@@ -384,7 +384,7 @@ async def test_a_ready_desk_is_nobodys_to_find(settings: Config) -> None:
                     with pytest.raises(DeskGone):
                         await host.runtime.find(DeskId(str(told["id"])))
                 await anyio.lowlevel.checkpoint()
-            await host.pool.full()
+            await host.pool.wait_until_full()
         async with remote_runtime(control_path(settings, os.getpid())) as remote:
             for desk in map(DeskId, ready(settings)):
                 with pytest.raises(DeskGone):
@@ -413,7 +413,7 @@ async def test_what_keeps_a_pool_empty_is_told(store: Config) -> None:
         host.keep_ready(SPEC, 1)
         (store.images / "images/base.json").unlink()
         with anyio.fail_after(20), pytest.raises(ImageError, match="image 'base' is not on this machine"):
-            await host.pool.full()
+            await host.pool.wait_until_full()
 
 
 @pytest.mark.sample(1)

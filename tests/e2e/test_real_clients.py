@@ -188,7 +188,7 @@ async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, th
 @pytest.mark.long
 async def test_a_client_that_was_told_no_certificate_believes_nobody(equipped: Desk, there: Upstream) -> None:
     there.seen.clear()
-    given = [name for name, value in door_files.environment().items() if value.endswith(".crt")]
+    given = [name for name, value in door_files.build_environment().items() if value.endswith(".crt")]
     nothing = dict.fromkeys([*given, "SSL_CERT_DIR", "GIT_SSL_CAPATH"], "/dev/null")
     for name, told in (await ask_each(equipped, "https://there.test", nothing)).items():
         assert not told.ok, name
@@ -241,9 +241,9 @@ async def test_java_uses_the_door_and_believes_it_by_its_variable(desk: Desk) ->
     await apt_install(desk, "default-jdk-headless", timeout=400)
     await desk.write("Fetch.java", JAVA.encode())
     java = ["java", "Fetch.java", "URL/data/page"]
-    told = await ask(desk, java, "https://there.test", door_files.java_environment())
+    told = await ask(desk, java, "https://there.test", door_files.build_java_environment())
     assert told.text.count("hello from the other side") == 2, words(told)
     for url in ("https://there.test/closed", "https://elsewhere.test"):
-        refused = await ask(desk, java, url, door_files.java_environment())
+        refused = await ask(desk, java, url, door_files.build_java_environment())
         assert not refused.ok
         assert "403" in words(refused), words(refused)

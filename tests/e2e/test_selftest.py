@@ -192,7 +192,7 @@ async def test_a_proven_desk_is_given_away_also_where_the_operator_says_where_na
     named = replace(settings, names={"intern.test": "127.0.0.1:9"})
     async with Host(named, control=False) as host:
         host.keep_ready(Spec(), 1, proven=True)
-        await host.pool.full()
+        await host.pool.wait_until_full()
         async with host.open_desk(scope=SCOPE) as desk:
             assert json.loads(await fetch(desk, "http://door.local/policy"))["allowed"] == ["read erp.test/data/*"]
 

@@ -64,7 +64,7 @@ async def test_a_claimed_desk_shows_the_sizes_that_were_asked_for(settings: Conf
     async with Host(settings) as host:
         host.keep_ready(Spec(), 1)
         with anyio.fail_after(50):
-            await host.pool.full()
+            await host.pool.wait_until_full()
         spare = host.pool.shelves[next(iter(host.pool.shelves))].ready[0].desk
         async with host.open_desk(SMALL) as desk:
             assert desk.id == spare.id

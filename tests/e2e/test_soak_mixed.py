@@ -159,7 +159,7 @@ class Crowd:
     async def kill(self) -> None:
         """Kill one's first process."""
         desk = self.some()
-        told = state.facts(self.settings.run / "desks" / desk.id) or {}
+        told = state.read_facts(self.settings.run / "desks" / desk.id) or {}
         os.kill(int(str(told["pid"])), signal.SIGKILL)
         self.forgotten(desk)
         with pytest.raises(DeskGone):
@@ -203,7 +203,7 @@ async def empty(host: Host) -> int:
     assert isinstance(host.runtime, KeeperRuntime)
     for desk in list(host.runtime.desks):
         await host.burn(desk)
-    await host.pool.full()
+    await host.pool.wait_until_full()
     await anyio.sleep(0.5)
     assert set(host.runtime.handles) == {spare.desk.id for shelf in host.pool.shelves.values() for spare in shelf.ready}
     return descriptors(host.runtime.keeper.pid)

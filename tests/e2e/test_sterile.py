@@ -69,7 +69,7 @@ async def test_a_sterile_desk_opens_runs_and_burns_and_leaves_nothing(shelf: Con
                 done = await desk.run(["python3", "-c", "import json, ssl; print(6 * 7)"])
                 assert (done.text, done.stderr) == ("42\n", b"")
                 await desk.write("file", b"its own disk")
-                keeper = int(str((state.facts(shelf.run / "desks" / desk.id) or {})["keeper"]))
+                keeper = int(str((state.read_facts(shelf.run / "desks" / desk.id) or {})["keeper"]))
         assert state.list_own_desks(shelf) == []
         assert len(mounts(keeper)) == len(loops(shelf)) == 1
         assert " ro,nosuid,nodev" in mounts(keeper)[0]
@@ -84,7 +84,7 @@ async def test_a_sterile_desk_stands_on_ext4_where_erofs_does_not_work(shelf: Co
     async with Host(shelf, control=False) as host, host.open_desk(STERILE) as desk:
         done = await desk.run(["sh", "-c", "python3 -c 'print(6 * 7)' && ls -d /lost+found"])
         assert done.text == "42\n"
-        keeper = int(str((state.facts(shelf.run / "desks" / desk.id) or {})["keeper"]))
+        keeper = int(str((state.read_facts(shelf.run / "desks" / desk.id) or {})["keeper"]))
         assert [line.partition(" - ")[2].split()[0] for line in mounts(keeper)] == ["ext4"]
     assert settled(shelf) == []
 

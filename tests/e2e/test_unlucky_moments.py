@@ -132,7 +132,7 @@ def test_a_write_waits_out_a_pause_however_long() -> None:
         link = Link(ours)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
-            await link.ready()
+            await link.wait_for_hello()
             link.paused = True
             with anyio.move_on_after(10 * (SILENCE_TIMEOUT_S + SILENT_SECONDS)) as scope:
                 await LinkedDesk(new_id(), link, "/").write("file", bytes(1 << 22))

@@ -87,11 +87,11 @@ async def test_a_desk_is_recorded_with_the_wall_its_keeper_proved(host: Host, se
 
 async def test_a_ready_desk_is_claimed_behind_its_wall_only(host: Host, settings: Config) -> None:
     host.keep_ready(Spec(wall=NAME), 1)
-    await host.pool.full()
+    await host.pool.wait_until_full()
     (ready,) = [str(each["id"]) for each in state.list_own_desks(settings)]
     async with host.open_desk() as plain, host.open_desk(Spec(wall=NAME)) as strong:
         assert (plain.id != ready, strong.id == ready) == (True, True)
-        assert read_proof(state.facts(settings.run / "desks" / ready) or {}).wall == NAME
+        assert read_proof(state.read_facts(settings.run / "desks" / ready) or {}).wall == NAME
     host.keep_ready(Spec(wall=NAME), 0)
 
 

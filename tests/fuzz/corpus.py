@@ -79,7 +79,7 @@ async def record(folder: Path) -> Corpus:
             tasks.start_soon(link.run)
             tasks.start_soon(overhear, sock, between, to_host)
             tasks.start_soon(overhear, between, sock, to_guest)
-            await link.ready()
+            await link.wait_for_hello()
             await ask_everything(LinkedDesk(new_id(), link, str(folder)))
             tasks.cancel_scope.cancel()
         for end in (sock, between, ours):

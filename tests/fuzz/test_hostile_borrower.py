@@ -50,7 +50,7 @@ async def lent(corpus: Corpus, chance: Random, malice: float) -> AsyncIterator[t
         tasks.start_soon(link.run)
         tasks.start_soon(HostileGuest(theirs, corpus, chance, malice).run)
         with suppress(HotdeskError):
-            await link.ready()
+            await link.wait_for_hello()
         tasks.start_soon(serve, lender, link)
         with borrower:
             yield link, borrower

@@ -221,7 +221,7 @@ ASKS: dict[str, Ask] = {
     "burn": lambda runtime: runtime.burn(new_id()),
     "usage": lambda runtime: RemoteHandle(runtime, new_id()).usage(),
     "pause": lambda runtime: RemoteHandle(runtime, new_id()).pause(True),
-    "root": lambda runtime: RemoteHandle(runtime, new_id()).root(),
+    "root": lambda runtime: RemoteHandle(runtime, new_id()).get_root_link(),
     "dial": dial,
 }
 

@@ -101,7 +101,7 @@ async def fetch(desk: LinkedDesk, folder: Path) -> object:
     found = await desk.stat("home")
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        await Fetch(desk, lambda _: None, remaining_bytes=MIB, remaining_entries=60).entry(
+        await Fetch(desk, lambda _: None, remaining_bytes=MIB, remaining_entries=60).copy_entry(
             found, "home", above, "out", 0
         )
     finally:
@@ -188,7 +188,7 @@ class Case:
     async def use(self, link: Link) -> None:
         """Ask several things, some of them at once."""
         try:
-            await link.ready()
+            await link.wait_for_hello()
         except HotdeskError as e:
             self.outcomes.append(e)
         desk = LinkedDesk(new_id(), link, "/home/user")
@@ -277,7 +277,7 @@ async def flooded(corpus: Corpus, noise: bytes, heard: bool, seconds: float) -> 
         tasks.start_soon(link.run)
         tasks.start_soon(other.run)
         tasks.start_soon(HostileGuest(good, corpus, Random(0), 0.0).run)
-        await link.ready()
+        await link.wait_for_hello()
         channel, neighbour = await link.open({"op": "x"}), LinkedDesk(new_id(), other, "/")
         if heard:
             tasks.start_soon(listen, channel)

@@ -111,7 +111,7 @@ async def prove(guest: RealGuest) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         with anyio.fail_after(10):
-            await link.ready()
+            await link.wait_for_hello()
             desk = LinkedDesk(new_id(), link, "/")
             assert (await desk.run(["echo", "alive"], timeout=10)).text == "alive\n"
         link.hang_up()

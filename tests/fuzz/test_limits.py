@@ -170,7 +170,7 @@ async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) 
     above = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
 
     async def copy(desk: LinkedDesk) -> None:
-        await Fetch(desk, lambda _: None, **bounds).entry(found, "x", above, "out", 0)
+        await Fetch(desk, lambda _: None, **bounds).copy_entry(found, "x", above, "out", 0)
 
     try:
         return await failure(copy, said)

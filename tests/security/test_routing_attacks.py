@@ -199,7 +199,7 @@ async def tenant(settings: Config) -> AsyncIterator[MeteredHost]:
 
 def wall_of(host: Host, desk: Desk) -> str:
     """Give what the keeper proved."""
-    return read_proof(state.facts(host.config.run / "desks" / desk.id) or {}).wall
+    return read_proof(state.read_facts(host.config.run / "desks" / desk.id) or {}).wall
 
 
 @falls_without(
@@ -225,7 +225,7 @@ async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost
 @pytest.mark.timeout(60)
 async def test_desks_kept_ready_for_a_tenant_stand_behind_its_wall(tenant: MeteredHost) -> None:
     tenant.keep_ready(Spec(), 1)
-    await tenant.pool.full()
+    await tenant.pool.wait_until_full()
     (ready,) = state.list_own_desks(tenant.config)
     assert read_proof(ready).wall == strong_wall.NAME
 

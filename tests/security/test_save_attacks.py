@@ -234,7 +234,7 @@ def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, s
 )
 def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
     authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem.decode()
-    for path, data in (identity.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
+    for path, data in (identity.build_trust_files(authority) | {"etc/machine-id": b"0" * 32}).items():
         (upper / path).parent.mkdir(parents=True, exist_ok=True)
         (upper / path).write_bytes(data)
     assert [path for path in saved().layers[0].rglob("*") if not path.is_dir()] == []

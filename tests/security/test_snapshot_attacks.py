@@ -393,7 +393,7 @@ async def begun(runtime: KeeperRuntime, desk: Desk, spec: Spec, snapshot: str) -
 async def spare(runtime: KeeperRuntime, spec: Spec) -> LinkedDesk:
     """Have a desk kept ready; its reader is whoever claims it."""
     runtime.pool.keep(spec, 1)
-    await runtime.pool.full()
+    await runtime.pool.wait_until_full()
     (shelf,) = (shelf for shelf in runtime.pool.shelves.values() if shelf.spec.tenant == spec.tenant and shelf.ready)
     return shelf.ready[0].desk
 

@@ -54,7 +54,7 @@ async def judge(desk: Desk) -> str:
 
 def superblocks(settings: Config, desk: Desk) -> set[str]:
     """Give the devices of the layers a desk stands on, as its keeper sees them."""
-    told = state.facts(settings.run / "desks" / desk.id)
+    told = state.read_facts(settings.run / "desks" / desk.id)
     assert told is not None
     lines = [line.split() for line in Path(f"/proc/{told['keeper']}/mountinfo").read_text().splitlines()]
     return {
@@ -97,7 +97,7 @@ async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config,
 async def test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies(judged: Config, owning: Owning) -> None:
     async with owning(judged) as runtime:
         runtime.pool.keep(WORKING, 1)
-        await runtime.pool.full()
+        await runtime.pool.wait_until_full()
         verifying, working = await runtime.open(VERIFYING), await runtime.open(WORKING)
         assert superblocks(judged, verifying) & superblocks(judged, working) == set()
 

@@ -356,7 +356,7 @@ async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, 
         try:
             found = await desk.stat("/grows")
             with pytest.raises(FileError, match="the copy exceeds the limit"):
-                await Fetch(desk, print, remaining_bytes=8 * MIB).entry(found, "/grows", above, "grows", 0)
+                await Fetch(desk, print, remaining_bytes=8 * MIB).copy_entry(found, "/grows", above, "grows", 0)
         finally:
             os.close(above)
     assert (local / "grows").stat().st_size <= 8 * MIB
@@ -388,7 +388,7 @@ async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
     desk, above = Endless([]), os.open(local, os.O_RDONLY)
     try:
         with pytest.raises(FileError, match="the copy exceeds the limit"):
-            await Fetch(cast(Desk, desk), print, remaining_bytes=4 * MIB).entry(
+            await Fetch(cast(Desk, desk), print, remaining_bytes=4 * MIB).copy_entry(
                 entry("grows", "file"), "/g", above, "g", 0
             )
     finally:
@@ -455,17 +455,17 @@ async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, 
     (outside / "victim").write_text("precious")
 
     class Swapping(Fetch):
-        async def entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
+        async def copy_entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
             if name == "victim":
                 for at in (local / "tree/sub", local / "tree"):
                     if at.is_dir() and not at.is_symlink():
                         at.rename(at.with_name(f"{at.name}-moved"))
                         at.symlink_to(outside)
-            await super().entry(found, remote, folder, name, depth)
+            await super().copy_entry(found, remote, folder, name, depth)
 
     above = os.open(local, os.O_RDONLY)
     try:
-        await Swapping(desk, print).entry(await desk.stat("/tmp/swapped"), "/tmp/swapped", above, "tree", 0)
+        await Swapping(desk, print).copy_entry(await desk.stat("/tmp/swapped"), "/tmp/swapped", above, "tree", 0)
     finally:
         os.close(above)
     assert (outside / "victim").read_text() == "precious"
@@ -480,7 +480,7 @@ async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
     above = os.open(local, os.O_RDONLY)
     try:
         with pytest.raises(FileError, match="more than"):
-            await fetch.entry(entry("x", "directory"), "/x", above, "x", 0)
+            await fetch.copy_entry(entry("x", "directory"), "/x", above, "x", 0)
     finally:
         os.close(above)
 
@@ -534,7 +534,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     try:
         found = replace(await desk.stat("/tmp/sparse"), size=1)  # a desk may say what it likes
         with pytest.raises(FileError, match="the copy exceeds the limit"):
-            await Fetch(desk, print, remaining_bytes=8 * MIB).entry(found, "/tmp/sparse", above, "sparse", 0)
+            await Fetch(desk, print, remaining_bytes=8 * MIB).copy_entry(found, "/tmp/sparse", above, "sparse", 0)
     finally:
         os.close(above)
     assert (local / "sparse").stat().st_size <= 8 * MIB

@@ -125,7 +125,7 @@ class MeteredHost(Host):
         """Return what one more like a desk takes."""
         if (share := self.counted.get(desk)) is not None:
             return share.amounts
-        facts = state.facts(self.config.run / "desks" / desk) or {}
+        facts = state.read_facts(self.config.run / "desks" / desk) or {}
         return {"desks": 1, **{name: float(str(facts[name])) for name in ("cpus", "memory") if name in facts}}
 
     def take(self, **amounts: float) -> QuotaShare:

@@ -27,7 +27,7 @@ BROWSER_POLICY = "policies/managed/hotdesk.json"
 COMMON_NAME = bytes.fromhex("0603550403")
 
 
-def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CERTIFICATE) -> dict[str, str]:
+def build_environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CERTIFICATE) -> dict[str, str]:
     """Return the variables by which programs find the door and believe it.
 
     Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
@@ -76,20 +76,20 @@ def build_closed_environment() -> dict[str, str]:
     }
 
 
-def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
+def build_files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
     """Return the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
-    browser = f"{json.dumps(_browser_policy(ca_pem, proxy), indent=1)}\n".encode()
+    browser = f"{json.dumps(_build_browser_policy(ca_pem, proxy), indent=1)}\n".encode()
     return {
         CERTIFICATE: ca_pem,
-        f"/etc/ssl/certs/{_subject_hash(ca_pem)}.0": ca_pem,
-        APT_SETTINGS: _apt_settings(proxy).encode(),
-        JAVA_STORE: java_store(ca_pem),
+        f"/etc/ssl/certs/{_compute_subject_hash(ca_pem)}.0": ca_pem,
+        APT_SETTINGS: _format_apt_settings(proxy).encode(),
+        JAVA_STORE: encode_java_store(ca_pem),
         NODE_PRELOAD: _NODE_SOURCE.read_bytes(),
         **{f"{folder}/{BROWSER_POLICY}": browser for folder in BROWSERS},
     }
 
 
-def _apt_settings(proxy: str) -> str:
+def _format_apt_settings(proxy: str) -> str:
     """Tell apt, which runs as root without a user's variables; its pipelining gains nothing at a proxy this near."""
     settings = {
         "Acquire::http::Proxy": proxy,
@@ -100,23 +100,23 @@ def _apt_settings(proxy: str) -> str:
     return "".join(f'{name} "{value}";\n' for name, value in settings.items())
 
 
-def _browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
+def _build_browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
     """Tell Chromium, which reads neither the bundle nor, without a desktop's settings, the variables."""
     certificate = "".join(line for line in ca_pem.decode("ascii").split("\n") if not line.startswith("-----"))
     settings = {"ProxyMode": "fixed_servers", "ProxyServer": proxy, "ProxyBypassList": LOCAL}
     return {"CACertificates": [certificate], "ProxySettings": settings}
 
 
-def _subject_hash(ca_pem: bytes) -> str:
+def _compute_subject_hash(ca_pem: bytes) -> str:
     """Name a certificate as OpenSSL looks for it in a folder: programs that run without variables find it there."""
-    name = _common_name(ca_pem).lower().encode()
+    name = _read_common_name(ca_pem).lower().encode()
     value = COMMON_NAME + b"\x0c" + bytes([len(name)]) + name
     entry = b"\x30" + bytes([len(value)]) + value
     digest = hashlib.sha1(b"\x31" + bytes([len(entry)]) + entry, usedforsecurity=False).digest()
     return digest[3::-1].hex()
 
 
-def _common_name(ca_pem: bytes) -> str:
+def _read_common_name(ca_pem: bytes) -> str:
     """Read whom a desk's authority names."""
     der = as_der(ca_pem)
     start = der.index(COMMON_NAME) + len(COMMON_NAME) + 2
@@ -128,7 +128,7 @@ def as_der(ca_pem: bytes) -> bytes:
     return base64.b64decode(b"".join(line for line in ca_pem.splitlines() if not line.startswith(b"-----")))
 
 
-def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, str]:
+def build_java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, str]:
     """Return the variable for Java, which knows neither the proxy's nor the bundle's."""
     host, port = proxy.removeprefix("http://").split(":")
     settings = {
@@ -141,15 +141,17 @@ def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, s
     return {"JAVA_TOOL_OPTIONS": " ".join(f"-D{name}={value}" for name, value in settings.items())}
 
 
-def java_store(ca_pem: bytes) -> bytes:
+def encode_java_store(ca_pem: bytes) -> bytes:
     """Write the desk's authority as a trust store of Java, in its own old format."""
     der = as_der(ca_pem)
-    entry = struct.pack(">I", 2) + _java_text("hotdesk") + struct.pack(">Q", 0)
-    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry + _java_text("X.509") + struct.pack(">I", len(der)) + der
+    entry = struct.pack(">I", 2) + _encode_java_text("hotdesk") + struct.pack(">Q", 0)
+    body = (
+        struct.pack(">III", 0xFEEDFEED, 2, 1) + entry + _encode_java_text("X.509") + struct.pack(">I", len(der)) + der
+    )
     salted = _JAVA_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
     return body + hashlib.sha1(salted, usedforsecurity=False).digest()
 
 
-def _java_text(text: str) -> bytes:
+def _encode_java_text(text: str) -> bytes:
     """Write a short text as Java does."""
     return struct.pack(">H", len(text)) + text.encode()

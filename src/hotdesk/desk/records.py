@@ -14,7 +14,7 @@ import time
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 
 
-def facts(folder: os.PathLike[str] | str) -> dict[str, object] | None:
+def read_facts(folder: os.PathLike[str] | str) -> dict[str, object] | None:
     """Read a desk's facts; None while it is being made or removed."""
     try:
         with open(os.path.join(folder, "desk.json"), encoding="utf-8") as file:
@@ -33,7 +33,7 @@ def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
         names = []
     found = []
     for name in names:
-        record = facts(os.path.join(folder, name))
+        record = read_facts(os.path.join(folder, name))
         if record is not None:
             found.append({**record, "kept": has_live_keeper(os.path.join(folder, name))})
     found += [record for record in list_hibernated(run) if record["id"] not in names]
@@ -87,6 +87,6 @@ def take(folder: os.PathLike[str] | str) -> int | None:
     return None
 
 
-def age(record: dict[str, object]) -> float:
+def compute_age(record: dict[str, object]) -> float:
     """Return the seconds since a desk was opened."""
     return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

@@ -133,7 +133,7 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
     )
 
 
-def number_of(data: bytes) -> int:
+def read_number(data: bytes) -> int:
     """Return the number of a request that is wrong otherwise, so that whoever waits is told; -1 when it has none."""
     try:
         number = json.loads(data)["n"]
@@ -143,14 +143,14 @@ def number_of(data: bytes) -> int:
 
 
 @cache
-def reader_of(name: str) -> Callable[[object], Any]:
+def get_reader(name: str) -> Callable[[object], Any]:
     return compile_reader(FIELDS[name])
 
 
 def _parse_field(name: str, value: object) -> Any:
     """Read one field of a request."""
     try:
-        return reader_of(name)(value)
+        return get_reader(name)(value)
     except StrictError as e:
         raise BriefError(f"malformed request to the keeper: {name}: {e}") from None
 

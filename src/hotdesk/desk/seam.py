@@ -474,7 +474,7 @@ class Desk(Protocol):
 class Supervisor(Protocol):
     """Who gives a desk its way out, and writes down what becomes of it."""
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Be able to take notes."""
         ...
 

@@ -48,7 +48,7 @@ class ExaminedDesk:
 async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
     async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
-        facts = state.facts(examiner.host.config.run / "desks" / desk.id)
+        facts = state.read_facts(examiner.host.config.run / "desks" / desk.id)
         if facts is None:
             raise DeskError(f"desk {desk.id} has no state file")
         yield ExaminedDesk(desk, facts, Cgroup(find_hierarchies(), desk.id))

@@ -160,7 +160,7 @@ class BashSession:
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
         clock = _get_clock(self.desk)
-        with clock.until(clock.now() + timeout) as self.waiting:
+        with clock.until(clock.get_time() + timeout) as self.waiting:
             await self.send(build_script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed

@@ -43,7 +43,7 @@ class Doors:
         """Whether somebody puts questions together and has them answered as one: then none is listed by itself."""
         """Told of each question as it comes."""
 
-    async def ready(self) -> None:
+    async def prepare(self) -> None:
         """Have keys up."""
         await self.meet()
 

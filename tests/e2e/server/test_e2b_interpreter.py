@@ -463,7 +463,7 @@ async def test_a_desk_that_is_kept_ready_runs_code_with_the_variables_it_is_open
     spec = Spec(image="code-interpreter-v1", env={"CITY": "Rome"})
     async with Host(settings_in(folder)) as host:
         host.keep_ready(spec, 1)
-        await host.pool.full()
+        await host.pool.wait_until_full()
         desk = await host.open(spec)
         await templates.start(desk, spec.image)
         told = json.dumps({"code": "import os; os.environ['CITY']"})

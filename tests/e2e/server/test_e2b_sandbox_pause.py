@@ -10,7 +10,7 @@ import pytest
 from e2b import AsyncSandbox, Sandbox, SandboxState
 from e2b.exceptions import SandboxException, SandboxNotFoundException
 
-from hotdesk.desk.keeper.state import facts
+from hotdesk.desk.keeper.state import read_facts
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.test_e2b_sandbox import made, wait_for
 
@@ -124,7 +124,7 @@ def test_where_one_fork_cannot_begin_none_is_left(server: Served) -> None:
         with pytest.raises(SandboxException, match="500"):
             sandbox.fork(count=2)
         assert [each.sandbox_id for each in Sandbox.list(**server.e2b).next_items()] == [sandbox.sandbox_id]
-        desks = {each.name: facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
+        desks = {each.name: read_facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
         assert [name for name, told in desks.items() if told.get("image") != "base"] == [sandbox.sandbox_id]
         assert sandbox.commands.run("echo still here").stdout == "still here\n"
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from hotdesk.desk.keeper.state import facts
+from hotdesk.desk.keeper.state import read_facts
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.envd_raw import envelope
 
@@ -246,7 +246,7 @@ async def storm(server: Served, acts: int, *, costly: bool) -> None:
 
 def open_desks(server: Served) -> list[str]:
     """Name the desks that are open and not just kept ready."""
-    found = {each.name: facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
+    found = {each.name: read_facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
     return [name for name, told in found.items() if told.get("state") not in ("ready", "opening")]
 
 

@@ -99,7 +99,11 @@ class Desk:
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a program with a desk's variables and no others, but that its files lie elsewhere."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
-        env |= door_files.environment(self.proxy, str(self.bundle), str(self.certificate)) | {"NODE_OPTIONS": ""} | more
+        env |= (
+            door_files.build_environment(self.proxy, str(self.bundle), str(self.certificate))
+            | {"NODE_OPTIONS": ""}
+            | more
+        )
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -154,7 +158,7 @@ def test_npm_uses_the_door_and_believes_it(desk: Desk) -> None:
 @pytest.mark.long
 def test_node_uses_the_door_and_believes_it(desk: Desk) -> None:
     preload = desk.folder / "proxy.js"
-    preload.write_bytes(door_files.files(desk.authority.certificate_pem)[door_files.NODE_PRELOAD])
+    preload.write_bytes(door_files.build_files(desk.authority.certificate_pem)[door_files.NODE_PRELOAD])
     told = desk.run("node", "-e", NODE, NODE_OPTIONS=f"--require={preload}")
     assert told.stdout == "hello\n" * 4 + "near\n" * 2, told.stderr
     assert desk.seen == ["https://a.example.test/it"] * 2 + ["http://b.example.test/it"] * 2
@@ -163,15 +167,15 @@ def test_node_uses_the_door_and_believes_it(desk: Desk) -> None:
 @pytest.mark.long
 def test_java_uses_the_door_and_believes_it_by_its_variable(desk: Desk) -> None:
     store, source = desk.folder / "java.jks", desk.folder / "Fetch.java"
-    store.write_bytes(door_files.java_store(desk.authority.certificate_pem))
+    store.write_bytes(door_files.encode_java_store(desk.authority.certificate_pem))
     source.write_text(JAVA)
-    env = door_files.java_environment(desk.proxy, str(store))
+    env = door_files.build_java_environment(desk.proxy, str(store))
     told = desk.run("java", str(source), "https://files.example.test/it", **env)
     assert (told.stdout, desk.seen) == ("hello\n", ["https://files.example.test/it"]), told.stderr
 
 
 def test_a_program_without_variables_finds_the_certificate_by_its_hash(desk: Desk) -> None:
-    path = next(path for path in door_files.files(desk.authority.certificate_pem) if path.endswith(".0"))
+    path = next(path for path in door_files.build_files(desk.authority.certificate_pem) if path.endswith(".0"))
     (desk.folder / os.path.basename(path)).write_bytes(desk.authority.certificate_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(capath=desk.folder)
@@ -184,7 +188,7 @@ def test_a_program_without_variables_finds_the_certificate_by_its_hash(desk: Des
 
 
 def test_apt_reads_its_settings(tmp_path: Path) -> None:
-    text = door_files.files(ca.new_authority("i1", ca.get_utc_now()).certificate_pem)[
+    text = door_files.build_files(ca.new_authority("i1", ca.get_utc_now()).certificate_pem)[
         "/etc/apt/apt.conf.d/91hotdesk-door"
     ]
     (tmp_path / "apt.conf").write_bytes(text)
@@ -201,7 +205,7 @@ def test_browsers_are_told_the_certificate_and_the_proxy() -> None:
     authority = ca.new_authority("i1", ca.get_utc_now())
     told = [
         text
-        for path, text in door_files.files(authority.certificate_pem).items()
+        for path, text in door_files.build_files(authority.certificate_pem).items()
         if path.endswith("managed/hotdesk.json")
     ]
     assert len(told) == 3
@@ -213,14 +217,14 @@ def test_browsers_are_told_the_certificate_and_the_proxy() -> None:
 
 def test_nothing_a_desk_is_given_holds_a_key_or_is_large() -> None:
     authority = ca.new_authority("i" + "a" * 30, ca.get_utc_now())
-    given = door_files.files(authority.certificate_pem)
+    given = door_files.build_files(authority.certificate_pem)
     assert door_files.BUNDLE not in given
     assert b"PRIVATE" not in b"".join(given.values())
     assert sum(map(len, given.values())) < 16 << 10
 
 
 def test_both_spellings_of_the_proxy_are_told() -> None:
-    told = door_files.environment()
+    told = door_files.build_environment()
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         assert told[name] == told[name.upper()] == door_files.PROXY
     assert told["no_proxy"] == told["NO_PROXY"] == "localhost,127.0.0.1,::1"

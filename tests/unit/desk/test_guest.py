@@ -55,7 +55,7 @@ class Guest:
         link = Link(await self.accept())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
-            hello = await link.ready()
+            hello = await link.wait_for_hello()
             yield LinkedDesk(new_id(), link, str(hello["home"]))
             link.hang_up()
 

@@ -320,7 +320,7 @@ async def linked() -> AsyncIterator[tuple[Link, socket.socket]]:
             tasks.start_soon(link.run)
             theirs.sendall(GREETING)
             with anyio.fail_after(20):
-                await link.ready()
+                await link.wait_for_hello()
                 yield link, theirs
             link.hang_up()
 

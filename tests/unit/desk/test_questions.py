@@ -68,7 +68,7 @@ async def owner(scripted: Scripted, tmp_path: Path) -> AsyncIterator[RemoteRunti
 
 
 async def test_questions_are_listed_as_they_are(owner: RemoteRuntime) -> None:
-    assert await owner.questions() == [ASKED]
+    assert await owner.list_questions() == [ASKED]
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -146,13 +146,13 @@ async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
 async def test_an_owner_without_a_door_has_no_questions(tmp_path: Path) -> None:
     async with serve_control(NO_DESKS, tmp_path / "owner.sock"), remote_runtime(tmp_path / "owner.sock") as far:
         with pytest.raises(BriefError):
-            await far.questions()
+            await far.list_questions()
 
 
 async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
     async with remote_runtime(tmp_path / "gone.sock") as far:
         with pytest.raises(NoOwnerError):
-            await far.questions()
+            await far.list_questions()
 
 
 @pytest.mark.parametrize(

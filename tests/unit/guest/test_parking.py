@@ -83,7 +83,7 @@ async def parked(folder: Path, hidden: bool = True) -> AsyncIterator[tuple[Parke
         async with background() as tasks:
             link = Link(await guest.accept())
             tasks.start(link.run)
-            await link.ready()
+            await link.wait_for_hello()
             guest.stop_listening()
             yield guest, LinkedDesk(new_id(), link, str(folder))
             link.hang_up()

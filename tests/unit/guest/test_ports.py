@@ -112,7 +112,7 @@ async def guest(folder: Path, proxy: int) -> AsyncIterator[Dial]:
         async with background() as tasks:
             link = Link(sock)
             tasks.start(link.run)
-            await link.ready()
+            await link.wait_for_hello()
             yield lambda port: call_port(link, "i", port, tasks.start)
             link.hang_up()
     finally:

@@ -152,7 +152,7 @@ class PortForwarder:
             tasks.start_soon(self.take_all, listener, tasks)
             await self.desk.link.ended.wait()
             tasks.cancel_scope.cancel()
-        raise self.desk.link.lost()
+        raise self.desk.link.make_lost_error()
 
     async def take_all(self, listener: socket.socket, tasks: TaskGroup) -> None:
         """Take connections, so many at a time."""

@@ -50,7 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
 def list_snapshots(desk: str) -> list[str]:
     """List the snapshots a desk's keeper wrote down."""
     settings = config.load()
-    facts = state.facts(settings.run / "desks" / find_desk(settings, desk))
+    facts = state.read_facts(settings.run / "desks" / find_desk(settings, desk))
     if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists open desks")
     names = facts.get("snapshots", [])

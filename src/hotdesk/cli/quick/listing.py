@@ -8,7 +8,7 @@ import sys
 
 from hotdesk.cli.columns import align_columns
 from hotdesk.cli.quick.place import DEFAULT_TENANT, Place, is_tenant, list_holders
-from hotdesk.desk.records import age, list_desks
+from hotdesk.desk.records import compute_age, list_desks
 
 MIB = 1 << 20
 
@@ -70,7 +70,7 @@ def format_desks(desks: list[dict[str, object]], as_json: bool) -> str:
             str(facts["image"]),
             describe_wall(facts),
             str(facts["state"]),
-            f"{age(facts):.0f}s",
+            f"{compute_age(facts):.0f}s",
             str(facts.get("cpus", "")),
             f"{int(str(facts.get('memory', 0))) // MIB}M",
         )

@@ -129,7 +129,7 @@ def _is_seeded(python: str, folder: int, path: bytes) -> bool:
     if path in _SEEDED:
         return True
     if path == SUDO:
-        return read_small_file(folder, path) == layout.sudo_program(python).encode()
+        return read_small_file(folder, path) == layout.format_sudo_program(python).encode()
     if path == BUNDLE or _HASHED.fullmatch(path):
         return _has_own_authority(read_small_file(folder, path))
     return False

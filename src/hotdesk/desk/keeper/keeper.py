@@ -37,7 +37,7 @@ from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
 from hotdesk.desk.keeper.spawn import decode_settings
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.keeper.volumes import KeeperVolumes
-from hotdesk.desk.request import KeeperRequest, number_of, parse
+from hotdesk.desk.request import KeeperRequest, parse, read_number
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls
@@ -211,7 +211,7 @@ class Keeper:
         try:
             number, request = parse(data)
         except HotdeskError as e:
-            self.refuse(number_of(data), e)
+            self.refuse(read_number(data), e)
         else:
             self.attempt(number, request, self.answer)
         return True

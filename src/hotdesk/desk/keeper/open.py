@@ -94,7 +94,7 @@ class Opening:
             room.memory, room.is_resumed = request.memory, record is not None
             room.has_own_network, room.kernel_threads = not traits.can_dial, traits.kernel_threads
             room.kernel_memory, room.stage = traits.kernel_memory, stage
-            cgroup.make(room.limits(spec))
+            cgroup.make(room.compute_limits(spec))
             if request.spare:
                 cgroup.favour(False, wall.traits.min_share)
             standby = wall.stand_by(room)

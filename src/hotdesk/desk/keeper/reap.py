@@ -26,7 +26,7 @@ def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]
 
 def _drop_layers(settings: Config, pool: Disk) -> None:
     """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
-    for name in pool.leftovers():
+    for name in pool.list_leftovers():
         desk = name.partition(".")[0]
         if not ID_SHAPE.fullmatch(desk) or (settings.run / "desks" / desk).exists():
             continue

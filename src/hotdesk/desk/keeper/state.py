@@ -18,9 +18,9 @@ from pathlib import Path
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.records import ID_SHAPE, list_desks
-from hotdesk.desk.records import age as age
-from hotdesk.desk.records import facts as facts
+from hotdesk.desk.records import compute_age as compute_age
 from hotdesk.desk.records import has_live_keeper as has_live_keeper
+from hotdesk.desk.records import read_facts as read_facts
 from hotdesk.desk.records import take as take
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import name_hibernated
@@ -172,14 +172,14 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     lock = take(folder)
     if lock is None:
         return []
-    record = facts(folder) or {}
+    record = read_facts(folder) or {}
     cgroup = Cgroup(hierarchies, desk)
     leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.list_pids())} could not be killed"]
     leftovers += clear_runtime(config, desk)
     try:
         cgroup.remove()
         layers = disk()
-        for name in layers.leftovers():
+        for name in layers.list_leftovers():
             if name.partition(".")[0] == desk and not is_hibernated(config, name):
                 layers.drop(name)
     except (OSError, HostError) as e:

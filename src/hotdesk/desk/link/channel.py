@@ -55,7 +55,7 @@ class Carrier(Protocol):
         """Write one frame."""
         ...
 
-    def lost(self) -> LinkError | DeskGone:
+    def make_lost_error(self) -> LinkError | DeskGone:
         """Return why the link ended."""
         ...
 
@@ -138,7 +138,7 @@ class Channel:
         """Return the next thing the guest sent; give credit back for it."""
         while not self.items:
             if self.link.failure is not None:
-                raise self.link.lost()
+                raise self.link.make_lost_error()
             self.news = anyio.Event()
             await self.news.wait()
         item, cost = self.items.popleft()
@@ -166,7 +166,7 @@ class Channel:
         while view and not self.over:
             if self.credit <= 0:
                 with anyio.move_on_after(patience) as scope:
-                    await self.more_credit()
+                    await self.wait_for_credit()
                 if scope.cancelled_caught and not self.link.may_be_silent():
                     raise LinkError(
                         f"the desk's guest read nothing for {patience:.0f} s; burn the desk and open another"
@@ -177,10 +177,10 @@ class Channel:
             self.credit -= len(part)
             await self.link.send(wire.DATA, self.number, b"\0" + bytes(part))
 
-    async def more_credit(self) -> None:
+    async def wait_for_credit(self) -> None:
         """Wait until the guest gives credit or the channel is over."""
         if self.link.failure is not None:
-            raise self.link.lost()
+            raise self.link.make_lost_error()
         self.allowance = anyio.Event()
         await self.allowance.wait()
 

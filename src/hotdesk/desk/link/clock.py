@@ -18,7 +18,7 @@ class DeskClock:
         self.scopes: dict[anyio.CancelScope, float] = {}
         """Deadlines that are waited for, by this clock."""
 
-    def now(self) -> float:
+    def get_time(self) -> float:
         """Read the clock."""
         return (anyio.current_time() if self.stopped_at is None else self.stopped_at) - self.lost
 
@@ -39,14 +39,14 @@ class DeskClock:
         """Return a scope that is cancelled at a time of this clock."""
         return Until(self, deadline)
 
-    def real(self, deadline: float) -> float:
+    def get_loop_time(self, deadline: float) -> float:
         """Return the event loop's time of a deadline."""
         return math.inf if self.stopped_at is not None else deadline + self.lost
 
     def arrange(self) -> None:
         """Move every deadline to where it is by the event loop's time now."""
         for scope, deadline in self.scopes.items():
-            scope.deadline = self.real(deadline)
+            scope.deadline = self.get_loop_time(deadline)
 
 
 class Until:
@@ -58,7 +58,7 @@ class Until:
         self.scope = anyio.CancelScope()
 
     def __enter__(self) -> anyio.CancelScope:
-        self.scope.deadline = self.clock.real(self.deadline)
+        self.scope.deadline = self.clock.get_loop_time(self.deadline)
         self.clock.scopes[self.scope] = self.deadline
         return self.scope.__enter__()
 

@@ -130,7 +130,7 @@ class LinkedDesk:
             return await self.wait_for_link()
         if user in ("root", "0"):
             await self.wait_for_link()
-            return await self.outside.root()
+            return await self.outside.get_root_link()
         raise BriefError(f"this desk has no user {user!r}; it has `user`, and `root` if it was opened with root")
 
     async def start(
@@ -272,7 +272,7 @@ class LinkedDesk:
     async def dial(self, port: int) -> socket.socket:
         """Connect to a server on the desk's loopback."""
         if (link := await self.wait_for_link()).failure is not None:
-            raise link.lost()
+            raise link.make_lost_error()
         failure = 0
         for _ in range(_DIAL_ATTEMPTS):
             sock = await self.outside.dial(parse_port(port), link)

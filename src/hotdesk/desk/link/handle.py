@@ -63,7 +63,7 @@ class Handle(Protocol):
         """
         ...
 
-    async def root(self) -> Link:
+    async def get_root_link(self) -> Link:
         """Return a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
         ...
 
@@ -115,6 +115,6 @@ class NoHandle:
         """Refuse."""
         raise HostError("a desk without a keeper cannot be dialled")
 
-    async def root(self) -> Link:
+    async def get_root_link(self) -> Link:
         """Refuse: it would be root of this machine."""
         raise BriefError("a desk without a wall has no root")

@@ -27,7 +27,7 @@ STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
 
 
-async def _hung_up() -> DeskGone:
+async def _make_hung_up_error() -> DeskGone:
     """Return what is known of a link that ended, when nobody knows more."""
     return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
@@ -63,7 +63,7 @@ class Link:
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
         self.ended = anyio.Event()
-        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = _hung_up
+        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = _make_hung_up_error
         """Says why the other end is gone."""
         self.ending: LinkError | None = None
         """What the guest did wrong."""
@@ -185,20 +185,20 @@ class Link:
         self.hello = body
         self.greeted.set()
 
-    async def ready(self) -> Body:
+    async def wait_for_hello(self) -> Body:
         """Wait for the guest's first word."""
         with anyio.move_on_after(_HELLO_SECONDS):
             await self.greeted.wait()
         if self.hello is None:
             if self.failure is not None:
-                raise self.lost()
+                raise self.make_lost_error()
             raise LinkError("the desk's guest did not start in time; open another desk")
         return self.hello
 
     async def open(self, body: Body) -> Channel:
         """Open a channel with a request."""
         if self.failure is not None:
-            raise self.lost()
+            raise self.make_lost_error()
         try:
             payload = wire.encode(body)
         except wire.WireError as e:
@@ -244,7 +244,7 @@ class Link:
             try:
                 view = view[self.sock.send(view) :]
             except BlockingIOError:
-                await self.writable(begun=len(view) < len(data))
+                await self.wait_until_writable(begun=len(view) < len(data))
             except (OSError, anyio.ClosedResourceError) as e:
                 raise await self.reason() from e
 
@@ -271,14 +271,14 @@ class Link:
             await gap.parted.wait()
         if not gap.parted.is_set():
             self.break_off(LinkError("the desk's guest did not close the connection; burn the desk and open another"))
-            raise self.lost()
+            raise self.make_lost_error()
 
     async def rejoin(self, sock: socket.socket) -> None:
         """Go on over another connection of the same guest."""
         gap = self.gap
         if gap is None or self.failure is not None:
             sock.close()
-            raise self.lost()
+            raise self.make_lost_error()
         sock.setblocking(False)
         self.sock, self.reader = sock, wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
         gap.joined.set()
@@ -287,7 +287,7 @@ class Link:
                 await self.ask_beside({"op": "rejoin", "same": True, "env": {}})
         except TimeoutError:
             self.break_off(LinkError("the desk's guest did not continue; burn the desk and open another"))
-            raise self.lost() from None
+            raise self.make_lost_error() from None
         self.paused = False
         self.end_gap()
 
@@ -318,7 +318,7 @@ class Link:
         """Say why nothing more can be written; whoever reads the link learns it within a moment."""
         with anyio.move_on_after(_HELLO_SECONDS):
             await self.ended.wait()
-        return self.lost()
+        return self.make_lost_error()
 
     def is_over(self) -> bool:
         """Return whether the link ended, or the other end has hung up and nobody has noticed yet."""
@@ -338,7 +338,7 @@ class Link:
         except OSError:
             return 0  # full, or closed: whoever waits for it will say which
 
-    async def writable(self, begun: bool) -> None:
+    async def wait_until_writable(self, begun: bool) -> None:
         """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""
         try:
             with anyio.fail_after(SILENT_SECONDS):
@@ -347,9 +347,9 @@ class Link:
             if self.may_be_silent():
                 return
             self.fail(LinkError("the desk's guest stopped reading; burn the desk and open another"))
-            raise self.lost() from None
+            raise self.make_lost_error() from None
         except anyio.ClosedResourceError:
-            raise self.lost() from None
+            raise self.make_lost_error() from None
         except BaseException:
             if begun and self.failure is None:
                 await self.wait_for_drain()
@@ -387,7 +387,7 @@ class Link:
         for channel in self.channels.values():
             channel.wake()
 
-    def lost(self) -> LinkError | DeskGone:
+    def make_lost_error(self) -> LinkError | DeskGone:
         """Return why the link ended, to one caller: an error raised again and again keeps what every caller had."""
         why = self.failure or DeskGone("the desk closed the connection")
         return type(why)(*why.args)

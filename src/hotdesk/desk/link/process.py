@@ -28,15 +28,15 @@ class LinkedProcess:
         self.pid = pid
         self.done = done
         self.clock = channel.link.clock
-        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + EXIT_GRACE_S
+        self.deadline = math.inf if timeout is None else self.clock.get_time() + timeout + EXIT_GRACE_S
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it says until it ends."""
-        while (chunk := await self.next()) is not None:
+        while (chunk := await self.read_next()) is not None:
             yield chunk
 
-    async def next(self) -> tuple[Stream, bytes] | None:
+    async def read_next(self) -> tuple[Stream, bytes] | None:
         """Return the next thing it says; None once it is over."""
         while self.done is None:
             item = await self.receive()
@@ -135,7 +135,7 @@ async def collect(process: LinkedProcess, limit: int) -> Done:
     output: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
     room = limit
     truncated = False
-    while (chunk := await process.next()) is not None:
+    while (chunk := await process.read_next()) is not None:
         stream, data = chunk
         if len(data) > room:
             truncated = True

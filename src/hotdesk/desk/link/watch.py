@@ -29,7 +29,7 @@ class LinkedWatch:
         found: list[Change] = []
         begun = self.received
         while True:
-            batch, marks = await self.next(timely=True)
+            batch, marks = await self.read_next(timely=True)
             if len(found) + len(batch) > _MAX_CHANGES or self.received - begun > MAX_LISTING_BYTES:
                 most = (
                     f"{_MAX_CHANGES} changes"
@@ -43,11 +43,11 @@ class LinkedWatch:
 
     async def wait(self) -> list[Change]:
         """Wait until something happens, and give it."""
-        while not (batch := (await self.next(timely=False))[0]):
+        while not (batch := (await self.read_next(timely=False))[0]):
             pass
         return batch
 
-    async def next(self, timely: bool) -> tuple[list[Change], list[int]]:
+    async def read_next(self, timely: bool) -> tuple[list[Change], list[int]]:
         """Take the guest's next word: changes, and marks it was asked to set."""
         item = await (self.channel.answer() if timely else self.channel.receive())
         if isinstance(item, GuestReply):

@@ -212,7 +212,7 @@ class KeeperHandle:
         sock.setblocking(False)
         return sock
 
-    async def root(self) -> Link:
+    async def get_root_link(self) -> Link:
         """Return the link to root's guest; the first call has the keeper start it.
 
         A start that was begun is finished when its caller is cancelled: nobody else would take the guest's call, and a
@@ -237,7 +237,7 @@ class KeeperHandle:
             self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
         return self.roots
 
-    def calls(self) -> int:
+    def count_root_calls(self) -> int:
         """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
         return self.roots.last if self.roots is not None else 0
 
@@ -248,7 +248,7 @@ class KeeperHandle:
     async def rise(self) -> None:
         """Have root up; what fails is told to whoever asks next."""
         with contextlib.suppress(HotdeskError):
-            await self.root()
+            await self.get_root_link()
 
     def hang_up(self) -> None:
         """Let go of root's link."""

@@ -198,8 +198,8 @@ async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk
     return opened
 
 
-def variables(spec: Spec, ca: str) -> Body:
+def build_variables(spec: Spec, ca: str) -> Body:
     """Return the variables of a copy's programs, which must not have those of its origin's way out."""
     closed = door_files.build_closed_environment()
-    found: Body = {**dict.fromkeys(closed), **dict.fromkeys(door_files.environment())}
-    return {**found, **(door_files.environment() if ca else closed), **spec.env}
+    found: Body = {**dict.fromkeys(closed), **dict.fromkeys(door_files.build_environment())}
+    return {**found, **(door_files.build_environment() if ca else closed), **spec.env}

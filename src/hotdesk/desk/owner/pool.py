@@ -117,16 +117,16 @@ class Pool:
             raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")
         if spec.volumes:
             raise BriefError("a desk with volumes cannot be in the pool: its mounts are fixed when it starts")
-        self.kind(spec, proven)  # an image that is not here is told to whoever asks
+        self.find_kind(spec, proven)  # an image that is not here is told to whoever asks
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
-        shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))
+        shelf = self.shelves.setdefault(make_kind(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
         self.failure = None
         self.change()
 
-    def kind(self, spec: Spec, proven: bool) -> Kind:
+    def find_kind(self, spec: Spec, proven: bool) -> Kind:
         """Return the kind of desk a spec asks for."""
-        return kind_of(spec, self.images.find(spec.image).digest, proven)
+        return make_kind(spec, self.images.find(spec.image).digest, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
         """Return a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
@@ -134,14 +134,14 @@ class Pool:
             return None
         self.ordered = anyio.current_time()
         for proven in list_claimable(spec, scope):
-            kind = self.kind(spec, proven)
+            kind = self.find_kind(spec, proven)
             for shelf in self.shelves.values():
                 for spare in shelf.ready:
                     if spare.kind == kind and not self.source.has_ended(spare.desk):
                         shelf.ready.remove(spare)
                         self.change()
                         return spare.desk, proven
-            if (lost := self.shelves.get(kind_of(spec, spec.image, proven))) is not None and lost.ready:
+            if (lost := self.shelves.get(make_kind(spec, spec.image, proven))) is not None and lost.ready:
                 self.change()  # what is there cannot be given
         return None
 
@@ -150,31 +150,31 @@ class Pool:
         self.changed.set()
         self.changed = anyio.Event()
 
-    def fit(self, shelf: Shelf) -> list[SpareDesk]:
+    def list_usable(self, shelf: Shelf) -> list[SpareDesk]:
         """Return what on a shelf can still be given: it lives, and its image is what the name means now."""
         try:
-            kind = self.kind(shelf.spec, shelf.proven)
+            kind = self.find_kind(shelf.spec, shelf.proven)
         except ImageError:
             return []
         return [spare for spare in shelf.ready if spare.kind == kind and not self.source.has_ended(spare.desk)]
 
-    def lacking(self) -> Shelf | None:
+    def find_lacking_shelf(self) -> Shelf | None:
         """Return a shelf with too few desks."""
-        return next((shelf for shelf in self.shelves.values() if len(self.fit(shelf)) < shelf.count), None)
+        return next((shelf for shelf in self.shelves.values() if len(self.list_usable(shelf)) < shelf.count), None)
 
     def sort_out(self) -> list[LinkedDesk]:
         """Take from the shelves what cannot be given, and what is too much."""
         found = []
         for shelf in self.shelves.values():
-            ready = [spare for spare in self.fit(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
+            ready = [spare for spare in self.list_usable(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
             found += [spare.desk for spare in shelf.ready if spare not in ready]
             shelf.ready = deque(ready)
         return found
 
-    async def full(self) -> None:
+    async def wait_until_full(self) -> None:
         """Wait until every desk that shall be ready is; raise what keeps one from it."""
         self.change()
-        while self.lacking() is not None:
+        while self.find_lacking_shelf() is not None:
             if self.failure is not None:
                 raise self.failure
             await self.changed.wait()
@@ -182,10 +182,10 @@ class Pool:
     async def run(self) -> None:
         """Open what is lacking, one at a time, when nobody waits for a desk, and burn what is too much."""
         while True:
-            await self.be_patient()
+            await self.wait_for_quiet()
             for desk in self.sort_out():
                 await self.source.discard(desk)
-            if (shelf := self.lacking()) is not None:
+            if (shelf := self.find_lacking_shelf()) is not None:
                 await self.add(shelf)
                 continue
             with anyio.move_on_after(MAX_AGE_S / 60):
@@ -195,7 +195,7 @@ class Pool:
         """Open one more desk for a shelf; when that fails, rest."""
         try:
             desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
-            shelf.ready.append(SpareDesk(desk, kind_of(shelf.spec, digest, shelf.proven)))
+            shelf.ready.append(SpareDesk(desk, make_kind(shelf.spec, digest, shelf.proven)))
             self.failure = None
             self.change()
         except HotdeskError as e:
@@ -203,7 +203,7 @@ class Pool:
             self.change()
             await anyio.sleep(RETRY_INTERVAL_S)
 
-    async def be_patient(self) -> None:
+    async def wait_for_quiet(self) -> None:
         """Wait for a quiet moment, though not for ever."""
         with anyio.move_on_after(_MAX_DELAY_S):
             while (wait := self.ordered + _QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
@@ -226,7 +226,7 @@ def list_claimable(spec: Spec, scope: Scope) -> tuple[bool, ...]:
     return () if spec.root else tuple(proven for proven in found if proven == (scope != CLOSED))
 
 
-def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
+def make_kind(spec: Spec, image: str, proven: bool) -> Kind:
     """Return the kind of desk a spec means, with an image."""
     traits = TRAITS.get(spec.wall)
     size = spec.disk if spec.disk_in == "memory" or (traits is not None and traits.stage) else 0

@@ -109,7 +109,7 @@ class RemoteHandle:
         """Have the owner call a server inside, and pass bytes both ways."""
         return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 
-    async def root(self) -> Link:
+    async def get_root_link(self) -> Link:
         """Borrow the link to root's guest."""
         if self.roots is None or self.roots.failure is not None:
             self.roots = await self.runtime.link(f"/desks/{self.desk}/root")
@@ -157,7 +157,7 @@ class RemoteRuntime:
         """Make a call that becomes a link to a guest."""
         link = Link(await self.upgrade(target, "hotdesk-link"))
         self.tasks.start(link.run)
-        await link.ready()
+        await link.wait_for_hello()
         return link
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
@@ -167,7 +167,7 @@ class RemoteRuntime:
         try:
             status, body = await self.exchange(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
             if status != 101:
-                raise failure(body)
+                raise make_error(body)
         except BaseException:
             sock.close()
             raise
@@ -183,7 +183,7 @@ class RemoteRuntime:
         """Have the owner let a hibernated desk go on, as one of its own."""
         await self.call("POST", f"/desks/{desk}/wake", {}, SAVE_MEMORY_SECONDS)
 
-    async def questions(self) -> list[Asked]:
+    async def list_questions(self) -> list[Asked]:
         """List what the owner's desks ask for, each with the seconds it still waits."""
         items = (await self.call("GET", "/questions")).get("items")
         return [as_question(each) for each in items] if isinstance(items, list) else []
@@ -212,7 +212,7 @@ class RemoteRuntime:
         with await self.dial() as sock:
             status, answer = await self.exchange(sock, head.encode() + body, seconds)
         if status >= 400:
-            raise failure(answer)
+            raise make_error(answer)
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as e:
@@ -314,7 +314,7 @@ async def read_head(sock: socket.socket) -> bytes:
     return head
 
 
-def failure(body: bytes) -> Exception:
+def make_error(body: bytes) -> Exception:
     """Make an error of an owner's answer."""
     with contextlib.suppress(ValueError, RecursionError):
         match json.loads(body):

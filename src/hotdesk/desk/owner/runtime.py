@@ -123,7 +123,7 @@ class KeeperRuntime:
             ready.link.paused = False
             handle.thaw()
             closed = dict.fromkeys(door_files.build_closed_environment()) if ca and not proven else {}
-            if env := {**closed, **(door_files.environment() if ca else {}), **led.env}:
+            if env := {**closed, **(door_files.build_environment() if ca else {}), **led.env}:
                 await ready.settle(env)
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
@@ -187,7 +187,7 @@ class KeeperRuntime:
             with closing(fds):
                 if token:
                     sock, hello = await memory.hear_guest(self, desk, body, fds[0], token)
-                    link = await memory.join(self, desk, sock, hello, memory.variables(spec, ca))
+                    link = await memory.join(self, desk, sock, hello, memory.build_variables(spec, ca))
                 else:
                     link = await self.answer(desk, body, fds[0], fds[1])
             handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
@@ -223,7 +223,7 @@ class KeeperRuntime:
                 raise BriefError("these desks have no door; leave the scope out")
             return spec, ""
         if scope == CLOSED and not gated:
-            await supervisor.ready()
+            await supervisor.prepare()
             return spec, ""
         ca, env = await supervisor.admit(desk, spec, scope)
         return replace(spec, env={**env, **spec.env}), ca
@@ -277,7 +277,7 @@ class KeeperRuntime:
         link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:
-            await link.ready()
+            await link.wait_for_hello()
         except BaseException:
             link.hang_up()
             raise
@@ -322,9 +322,9 @@ class KeeperRuntime:
         while self.keeper.failure is None:
             await anyio.sleep(min(_PULSE_INTERVAL_S, self.idle / 4))
             await self.dismiss_ended()
-            for desk in self.live():
+            for desk in self.list_live():
                 link, handle = self.desks[desk].link, self.handles[desk]
-                moves = link.moves + handle.calls()
+                moves = link.moves + handle.count_root_calls()
                 if (
                     len(link.channels) > link.carried
                     or handle.is_busy()
@@ -350,7 +350,7 @@ class KeeperRuntime:
             with contextlib.suppress(PermissionError):  # this process gave up what it takes to start one
                 await bury(self.config)
 
-    def live(self) -> list[DeskId]:
+    def list_live(self) -> list[DeskId]:
         """List the desks that are open, letting go of those that ended."""
         for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
             self.let_go(desk)
@@ -358,7 +358,7 @@ class KeeperRuntime:
 
     def list_awake(self) -> list[DeskId]:
         """List the desks that need this owner; a hibernated one goes on at another."""
-        return [desk for desk in self.live() if self.handles[desk].parked is None]
+        return [desk for desk in self.list_live() if self.handles[desk].parked is None]
 
     def hang_up(self) -> None:
         """Let go of every desk's links."""

@@ -61,7 +61,7 @@ class Fetch:
     remaining_entries: int = MAX_ENTRIES
     skipped: list[str] = field(default_factory=list)
 
-    async def entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
+    async def copy_entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
         """Copy one entry into an open local folder under a checked name."""
         self.remaining_entries -= 1
         if self.remaining_entries < 0:
@@ -69,13 +69,13 @@ class Fetch:
                 f"{make_printable(remote)} has more than {MAX_ENTRIES} entries; copy fewer at once", "other"
             )
         if found.kind == "file":
-            await self.file(found, remote, folder, name)
+            await self.copy_file(found, remote, folder, name)
         elif found.kind == "directory" and depth < MAX_DEPTH:
-            await self.folder(remote, folder, name, depth)
+            await self.copy_folder(remote, folder, name, depth)
         else:
             self.skip(remote, f"a {found.kind}" if depth < MAX_DEPTH else "too deep")
 
-    async def folder(self, remote: str, above: int, name: str, depth: int) -> None:
+    async def copy_folder(self, remote: str, above: int, name: str, depth: int) -> None:
         """Copy a folder's content."""
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
@@ -83,13 +83,13 @@ class Fetch:
         try:
             for found in await self.desk.list(remote, limit=MAX_ENTRIES):
                 if _is_safe(found.name):
-                    await self.entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
+                    await self.copy_entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
                 else:
                     self.skip(os.path.join(remote, found.name), "a name this machine must not use")
         finally:
             os.close(fd)
 
-    async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
+    async def copy_file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's bytes; of its mode only whether it can be executed."""
         if found.size > self.remaining_bytes:
             most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
@@ -132,7 +132,7 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
     parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        await Fetch(desk, warn).entry(found, remote, fd, name, 0)
+        await Fetch(desk, warn).copy_entry(found, remote, fd, name, 0)
     finally:
         os.close(fd)
 

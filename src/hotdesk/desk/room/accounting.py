@@ -46,7 +46,7 @@ class Charges:
             self.shown.pop(name, None)
             self.lives.pop(name, None)
 
-    def beside(self, desk: str) -> int:
+    def sum_other_lives(self, desk: str) -> int:
         """Add up what a desk holds beside what its layer wrote in this life: of each other life the most shown."""
         sizes: dict[int, int] = {}
         with self.lock:

@@ -128,7 +128,7 @@ class Btrfs:
         """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
         self.sizes[desk] = size
         with hold_folder(self.mounted / desk) as fd:
-            most = max(size - self.charges.beside(desk), MIB)
+            most = max(size - self.charges.sum_other_lives(desk), MIB)
             arguments = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
             try:
                 fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
@@ -138,7 +138,7 @@ class Btrfs:
 
     def measure_usage(self, desk: str, at: Path) -> int:
         """Return how much counts against a desk's size."""
-        return self.read_usage(desk) + self.charges.beside(desk)
+        return self.read_usage(desk) + self.charges.sum_other_lives(desk)
 
     def read_usage(self, desk: str) -> int:
         """Read the kernel's account of a subvolume: what is written, and what waits to be."""
@@ -186,7 +186,7 @@ class Btrfs:
         if (desk := name.partition(".")[0]) in self.sizes:
             self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
 
-    def leftovers(self) -> list[str]:
+    def list_leftovers(self) -> list[str]:
         """List the subvolumes."""
         return os.listdir(self.mounted)
 

@@ -37,16 +37,16 @@ def make_dev(at: str) -> None:
 def make_sys(at: str, cpus: int) -> None:
     """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
     make_folders(at, _SYS_FOLDERS)
-    write_files(f"{at}/{CPU}", _cpu_files(cpus))
+    write_files(f"{at}/{CPU}", _build_cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
 
 
 def set_cpus(at: str, cpus: int) -> None:
     """Say in a /sys that is there how many CPUs the desk has."""
-    write_files(f"{at}/{CPU}", _cpu_files(cpus), flags=os.O_TRUNC)
+    write_files(f"{at}/{CPU}", _build_cpu_files(cpus), flags=os.O_TRUNC)
 
 
-def _cpu_files(cpus: int) -> dict[str, bytes]:
+def _build_cpu_files(cpus: int) -> dict[str, bytes]:
     """Return the files that tell how many CPUs there are."""
     online = b"0-%d\n" % (cpus - 1) if cpus > 1 else b"0\n"
     return dict.fromkeys(("online", "possible", "present"), online)

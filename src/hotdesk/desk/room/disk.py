@@ -63,7 +63,7 @@ class Disk(Protocol):
         """Return how many bytes a desk's layer holds."""
         ...
 
-    def leftovers(self) -> list[str]:
+    def list_leftovers(self) -> list[str]:
         """List the layers and snapshots that exist."""
         ...
 
@@ -108,7 +108,7 @@ class Memory:
     def drop(self, name: str) -> None:
         """Do nothing: it went with its mount."""
 
-    def leftovers(self) -> list[str]:
+    def list_leftovers(self) -> list[str]:
         """List nothing: a killed keeper's mounts are gone with it."""
         return []
 

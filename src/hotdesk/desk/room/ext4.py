@@ -107,7 +107,7 @@ class Ext4:
         """Ask the file system."""
         return count_used_bytes(at)
 
-    def leftovers(self) -> list[str]:
+    def list_leftovers(self) -> list[str]:
         """List files of keepers killed while formatting."""
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 

@@ -19,7 +19,7 @@ Files = Mapping[str, bytes]
 """Contents by path below `/`."""
 
 
-def identity(desk: str) -> dict[str, bytes]:
+def build_identity_files(desk: str) -> dict[str, bytes]:
     """Return what a fresh desk is called, and a machine id nobody else has."""
     name = desk[:12]
     return {
@@ -30,16 +30,16 @@ def identity(desk: str) -> dict[str, bytes]:
     }
 
 
-def privileges(root: bool, ca: str, python: str, inside: bool = False) -> dict[str, bytes]:
+def build_privilege_files(root: bool, ca: str, python: str, inside: bool = False) -> dict[str, bytes]:
     """Give what lets a desk become root, and believe its door, as far as it may; `inside`, root listens in the desk."""
-    sudo = {layout.SUDO: layout.sudo_program(python, inside).encode()} if root else {}
-    return sudo | (trusting(ca) if ca else {})
+    sudo = {layout.SUDO: layout.format_sudo_program(python, inside).encode()} if root else {}
+    return sudo | (build_trust_files(ca) if ca else {})
 
 
-def trusting(ca: str) -> dict[str, bytes]:
+def build_trust_files(ca: str) -> dict[str, bytes]:
     """Return the files by which a desk believes its door, and whom this machine believes."""
     believed = _HOST_BUNDLE.read_bytes() if _HOST_BUNDLE.is_file() else b""
-    files = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
+    files = {**door_files.build_files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
     return {path.lstrip("/"): data for path, data in files.items()}
 
 

@@ -14,7 +14,7 @@ SUDO_INSIDE = "/run/sudo.sock"
 """Where root's guest listens in a desk whose programs cannot pass descriptors to a socket of the host."""
 
 
-def sudo_program(python: str, inside: bool = False) -> str:
+def format_sudo_program(python: str, inside: bool = False) -> str:
     """Return the source of `sudo` for a desk that may have root; `inside`, root's guest listens in the desk."""
     arguments = f"{LINK!r}, {SUDO_INSIDE!r}" if inside else repr(LINK)
     return (
@@ -24,7 +24,7 @@ def sudo_program(python: str, inside: bool = False) -> str:
     )
 
 
-def environment(extra: Mapping[str, str]) -> dict[str, str]:
+def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of every program in the desk."""
     standard = {
         "PATH": PATH,

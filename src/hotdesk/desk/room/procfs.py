@@ -27,7 +27,7 @@ COVERED_HERE = frozenset(name for name in (*EMPTY_FILES, *EMPTY_FOLDERS, *OWN_FI
 _NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
-def meminfo(limit: int, use: MemoryUse) -> bytes:
+def format_meminfo(limit: int, use: MemoryUse) -> bytes:
     """Write `/proc/meminfo`. Fields that no program sizes itself by are left out."""
     total = min(limit, HOST_MEMORY)
     free = max(0, total - use.total)
@@ -72,35 +72,35 @@ def stat(cpus: float, times: CpuTimes, seconds: float) -> bytes:
     count = cpu_set.count(cpus)
     user, system = int(times.user * TICKS), int(times.system * TICKS)
     whole = (user, system, max(0, int(seconds * count * TICKS) - user - system))
-    lines = [_cpu_line("cpu ", whole)]
-    lines += [_cpu_line(f"cpu{number}", (value // count for value in whole)) for number in range(count)]
+    lines = [_format_cpu_line("cpu ", whole)]
+    lines += [_format_cpu_line(f"cpu{number}", (value // count for value in whole)) for number in range(count)]
     lines += ["intr 0", "ctxt 0", f"btime {HOST_BOOT}", "processes 1", "procs_running 1", "procs_blocked 0"]
     return "\n".join([*lines, "softirq" + " 0" * 11, ""]).encode()
 
 
-def _cpu_line(name: str, values: Iterable[int]) -> str:
+def _format_cpu_line(name: str, values: Iterable[int]) -> str:
     """Write one line of `/proc/stat`: user, nice, system, idle, and six kinds that a desk does not count."""
     user, system, idle = values
     return f"{name} {user} 0 {system} {idle} 0 0 0 0 0 0"
 
 
-def cpuinfo(cpus: float) -> bytes:
+def format_cpuinfo(cpus: float) -> bytes:
     """Write `/proc/cpuinfo`: as many of the host's blocks as the desk has CPUs, numbered from 0."""
     blocks = HOST_CPUS[: cpu_set.count(cpus)]
     numbered = (re.sub(r"(?m)^(processor\s*:).*$", rf"\1 {number}", block) for number, block in enumerate(blocks))
     return "".join(f"{block}\n\n" for block in numbered).encode()
 
 
-def cpu_blocks(text: str) -> list[str]:
+def split_cpu_blocks(text: str) -> list[str]:
     """Split `/proc/cpuinfo` by CPU; architectures that add a block about the whole machine lose it."""
     return [block for block in text.strip().split("\n\n") if re.search(r"(?m)^processor\s*:", block)]
 
 
-def files(memory: int, cpus: float) -> dict[str, bytes]:
+def build_files(memory: int, cpus: float) -> dict[str, bytes]:
     """Return what covers the host's files in a desk that has used nothing yet."""
     return {
-        "meminfo": meminfo(memory, MemoryUse()),
-        "cpuinfo": cpuinfo(cpus),
+        "meminfo": format_meminfo(memory, MemoryUse()),
+        "cpuinfo": format_cpuinfo(cpus),
         "stat": stat(cpus, CpuTimes(), 0.0),
         "swaps": _NO_SWAP,
     }
@@ -126,4 +126,4 @@ def _read_host(name: str, pattern: str) -> int:
 HOST_MEMORY = _read_host("meminfo", r"MemTotal:\s+(\d+) kB") << 10
 HOST_BOOT = _read_host("stat", r"(?m)^btime (\d+)$")
 with open("/proc/cpuinfo") as listed:
-    HOST_CPUS = cpu_blocks(listed.read())
+    HOST_CPUS = split_cpu_blocks(listed.read())

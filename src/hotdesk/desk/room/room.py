@@ -93,21 +93,21 @@ class Room:
         self.ca = ca
         self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
-        files = {} if self.is_resumed else identity.identity(self.desk)
-        files |= identity.privileges(spec.root, ca, self.image.python, self.has_own_network)
+        files = {} if self.is_resumed else identity.build_identity_files(self.desk)
+        files |= identity.build_privilege_files(spec.root, ca, self.image.python, self.has_own_network)
         self.layers.put_up(self.stage or self.image, spec.disk, files, source, self.memory)
         if self.volume_store is not None:
             self.mount_volumes(self.volume_store)
 
     def mount_volumes(self, store: VolumeStore) -> None:
         """Have the volumes where the wall finds them, and the directories at which it mounts them."""
-        for volume, at in zip(self.spec.volumes.values(), self.volume_sources().values(), strict=True):
+        for volume, at in zip(self.spec.volumes.values(), self.get_volume_sources().values(), strict=True):
             at.mkdir(mode=0o711)
             store.show(volume, at, self.userns)
             self.undo.append(functools.partial(syscalls.umount, str(at)))
         make_mount_points(self.folder / "root", self.spec.volumes, self.base)
 
-    def volume_sources(self) -> dict[str, Path]:
+    def get_volume_sources(self) -> dict[str, Path]:
         """Return where each volume is in the room, by the path at which the desk has it."""
         return {path: self.folder / f"v{number}" for number, path in enumerate(self.spec.volumes)}
 
@@ -121,8 +121,8 @@ class Room:
         devices.make_dev(f"{at}/dev")
         devices.make_sys(f"{at}/sys", cpu_set.count(self.spec.cpus))
         devices.make_folders(f"{at}/proc", ("none",))
-        covers = {"empty": b"", "boot_id": _random_uuid(), **procfs.STEADY_FILES}
-        devices.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
+        covers = {"empty": b"", "boot_id": _make_random_uuid(), **procfs.STEADY_FILES}
+        devices.write_files(f"{at}/proc", covers | procfs.build_files(self.spec.memory, self.spec.cpus), 0o444)
         devices.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
         devices.write_files(f"{at}/link/lib/hotdesk_guest", guest)
         devices.write_files(f"{at}/link", {os.path.basename(door_files.APT_CLOSED): door_files.APT_CLOSED_SETTINGS})
@@ -172,15 +172,15 @@ class Room:
         if not ca and spec.is_like(self.spec):
             self.spec = spec
             return
-        if self.limits(spec) != self.limits(self.spec):
-            self.cgroup.limit(self.limits(spec))
+        if self.compute_limits(spec) != self.compute_limits(self.spec):
+            self.cgroup.limit(self.compute_limits(spec))
         if spec.disk != self.spec.disk:
             self.disk.resize(self.desk, spec.disk)
         if spec.cpus != self.spec.cpus:
             self.show_cpus(spec.cpus)
         if spec.root:
             self.await_sudo()
-        if files := identity.privileges(
+        if files := identity.build_privilege_files(
             spec.root, "" if ca == self.ca else ca, self.image.python, self.has_own_network
         ):
             with syscalls.making_files_as(self.base):
@@ -188,7 +188,7 @@ class Room:
         self.spec, self.ca = spec, ca
         self.show_use()
 
-    def limits(self, spec: Spec) -> CgroupLimits:
+    def compute_limits(self, spec: Spec) -> CgroupLimits:
         """Return what the desk may use; a kernel of its own has threads on the host for each program."""
         pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
         return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
@@ -196,7 +196,7 @@ class Room:
     def show_cpus(self, cpus: float) -> None:
         """Have a desk that runs count other CPUs than before."""
         devices.set_cpus(f"{self.folder}/sys", cpu_set.count(cpus))
-        procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.cpuinfo(cpus))
+        procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.format_cpuinfo(cpus))
         self.pin(self.cgroup.list_pids(), cpus)
 
     def pin(self, pids: Iterable[int], cpus: float) -> None:
@@ -206,12 +206,12 @@ class Room:
     def show_use(self) -> None:
         """Write what the desk uses now where its programs read it."""
         spec, seconds = self.spec, time.monotonic() - self.created
-        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.read_memory_use()))
+        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.format_meminfo(spec.memory, self.cgroup.read_memory_use()))
         procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.read_cpu_times(), seconds))
 
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk again."""
-        (self.folder / "proc/boot_id").write_bytes(_random_uuid())
+        (self.folder / "proc/boot_id").write_bytes(_make_random_uuid())
         if self.spec.volumes:
             make_mount_points(self.folder / "root", self.spec.volumes, self.base)
         self.await_guest()
@@ -219,9 +219,9 @@ class Room:
             self.sudo.close()  # a call that waits there would be answered in the next life
             self.await_sudo()
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """Return the variables that every program in the desk gets, those by which it finds the door among them."""
-        return {**_way_out(self.ca), **self.spec.env}
+        return {**_choose_door_environment(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
@@ -250,9 +250,9 @@ class Room:
         self.gate = self.sudo = None
 
 
-def _way_out(ca: str) -> dict[str, str]:
+def _choose_door_environment(ca: str) -> dict[str, str]:
     """Return the variables by which programs find the door of a desk, or learn that it has none."""
-    return door_files.environment() if ca else door_files.build_closed_environment()
+    return door_files.build_environment() if ca else door_files.build_closed_environment()
 
 
 def open_gate() -> socket.socket:
@@ -268,7 +268,7 @@ def open_gate() -> socket.socket:
     return gate
 
 
-def _random_uuid() -> bytes:
+def _make_random_uuid() -> bytes:
     """Return a random uuid as the kernel prints its boot id."""
     text = os.urandom(16).hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

@@ -38,7 +38,7 @@ class VolumeStore:
         self.place = place
         """Where they are mounted, in the keeper's own mount namespace."""
 
-    def file(self, volume: str) -> Path:
+    def get_file(self, volume: str) -> Path:
         """Return the file of a volume."""
         return self.folder / f"{volume}.ext4"
 
@@ -60,7 +60,7 @@ class VolumeStore:
                 os.ftruncate(fd, size)
                 run_tool("mkfs.ext4", *_FORMAT, str(fresh))
                 self.furnish(volume, fd)
-            os.link(fresh, self.file(volume))
+            os.link(fresh, self.get_file(volume))
         except FileExistsError:
             raise DeskError(f"volume {volume} exists already") from None
         finally:
@@ -101,12 +101,12 @@ class VolumeStore:
 
     def drop(self, volume: str) -> None:
         """Delete a volume; whoever still has it mounted keeps its blocks until then. Absent is no error."""
-        self.file(volume).unlink(missing_ok=True)
+        self.get_file(volume).unlink(missing_ok=True)
 
     def wait_unused(self, volume: str) -> bool:
         """Wait a moment until nobody has a volume mounted; the kernel takes a mount down when its last user is gone."""
         end = time.monotonic() + _UNMOUNT_TIMEOUT_S
-        while (found := loopdev.find(self.file(volume))) is not None:
+        while (found := loopdev.find(self.get_file(volume))) is not None:
             os.close(found[1])
             if time.monotonic() > end:
                 return False
@@ -120,7 +120,7 @@ class VolumeStore:
         The lock is given up by hand: a loop device holds on to the open file, and so to its lock.
         """
         try:
-            fd = os.open(self.file(volume), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(self.get_file(volume), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             raise BriefError(f"volume {volume} not found") from None
         try:
@@ -142,7 +142,7 @@ class VolumeStore:
         try:
             with self.hold(volume) as fd:
                 name = f"hotdesk-{volume}"
-                device, descriptor = loopdev.find(self.file(volume)) or loopdev.attach(fd, name)
+                device, descriptor = loopdev.find(self.get_file(volume)) or loopdev.attach(fd, name)
                 try:
                     syscalls.mount(device, str(at), "ext4", FLAGS, "discard,errors=remount-ro")
                 finally:

@@ -127,7 +127,7 @@ class Upload:
             usual = (there.st_uid, there.st_gid, there.st_mode & MAX_MODE)
         self.attributes.apply(self.fd, usual)
         os.rename(self.name, self.parts[-1], src_dir_fd=self.files.staging, dst_dir_fd=self.folder)
-        return _entry(self.parts, os.fstat(self.fd))
+        return _describe_entry(self.parts, os.fstat(self.fd))
 
     def close(self) -> None:
         """Let go; what was not put in its place is gone."""
@@ -150,10 +150,10 @@ class VolumeFiles:
         """Describe what has a path; a link is described, not followed."""
         parts = _split(path)
         if not parts:
-            return _entry(parts, os.fstat(self.root))
+            return _describe_entry(parts, os.fstat(self.root))
         with self.hold_folder(parts[:-1]) as folder:
             found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-            return _entry(parts, found, _read_target(folder, parts[-1], found))
+            return _describe_entry(parts, found, _read_target(folder, parts[-1], found))
 
     def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
         """List a directory as JSON, depth first, by name."""
@@ -203,7 +203,7 @@ class VolumeFiles:
         try:
             if fresh:
                 attributes.apply(fd, (uids.USER, uids.USER, 0o755))
-            return _entry(parts, os.fstat(fd))
+            return _describe_entry(parts, os.fstat(fd))
         finally:
             os.close(fd)
 
@@ -216,7 +216,7 @@ class VolumeFiles:
             if not (stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode)):
                 raise FilesError(400, "the path is neither a file nor a directory")
             attributes.apply(fd, (there.st_uid, there.st_gid, there.st_mode & MAX_MODE))
-            return _entry(parts, os.fstat(fd))
+            return _describe_entry(parts, os.fstat(fd))
         finally:
             os.close(fd)
 
@@ -330,7 +330,7 @@ def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, obj
                 inner = os.open(name, _FOLDER | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
             continue  # gone, or something else by now
-        yield _entry([*parts, name], found, target)
+        yield _describe_entry([*parts, name], found, target)
         if inner >= 0:
             try:
                 yield from _walk(inner, [*parts, name], depth - 1)
@@ -355,7 +355,7 @@ def _read_target(folder: int, name: bytes, found: os.stat_result) -> str | None:
     return _show(os.readlink(name, dir_fd=folder)) if stat.S_ISLNK(found.st_mode) else None
 
 
-def _entry(parts: list[bytes], found: os.stat_result, target: str | None = None) -> dict[str, object]:
+def _describe_entry(parts: list[bytes], found: os.stat_result, target: str | None = None) -> dict[str, object]:
     """Describe a file, directory, link or something else as E2B's programs read it."""
     kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
     entry: dict[str, object] = {
@@ -366,9 +366,9 @@ def _entry(parts: list[bytes], found: os.stat_result, target: str | None = None)
         "mode": stat.S_IMODE(found.st_mode),
         "uid": found.st_uid,
         "gid": found.st_gid,
-        "atime": _moment(found.st_atime),
-        "mtime": _moment(found.st_mtime),
-        "ctime": _moment(found.st_ctime),
+        "atime": _format_time(found.st_atime),
+        "mtime": _format_time(found.st_mtime),
+        "ctime": _format_time(found.st_ctime),
     }
     return entry if target is None else {**entry, "target": target}
 
@@ -378,7 +378,7 @@ def _show(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def _moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     """Write a time as RFC 3339; a desk may have set any."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")

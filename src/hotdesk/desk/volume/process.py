@@ -77,13 +77,13 @@ class VolumeRequest:
         self.send_json(200, self.files.stat(path))
 
     def do_list(self, path: str, request: Mapping[str, object]) -> None:
-        self.send_body(200, self.files.ls(path, _number(request, "depth") or 1))
+        self.send_body(200, self.files.ls(path, _read_number(request, "depth") or 1))
 
     def do_mkdir(self, path: str, request: Mapping[str, object]) -> None:
-        self.send_json(201, self.files.make_dir(path, _attributes(request), parents=request.get("force") is True))
+        self.send_json(201, self.files.make_dir(path, _read_attributes(request), parents=request.get("force") is True))
 
     def do_change(self, path: str, request: Mapping[str, object]) -> None:
-        self.send_json(200, self.files.change(path, _attributes(request)))
+        self.send_json(200, self.files.change(path, _read_attributes(request)))
 
     def do_remove(self, path: str, _request: Mapping[str, object]) -> None:
         self.files.remove(path)
@@ -106,15 +106,17 @@ class VolumeRequest:
     def do_write(self, path: str, request: Mapping[str, object]) -> None:
         """Take a file; one whose end does not come leaves nothing."""
         force = request.get("force")
-        upload = Upload(self.files, path, _attributes(request), overwrite=force is not False, parents=force is True)
+        upload = Upload(
+            self.files, path, _read_attributes(request), overwrite=force is not False, parents=force is True
+        )
         try:
-            for data in self.pieces():
+            for data in self.iterate_pieces():
                 upload.write(data)
             self.send_json(201, upload.finish())
         finally:
             upload.close()
 
-    def pieces(self) -> Iterator[bytes]:
+    def iterate_pieces(self) -> Iterator[bytes]:
         """Yield the bytes of an upload until its last frame."""
         while True:
             message, data = self.receive()
@@ -143,15 +145,15 @@ class VolumeRequest:
             self.sock.sendall(write({}, body[start : start + PIECE]))
 
 
-def _number(request: Mapping[str, object], name: str) -> int | None:
+def _read_number(request: Mapping[str, object], name: str) -> int | None:
     value = request.get(name)
     if value is not None and type(value) is not int:
         raise FilesError(400, f"{name} must be a whole number")
     return value
 
 
-def _attributes(request: Mapping[str, object]) -> Attributes:
-    return Attributes(_number(request, "uid"), _number(request, "gid"), _number(request, "mode"))
+def _read_attributes(request: Mapping[str, object]) -> Attributes:
+    return Attributes(_read_number(request, "uid"), _read_number(request, "gid"), _read_number(request, "mode"))
 
 
 def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:

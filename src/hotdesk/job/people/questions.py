@@ -55,7 +55,7 @@ async def ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked
     try:
         with anyio.fail_after(_OWNER_TIMEOUT_S):
             async with remote_runtime(path) as owner:
-                return await owner.questions()
+                return await owner.list_questions()
     except NoOwnerError:
         raise
     except (HotdeskError, TimeoutError) as e:

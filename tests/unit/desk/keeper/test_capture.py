@@ -117,11 +117,11 @@ def test_a_source_whose_name_was_given_away_is_stood_on_all_the_same(config: Con
 def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
     authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem
-    for path, data in identity.trusting(authority.decode()).items():
+    for path, data in identity.build_trust_files(authority.decode()).items():
         write(upper, path, data)
     for name in FILES:
         write(upper, name.decode())
-    write(upper, layout.SUDO, layout.sudo_program(PYTHON).encode())
+    write(upper, layout.SUDO, layout.format_sudo_program(PYTHON).encode())
     assert len(files(upper)) == 14
     assert files(save(config, upper).layers[0]) == []
 

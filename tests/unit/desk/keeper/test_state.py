@@ -181,7 +181,7 @@ def test_a_machine_that_is_nearly_full_opens_nothing(settings: Config, tmp_path:
 
 
 def test_an_age_is_never_negative() -> None:
-    assert state.age({"opened": time.time() + 100}) == 0
-    assert 9 < state.age({"opened": time.time() - 10}) < 12
-    assert state.age({}) < 1
+    assert state.compute_age({"opened": time.time() + 100}) == 0
+    assert 9 < state.compute_age({"opened": time.time() - 10}) < 12
+    assert state.compute_age({}) < 1
     assert GIB == 1 << 30

@@ -96,7 +96,7 @@ async def ending(channel: Channel) -> DeskError:
 
 async def test_an_honest_exchange_works() -> None:
     async with linked() as (link, peer):
-        assert (await link.ready())["home"] == "/home/user"
+        assert (await link.wait_for_hello())["home"] == "/home/user"
         channel = await link.open({"op": "x"})
         assert await peer.hear() == [(OPEN, 1, encode({"op": "x"}))]
         await peer.say(frame(EVENT, 1, PID) + frame(DATA, 1, b"\1out") + frame(REPLY, 1, DONE))
@@ -218,14 +218,14 @@ async def test_what_arrived_before_the_end_is_still_read() -> None:
 async def test_a_wrong_greeting_is_refused(greeting: bytes) -> None:
     async with linked(greeting) as (link, _):
         with pytest.raises(LinkError):
-            await link.ready()
+            await link.wait_for_hello()
 
 
 async def test_a_peer_that_hangs_up_before_greeting_is_gone() -> None:
     async with linked(b"") as (link, peer):
         peer.sock.close()
         with pytest.raises(DeskGone):
-            await link.ready()
+            await link.wait_for_hello()
 
 
 @pytest.mark.long
@@ -237,7 +237,7 @@ async def test_a_peer_that_never_greets_is_given_up() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
             with anyio.fail_after(15), pytest.raises(LinkError, match="in time"):
-                await link.ready()
+                await link.wait_for_hello()
             link.hang_up()
 
 

@@ -101,7 +101,7 @@ def took(pool: Pool, spec: Spec | None = None, scope: Scope = CLOSED) -> LinkedD
 
 async def settled(pool: Pool) -> None:
     """Wait until a pool is full, and has done what else there is to do."""
-    await pool.full()
+    await pool.wait_until_full()
     for _ in range(10):
         await anyio.sleep(0.001)
 
@@ -210,7 +210,7 @@ async def test_an_image_that_is_gone_is_not_given(config: Config) -> None:
         with pytest.raises(ImageError):
             took(pool)
         with pytest.raises(ImageError):
-            await pool.full()
+            await pool.wait_until_full()
         assert source.discarded == [source.opened[0][0].id]
 
 
@@ -231,7 +231,7 @@ async def test_what_keeps_a_desk_from_being_ready_is_told_once(config: Config) -
         source.failures.append(HostError("the machine is full"))
         pool.keep(Spec(), 1)
         with pytest.raises(HostError, match="full"):
-            await pool.full()
+            await pool.wait_until_full()
         pool.keep(Spec(), 1)
         assert pool.failure is None
 

@@ -54,7 +54,7 @@ async def supervised(ledger: RootLedger) -> AsyncIterator[tuple[Guest, Link]]:
         guest = Guest(theirs)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
-            await link.ready()
+            await link.wait_for_hello()
             note_programs(link, ledger)
             tasks.start_soon(supervise, link, ledger)
             yield guest, link

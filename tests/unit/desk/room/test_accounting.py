@@ -8,14 +8,14 @@ from hotdesk.desk.room.accounting import Charges
 def test_a_fresh_layer_is_charged_with_nothing_beside() -> None:
     charges = Charges()
     charges.begin("desk")
-    assert charges.beside("desk") == 0
+    assert charges.sum_other_lives("desk") == 0
 
 
 def test_a_snapshot_of_this_life_is_in_what_the_layer_wrote() -> None:
     charges = Charges()
     charges.begin("desk")
     charges.keep("desk", "desk.1", 60)
-    assert charges.beside("desk") == 0
+    assert charges.sum_other_lives("desk") == 0
 
 
 def test_a_layer_made_of_a_snapshot_is_charged_with_it() -> None:
@@ -23,7 +23,7 @@ def test_a_layer_made_of_a_snapshot_is_charged_with_it() -> None:
     charges.begin("desk")
     charges.keep("desk", "desk.1", 60)
     charges.begin("desk", "desk.1")
-    assert charges.beside("desk") == 60
+    assert charges.sum_other_lives("desk") == 60
 
 
 def test_side_branches_that_snapshots_hold_are_charged() -> None:
@@ -34,7 +34,7 @@ def test_side_branches_that_snapshots_hold_are_charged() -> None:
         charges.begin("desk", "desk.1")
         charges.keep("desk", f"desk.{number}", 50)
     charges.begin("desk", "desk.1")
-    assert charges.beside("desk") == 1 + 6 * 50
+    assert charges.sum_other_lives("desk") == 1 + 6 * 50
 
 
 def test_of_two_snapshots_in_one_life_the_larger_counts_once() -> None:
@@ -43,9 +43,9 @@ def test_of_two_snapshots_in_one_life_the_larger_counts_once() -> None:
     charges.keep("desk", "desk.1", 10)
     charges.keep("desk", "desk.2", 30)
     charges.begin("desk", "desk.1")
-    assert charges.beside("desk") == 30
+    assert charges.sum_other_lives("desk") == 30
     charges.drop("desk.2")
-    assert charges.beside("desk") == 10
+    assert charges.sum_other_lives("desk") == 10
 
 
 def test_what_the_layer_shows_is_charged_though_its_snapshot_is_forgotten() -> None:
@@ -54,7 +54,7 @@ def test_what_the_layer_shows_is_charged_though_its_snapshot_is_forgotten() -> N
     charges.keep("desk", "desk.1", 10)
     charges.begin("desk", "desk.1")
     charges.drop("desk.1")
-    assert charges.beside("desk") == 10
+    assert charges.sum_other_lives("desk") == 10
 
 
 def test_a_fork_is_charged_with_what_it_begins_with_and_not_with_its_origins_snapshots() -> None:
@@ -63,11 +63,11 @@ def test_a_fork_is_charged_with_what_it_begins_with_and_not_with_its_origins_sna
     charges.keep("desk", "desk.1", 10)
     charges.keep("desk", "desk.2", 70)
     charges.begin("fork", "desk.1")
-    assert charges.beside("fork") == 10
+    assert charges.sum_other_lives("fork") == 10
     charges.drop("desk.1")
     charges.drop("desk.2")
     charges.drop("desk")
-    assert charges.beside("fork") == 10
+    assert charges.sum_other_lives("fork") == 10
     charges.keep("fork", "fork.1", 5)
     charges.begin("fork", "fork.1")
-    assert charges.beside("fork") == 15
+    assert charges.sum_other_lives("fork") == 15

@@ -24,23 +24,23 @@ def fields(text: bytes) -> dict[str, int]:
 
 def test_memory_is_the_limit_less_what_is_used() -> None:
     use = MemoryUse(total=100 * MIB, anon=40 * MIB, active_file=10 * MIB, inactive_file=30 * MIB, shared=20 * MIB)
-    told = fields(procfs.meminfo(256 * MIB, use))
+    told = fields(procfs.format_meminfo(256 * MIB, use))
     assert (told["MemTotal"], told["MemFree"]) == (256 << 10, 156 << 10)
     assert told["MemAvailable"] == 196 << 10, "what is cached of files can be had"
     assert (told["Cached"], told["Shmem"], told["SwapTotal"]) == (60 << 10, 20 << 10, 0)
 
 
 def test_a_limit_above_the_machines_memory_is_the_machines() -> None:
-    assert fields(procfs.meminfo(1 << 50, MemoryUse()))["MemTotal"] == procfs.HOST_MEMORY >> 10
+    assert fields(procfs.format_meminfo(1 << 50, MemoryUse()))["MemTotal"] == procfs.HOST_MEMORY >> 10
 
 
 def test_a_desk_at_its_limit_has_nothing_free_and_no_less() -> None:
-    told = fields(procfs.meminfo(64 * MIB, MemoryUse(total=65 * MIB, anon=65 * MIB)))
+    told = fields(procfs.format_meminfo(64 * MIB, MemoryUse(total=65 * MIB, anon=65 * MIB)))
     assert (told["MemFree"], told["MemAvailable"]) == (0, 0)
 
 
 def test_its_length_never_changes_so_that_a_reader_meanwhile_meets_no_torn_line() -> None:
-    texts = {len(procfs.meminfo(limit, MemoryUse())) for limit in (16 * MIB, GIB, 1 << 50)}
+    texts = {len(procfs.format_meminfo(limit, MemoryUse())) for limit in (16 * MIB, GIB, 1 << 50)}
     assert len(texts) == 1
 
 
@@ -54,11 +54,11 @@ def test_stat_has_a_line_a_cpu_and_counts_idle_time() -> None:
 
 def test_blocks_that_are_no_cpus_are_left_out() -> None:
     text = "".join(X86.format(number) for number in (0, 1, 7)) + OTHERS
-    assert procfs.cpu_blocks(text) == [X86.format(number).strip() for number in (0, 1, 7)]
+    assert procfs.split_cpu_blocks(text) == [X86.format(number).strip() for number in (0, 1, 7)]
 
 
 def test_cpus_are_numbered_from_zero() -> None:
-    told = procfs.cpuinfo(len(procfs.HOST_CPUS)).decode().splitlines()
+    told = procfs.format_cpuinfo(len(procfs.HOST_CPUS)).decode().splitlines()
     numbers = [line.partition(":")[2].strip() for line in told if line.startswith("processor")]
     assert numbers == [str(number) for number in range(len(cpu_set.HOST))]
 

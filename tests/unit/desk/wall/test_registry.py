@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import WALLS, Config
-from hotdesk.desk.owner.pool import kind_of
+from hotdesk.desk.owner.pool import make_kind
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime
 from hotdesk.desk.wall.program import ask_version
@@ -104,10 +104,10 @@ def test_a_wall_that_does_not_exist_is_refused() -> None:
 
 
 def test_a_desk_kept_ready_behind_one_wall_is_not_given_to_who_asks_for_another() -> None:
-    assert kind_of(Spec(), "digest", proven=False) != kind_of(Spec(wall="gvisor"), "digest", proven=False)
+    assert make_kind(Spec(), "digest", proven=False) != make_kind(Spec(wall="gvisor"), "digest", proven=False)
 
 
 @pytest.mark.parametrize("wall", ["container", "gvisor"])
 def test_a_desk_kept_ready_with_other_memory_is_given_only_where_that_can_change(wall: str) -> None:
-    small, large = (kind_of(Spec(wall=wall, memory=size << 30), "digest", proven=False) for size in (1, 2))
+    small, large = (make_kind(Spec(wall=wall, memory=size << 30), "digest", proven=False) for size in (1, 2))
     assert (small == large) == TRAITS[wall].can_resize

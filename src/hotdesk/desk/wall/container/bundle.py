@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
+from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, build_environment, compute_shm_size
 from hotdesk.desk.room.procfs import EMPTY_FILES, EMPTY_FOLDERS, OWN_FILES, STEADY_FILES
 from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
@@ -76,12 +76,12 @@ def build_config(room: BundleInput) -> _Json:
 
 def build_process(room: BundleInput) -> _Json:
     """Return pid 1: the guest, as an ordinary user without any privilege."""
-    return build_guest_process(room, uids.USER, [], environment(room.env), HOME, [LINK])
+    return build_guest_process(room, uids.USER, [], build_environment(room.env), HOME, [LINK])
 
 
 def build_root_process(room: BundleInput) -> _Json:
     """Return the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
-    env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
+    env = {**build_environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return build_guest_process(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
 
 

@@ -102,8 +102,8 @@ def describe_room(room: Room, compiled: str | None) -> bundle.BundleInput:
         annotation=filter_cache.ANNOTATION,
         filter=compiled,
         limits=_read_hard_limits(),
-        env=room.environment(),
-        volumes={path: str(source) for path, source in room.volume_sources().items()},
+        env=room.build_environment(),
+        volumes={path: str(source) for path, source in room.get_volume_sources().items()},
     )
 
 

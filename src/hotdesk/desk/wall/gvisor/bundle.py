@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
+from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, build_environment, compute_shm_size
 from hotdesk.linux import uids
 from hotdesk.linux.rlimits import CORE_LIMIT
 
@@ -84,12 +84,12 @@ def build_config(room: GvisorBundle) -> _Json:
 
 def build_process(room: GvisorBundle) -> _Json:
     """Return pid 1: the guest, as an ordinary user without any privilege."""
-    return build_guest_process(room, uids.USER, [], environment(room.env), HOME, [])
+    return build_guest_process(room, uids.USER, [], build_environment(room.env), HOME, [])
 
 
 def build_root_process(room: GvisorBundle) -> _Json:
     """Return the second guest: root of the desk."""
-    env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
+    env = {**build_environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return build_guest_process(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, ["root"])
 
 

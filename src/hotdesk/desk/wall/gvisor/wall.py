@@ -128,5 +128,7 @@ def remove_marker(room: Room) -> None:
 
 def _bundle_input(room: Room) -> bundle.GvisorBundle:
     """Describe a room as the bundle needs it."""
-    volumes = {path: f"/{source.name}" for path, source in room.volume_sources().items()}
-    return bundle.GvisorBundle(room.desk, room.spec.memory, room.image.python, room.guest, room.environment(), volumes)
+    volumes = {path: f"/{source.name}" for path, source in room.get_volume_sources().items()}
+    return bundle.GvisorBundle(
+        room.desk, room.spec.memory, room.image.python, room.guest, room.build_environment(), volumes
+    )

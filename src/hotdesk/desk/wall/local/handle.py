@@ -75,7 +75,7 @@ class LocalHandle(NoHandle):
                 raise
         self.tasks.start(link.run)
         try:
-            await link.ready()
+            await link.wait_for_hello()
         except BaseException:
             link.hang_up()
             self.end()

@@ -135,7 +135,7 @@ class MicrovmWall(ContainerWall):
     def write_task(self, room: Room, has_template: bool) -> VmTask:
         """Describe the machine, and what makes it this desk."""
         spec, image = room.spec, room.image
-        files = identity.privileges(spec.root, room.ca, image.python, inside=True)
+        files = identity.build_privilege_files(spec.root, room.ca, image.python, inside=True)
         files[door_files.APT_CLOSED.lstrip("/")] = door_files.APT_CLOSED_SETTINGS
         kinds = [sterile.find_copy(self.settings.images, layer.name)[1] for layer in image.layers]
         return VmTask(
@@ -151,7 +151,7 @@ class MicrovmWall(ContainerWall):
             makes_template=not has_template,
             pids=spec.pids,
             shm=layout.compute_shm_size(spec.memory),
-            env=layout.environment(room.environment()),
+            env=layout.build_environment(room.build_environment()),
             limits=bundle.LIMITS,
             files={path: (0o755 if path == layout.SUDO else 0o644, data) for path, data in files.items()},
         )

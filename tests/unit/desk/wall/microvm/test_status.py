@@ -12,7 +12,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.image.image import Image
-from hotdesk.desk.owner.pool import kind_of, list_claimable
+from hotdesk.desk.owner.pool import list_claimable, make_kind
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.microvm import status
 from hotdesk.walls import TRAITS
@@ -63,4 +63,4 @@ def test_ready_machines_are_given_only_as_they_are() -> None:
     assert list_claimable(spec, scope) == (True,)
     assert list_claimable(replace(spec, root=True), CLOSED) == ()
     assert list_claimable(Spec(), scope) == (True, False)
-    assert kind_of(spec, "i", False) != kind_of(replace(spec, disk=spec.disk // 2), "i", False)
+    assert make_kind(spec, "i", False) != make_kind(replace(spec, disk=spec.disk // 2), "i", False)
