@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.cli.board.state import words_of
+from hotdesk.cli.board.state import extract_words
 from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import make_printable
 from hotdesk.event import (
@@ -125,7 +125,7 @@ def words(home: Path, job: str) -> Iterator[str]:
     kept = papers.find(home / "lib/jobs", job)
     for row in read(home / "lib/keys" / FILE, job):
         match row.read_event():
-            case Thought(step=step, paper=paper) if told := words_of(kept.read_text(paper)):
+            case Thought(step=step, paper=paper) if told := extract_words(kept.read_text(paper)):
                 yield f"{step:<9}{make_printable(told[:LONGEST])}"
             case Summed(step=step, paper=paper):
                 yield f"{step:<9}{make_printable(kept.read_text(paper)[:LONGEST])}"

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.cli.job_request import JobRequest, brain_of, read_chosen
+from hotdesk.cli.job_request import JobRequest, make_brain, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.local.handle import list_programs, strike
@@ -115,8 +115,8 @@ async def carry_out(errand: Errand) -> str:
         source = base64.b64encode((folder / "brain.py").read_bytes()).decode()
         brief, script = (folder / "brief.toml").read_text(), str(folder / "brain.py")
         chosen = JobRequest(brief, str(folder), "toml", script=script, source=source)
-    wanted = chosen.job()
-    brain = brain_of(chosen, wanted, settings)
+    wanted = chosen.build_job()
+    brain = make_brain(chosen, wanted, settings)
     async with doomed(settings, errand) as machine:
         order = JobContext(
             machine, wanted, errand.job or new_id(), bool(errand.job), request=chosen.as_bytes(), exact=True

@@ -12,7 +12,7 @@ import pytest
 from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import ScriptedModel, step
 from hotdesk.brief.brief import Brief, Deliverable, RequiredCheck
-from hotdesk.cli.board.receipt import receipt_lines
+from hotdesk.cli.board.receipt import format_receipt
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Spec
@@ -151,7 +151,7 @@ async def test_certificate_receipt_and_report_name_what_was_proven(
         assert (each["desk"]["version"], each["desk"]["platform"]) == (version, PLATFORM)
         assert receipt.walls[each["desk"]["id"]].wall == NAME
     assert {each.wall for each in receipt.walls.values()} == {NAME, "container"}
-    lines = "\n".join(receipt_lines(receipt))
+    lines = "\n".join(format_receipt(receipt))
     assert f"wall     container ({version}; the host's kernel), around 1 desk: " in lines
     assert f"wall     {NAME} ({version}, {PLATFORM}; its own kernel), around " in lines
     page = report.make(settings.lib / "keys" / FILE, settings.lib / "jobs", receipt.job, beside=True).decode()

@@ -213,7 +213,7 @@ def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: byte
     found = judged(place, signed_anew(content(signed), STRANGER))
     assert (found.verdict, found.claim) == ("unknown signer", None)
     assert compute_fingerprint(STRANGER.public) in found.why
-    assert "VERIFIED" not in "".join(verify.lines(place, found))
+    assert "VERIFIED" not in "".join(verify.format_judged(place, found))
 
 
 @falls_without("the signature of a certificate")
@@ -348,7 +348,7 @@ def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) 
     check = {**told["checks"][0], "held": [STEERING], "values": {STEERING: STEERING}, "tools": {STEERING: STEERING}}
     told = {**told, "checks": [check], "brain": {**told["brain"], "name": STEERING}}
     for whole in (True, False):
-        lines = verify.lines(place, judged(place, signed_anew(told, SIGNER)), whole=whole)
+        lines = verify.format_judged(place, judged(place, signed_anew(told, SIGNER)), whole=whole)
         assert all(line.isprintable() for line in lines)
         assert sum(line.startswith("  signed") for line in lines) == 1
 

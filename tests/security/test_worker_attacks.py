@@ -27,7 +27,7 @@ from hotdesk.brief.brief import Brief, JobBudget, Models
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import parse_job
 from hotdesk.cli.board import Board
-from hotdesk.cli.jobs.approve import card as card_of
+from hotdesk.cli.jobs.approve import format_question as card_of
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime

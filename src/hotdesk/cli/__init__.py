@@ -80,7 +80,7 @@ PACKAGES = dict(zip(GROUPS, ("jobs", "desks", "machine"), strict=True))
 """Where the modules of each group are."""
 
 
-def overview() -> str:
+def format_overview() -> str:
     """Write the list of commands."""
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
     for title, group in GROUPS.items():
@@ -94,17 +94,17 @@ ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and g
 def carry_out(argv: list[str]) -> int:
     """Carry out one command line."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(overview())
+        print(format_overview())
         return 0
     if argv[0] == "--version":
         print(f"hotdesk {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        from hotdesk.cli.suggest import did_you_mean
+        from hotdesk.cli.suggest import format_suggestion
 
-        meant = did_you_mean(argv[0], COMMANDS)
+        meant = format_suggestion(argv[0], COMMANDS)
         raise BriefError(f"unknown command {argv[0]!r}{meant or '; `hotdesk --help` lists the commands'}")
-    own = before_dashes(argv[1:])
+    own = cut_at_dashes(argv[1:])
     if argv[0] in ("run", "work", "swarm") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         from hotdesk.cli import prestart
 
@@ -112,39 +112,39 @@ def carry_out(argv: list[str]) -> int:
     try:
         from hotdesk.cli.parser import parse
 
-        module = import_module(module_of(argv[0]))
+        module = import_module(get_module_name(argv[0]))
         if os.geteuid() != 0 and not set(own) & {"-h", "--help"}:
             from hotdesk.cli.ordinary import note_own_state
 
             note_own_state(argv[0])
         return int(module.main(parse(argv[0], module, argv[1:])))
     except ModuleNotFoundError as e:
-        extra = extra_of(e.name or "")
+        extra = find_extra(e.name or "")
         if extra is None:
             raise
         raise HostError(f"`hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[{extra}]'") from e
 
 
-def module_of(command: str) -> str:
+def get_module_name(command: str) -> str:
     """Name the module of a command."""
     [package] = [PACKAGES[title] for title, group in GROUPS.items() if command in group]
     return f"hotdesk.cli.{package}.{command}"
 
 
-def extra_of(module: str) -> str | None:
+def find_extra(module: str) -> str | None:
     """Return the extra that brings a module; None where it is no module of an extra."""
     package = module.partition(".")[0]
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
-def before_dashes(argv: list[str]) -> list[str]:
+def cut_at_dashes(argv: list[str]) -> list[str]:
     """Return the arguments before `--`."""
     return argv[: argv.index("--")] if "--" in argv else argv
 
 
 def main() -> None:
     """Run the command line; errors are one line, unless `--debug` or HOTDESK_DEBUG asks for the traceback."""
-    if "--debug" in before_dashes(sys.argv[1:]):
+    if "--debug" in cut_at_dashes(sys.argv[1:]):
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
         code = quick.attempt(sys.argv[1:])

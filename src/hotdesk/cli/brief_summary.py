@@ -24,26 +24,33 @@ APPROVALS = {
 
 def format_brief(job: Brief) -> list[str]:
     """Write what a brief means, in two columns."""
-    rows = [(field if number == 0 else "", line) for field, lines in meaning(job) for number, line in enumerate(lines)]
+    rows = [
+        (field if number == 0 else "", line)
+        for field, lines in describe_fields(job)
+        for number, line in enumerate(lines)
+    ]
     return align_columns(rows)
 
 
-def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
+def describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Yield each field's name and lines."""
     yield "goal", [shorten_text(job.goal)]
-    yield "inputs", some([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
+    yield "inputs", limit_lines([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
     if job.each is not None:
         yield "items", [_describe_items(job.each)]
-    yield "deliverables", some([_describe_deliverable(item) for item in job.deliverables])
+    yield "deliverables", limit_lines([_describe_deliverable(item) for item in job.deliverables])
     if job.reduce is not None:
         yield (
             "report",
-            [shorten_text(job.reduce.goal), *some([_describe_deliverable(item) for item in job.reduce.deliverables])],
+            [
+                shorten_text(job.reduce.goal),
+                *limit_lines([_describe_deliverable(item) for item in job.reduce.deliverables]),
+            ],
         )
-    yield "network", some([rule_text(rule) for rule in job.scope.rules]) or ["no network"]
-    yield "secrets", some([grant_text(grant) for grant in job.scope.grants]) or ["none"]
+    yield "network", limit_lines([rule_text(rule) for rule in job.scope.rules]) or ["no network"]
+    yield "secrets", limit_lines([grant_text(grant) for grant in job.scope.grants]) or ["none"]
     if job.scope.names:
-        yield "names", some([f"{name} maps to {upstream}" for name, upstream in job.scope.names.items()])
+        yield "names", limit_lines([f"{name} maps to {upstream}" for name, upstream in job.scope.names.items()])
     yield "tools", [", ".join(job.tools) or "all tools of its desk"]
     yield "models", _describe_models(job)
     yield "budget", [_describe_budget(job)]
@@ -53,7 +60,7 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
         "approvals",
         [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then the request is refused"],
     )
-    size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
+    size = f"{job.size.cpus:g} CPUs, {format_bytes(job.size.memory)} of memory, {format_bytes(job.size.disk)} of disk"
     more = f"steps that have secrets or read foreign files: behind the wall {job.sensitive_wall}"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
 
@@ -74,7 +81,7 @@ def _describe_input(folder: Path, name: str) -> str:
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
     count, size = measure_input(folder / name)
-    return f"{name}, {count} file{'s' * (count != 1)}, {amount(size)}"
+    return f"{name}, {count} file{'s' * (count != 1)}, {format_bytes(size)}"
 
 
 def measure_input(path: Path) -> tuple[int, int]:
@@ -116,13 +123,13 @@ def shorten_text(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}… ({len(line)} characters)"
 
 
-def some(lines: list[str]) -> list[str]:
+def limit_lines(lines: list[str]) -> list[str]:
     """Return the first lines, and how many more there are."""
     more = len(lines) - MAX_LINES
     return [*lines[:MAX_LINES], f"and {more} more: see --json"] if more > 0 else lines
 
 
-def amount(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Write a number of bytes as people do."""
     value, unit = float(size), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
@@ -140,7 +147,7 @@ def as_json(job: Brief) -> dict[str, object]:
         "goal": job.goal,
         "digest": job.digest,
         "folder": str(job.folder),
-        "inputs": [_input_json(job.folder, name) for name in job.inputs],
+        "inputs": [_input_to_json(job.folder, name) for name in job.inputs],
         "deliverables": [asdict(item) for item in job.deliverables],
         "egress": [rule_text(rule) for rule in job.scope.rules],
         "grants": [grant_text(grant) for grant in job.scope.grants],
@@ -158,7 +165,7 @@ def as_json(job: Brief) -> dict[str, object]:
     }
 
 
-def _input_json(folder: Path, name: str) -> Mapping[str, object]:
+def _input_to_json(folder: Path, name: str) -> Mapping[str, object]:
     """Return an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from hotdesk.cli import COMMANDS, module_of
+from hotdesk.cli import COMMANDS, get_module_name
 from hotdesk.cli.parser import make_parser
 from hotdesk.dataclass import dataclass
 
@@ -45,11 +45,11 @@ def read_commands() -> list[CommandNode]:
 
 
 def _read_command(name: str, summary: str) -> CommandNode:
-    module = import_module(module_of(name))
-    return _read_parser(name, summary, make_parser(name, module), _docstring_of(module))
+    module = import_module(get_module_name(name))
+    return _read_parser(name, summary, make_parser(name, module), _get_docstring(module))
 
 
-def _docstring_of(module: ModuleType) -> str:
+def _get_docstring(module: ModuleType) -> str:
     return inspect.cleandoc(module.main.__doc__ or "")
 
 

@@ -90,9 +90,9 @@ class JobRequest:
     @property
     def has_items(self) -> bool:
         """Return whether it is a swarm."""
-        return self.job().each is not None
+        return self.build_job().each is not None
 
-    def job(self) -> Brief:
+    def build_job(self) -> Brief:
         """Return the job, as brief and command line have it."""
         try:
             job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def get_limits(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the limits of a command line."""
     return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts", "wall")}
 
@@ -173,11 +173,11 @@ def choose(arguments: argparse.Namespace) -> JobRequest:
         adversary=arguments.adversary or "",
         recording=str(arguments.replay.absolute()) if arguments.replay else "",
         out=str(arguments.out.absolute()) if arguments.out else "",
-        limits=limits_of(arguments),
+        limits=get_limits(arguments),
     )
 
 
-def brain_of(
+def make_brain(
     chosen: JobRequest,
     job: Brief,
     settings: Config,
@@ -235,7 +235,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
         office = any(each.name == OFFICE for each in image.ls(settings.images))
         for name in {find(*each).image for item in job.deliverables for each in list_checks(item, office=office)}:
             sterilize.make(settings.images, image.find(settings.images, name), say)
-    async with Host(settings, keeper=prestart.keeper()) as host:
+    async with Host(settings, keeper=prestart.take_keeper()) as host:
         confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)
         host.doors.on_question = show
         if key:

@@ -11,8 +11,8 @@ from typing import Any
 
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.routing import route_brief
-from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
-from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
+from hotdesk.cli.board import Board, JsonLines, ShownLimits, format_receipt
+from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say
 from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
 from hotdesk.cli.ordinary import require_root_for_job
 from hotdesk.cli.prompt import open_terminal
@@ -70,7 +70,7 @@ class TerminalJob:
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
         walls = survey(self.settings)
-        job = admit_brief(self.chosen.job(), self.settings.limits, walls)
+        job = admit_brief(self.chosen.build_job(), self.settings.limits, walls)
         job = route_brief(job, walls, self.settings.verify_wall)
         require_root_for_job(job.wall)
         folder = Path(self.chosen.out or Path("out") / self.id)
@@ -85,7 +85,7 @@ class TerminalJob:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.prepare()
-                    brain = brain_of(
+                    brain = make_brain(
                         self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell
                     )
                     self.order = JobContext(
@@ -171,7 +171,7 @@ class TerminalJob:
             if proof:
                 proofs[item.path] = proof
         self.board.close()
-        say(*receipt_lines(receipt))
+        say(*format_receipt(receipt))
         if self.stream is not None:
             self.stream.finish(receipt, paths, proofs, self.report_path)
         else:

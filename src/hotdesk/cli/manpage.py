@@ -68,15 +68,18 @@ def write_manpage(commands: Sequence[CommandNode]) -> str:
 
 
 def _describe(node: CommandNode) -> list[str]:
-    lines = [f".SS hotdesk {_escape(node.name)}{''.join(_synopsis(node))}", *_paragraphs(node.description)]
+    lines = [
+        f".SS hotdesk {_escape(node.name)}{''.join(_format_synopsis(node))}",
+        *_format_paragraphs(node.description),
+    ]
     for option in (*node.arguments, *node.options):
-        lines += [".TP", _head(option), _escape(option.help)]
+        lines += [".TP", _format_head(option), _escape(option.help)]
     for act in node.acts:
         lines += _describe(act)
     return lines
 
 
-def _synopsis(node: CommandNode) -> Iterable[str]:
+def _format_synopsis(node: CommandNode) -> Iterable[str]:
     if node.acts:
         yield " ACT"
     if node.options:
@@ -86,7 +89,7 @@ def _synopsis(node: CommandNode) -> Iterable[str]:
         yield f" {text}" if argument.required else f" [{text}]"
 
 
-def _head(option: CommandOption) -> str:
+def _format_head(option: CommandOption) -> str:
     value = "|".join(option.choices) or option.metavar
     if not option.names:
         return rf"\fI{_escape(value)}\fR"
@@ -94,7 +97,7 @@ def _head(option: CommandOption) -> str:
     return rf"{names} \fI{_escape(value)}\fR" if option.metavar else names
 
 
-def _paragraphs(text: str) -> list[str]:
+def _format_paragraphs(text: str) -> list[str]:
     """Lay a docstring out: what is indented is an example, an empty line begins a paragraph."""
     lines, in_example = [], False
     for line in text.splitlines():

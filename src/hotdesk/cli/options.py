@@ -7,7 +7,7 @@ import os
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli import prestart
-from hotdesk.cli.parser import COMMAND, seconds
+from hotdesk.cli.parser import COMMAND, parse_timeout
 from hotdesk.config import Config, parse_size
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Spec, format_bound
@@ -79,7 +79,9 @@ def add_command(parser: argparse.ArgumentParser) -> None:
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Ask for a command's time limit."""
-    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="kill the command after this; exit code 124")
+    parser.add_argument(
+        "--timeout", type=parse_timeout, metavar="SECONDS", help="kill the command after this; exit code 124"
+    )
 
 
 STREAM = "print each event of a job as a line of JSON, and its outcome as the last line"
@@ -148,7 +150,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
 
 def _require_image(name: str) -> None:
     """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
-    store = prestart.settings().images
+    store = prestart.get_settings().images
     if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
         return
     there = sorted(each.stem for each in (store / "images").glob("*.json"))

@@ -82,7 +82,7 @@ def _split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
     return argv[:at], argv[at + 1 :]
 
 
-def seconds(text: str) -> float:
+def parse_timeout(text: str) -> float:
     """Read a time in seconds for argparse."""
     try:
         value = float(text)

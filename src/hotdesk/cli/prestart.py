@@ -28,11 +28,11 @@ def _send_ahead(keeper: Started, verb: str) -> Started:
     return replace(keeper, ahead=verb)
 
 
-def settings() -> Config:
+def get_settings() -> Config:
     """Return the settings, read once."""
     return _started[0][0] if _started else config.load()
 
 
-def keeper() -> Started | None:
+def take_keeper() -> Started | None:
     """Hand the keeper over to the first caller."""
     return _started.pop()[1] if _started else None

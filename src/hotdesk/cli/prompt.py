@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
+from hotdesk.cli.board.cells import TerminalTraits, cut, measure_width, wrap
 from hotdesk.dataclass import dataclass
 from hotdesk.event import Pending
 from hotdesk.job.event_text import WAITING
@@ -103,24 +103,26 @@ class TerminalPrompt:
             if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
                 return PromptOutcome("later")
             with line_mode(self.terminal):
-                self.write("\n".join(["", *frame(card, pending, self.width(), time.time(), self.look), ""]))
+                self.write(
+                    "\n".join(["", *frame(card, pending, self.measure_terminal_width(), time.time(), self.look), ""])
+                )
                 early = self.wait(_SETTLE, typed=False)
-                outcome = early or self.question(pending)
+                outcome = early or self.read_answer(pending)
                 self.write(_CLOSING.get(outcome.answer, ""))
                 return outcome
         except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
             return PromptOutcome("later")
 
-    def question(self, pending: Pending) -> PromptOutcome:
+    def read_answer(self, pending: Pending) -> PromptOutcome:
         """Read lines until one is an answer."""
-        text, choices = invitation(pending)
+        text, choices = format_invitation(pending)
         while True:
             termios.tcflush(self.terminal, termios.TCIFLUSH)
             self.write(text)
             if ended := self.wait(None, typed=True):
                 return ended
             line = os.read(self.terminal, LINE)
-            if outcome := understood(line, choices):
+            if outcome := parse_answer(line, choices):
                 return outcome
             text = f"  answer with {' or '.join(choices)}: " if choices else text
 
@@ -143,7 +145,7 @@ class TerminalPrompt:
             if self.terminal in ready:
                 return None
 
-    def width(self) -> int:
+    def measure_terminal_width(self) -> int:
         """Ask how wide the terminal is."""
         return max(min(os.get_terminal_size(self.terminal).columns or 80, WIDEST), NARROWEST)
 
@@ -161,7 +163,7 @@ _CLOSING = {
 }
 
 
-def invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
+def format_invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
     """Return what is asked, and which letters answer it; no letters: any words do."""
     if pending.kind == "question":
         return "  your answer, or an empty line for later: ", ()
@@ -169,7 +171,7 @@ def invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
     return f"  {'  '.join(f'[{letter}]{LETTERS[letter][1:]}' for letter in letters)}: ", letters
 
 
-def understood(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
+def parse_answer(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
     """Read an answer; None: it is none."""
     if not line:
         return PromptOutcome("later")
@@ -191,9 +193,9 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
 
     def edge(corner: str, text: str) -> str:
         words = look.clean(cut(look.clean(f" {text} "), width - 3))
-        return f"{corner}{rule}{words}{rule * (width - 2 - cells(words))}"
+        return f"{corner}{rule}{words}{rule * (width - 2 - measure_width(words))}"
 
-    lines = [part for line in body(card) for part in wrap(look.clean(line), inside)]
+    lines = [part for line in iterate_card_lines(card) for part in wrap(look.clean(line), inside)]
     deadline = f"{format_clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
     return [
         edge(top, f"{WAITING[pending.kind]} waits for you, {pending.id}"),
@@ -202,7 +204,7 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
     ]
 
 
-def body(card: Card) -> Iterator[str]:
+def iterate_card_lines(card: Card) -> Iterator[str]:
     """Yield a card's lines, facts first."""
     yield shorten_fact(card.title)
     widest = min(max(map(len, ("digest", *card.facts))), 16)

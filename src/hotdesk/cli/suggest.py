@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
+def format_suggestion(word: str, choices: Iterable[str]) -> str:
     """Return `; did you mean X?` for a word that is close to a known one; nothing otherwise."""
     close = difflib.get_close_matches(word, list(choices), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

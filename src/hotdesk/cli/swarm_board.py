@@ -110,7 +110,7 @@ class SwarmBoard:
         self.erase()
 
 
-def receipt_lines(receipt: SwarmReceipt) -> list[str]:
+def format_receipt(receipt: SwarmReceipt) -> list[str]:
     """Write what became of a swarm."""
     lines = [
         f"swarm    {receipt.job}: {receipt.outcome}{f', {receipt.why}' if receipt.why else ''}",

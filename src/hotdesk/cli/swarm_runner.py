@@ -14,10 +14,10 @@ from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.cli.board.stream import JsonLines
-from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
+from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say
 from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
 from hotdesk.cli.prompt import open_terminal
-from hotdesk.cli.swarm_board import SwarmBoard, receipt_lines
+from hotdesk.cli.swarm_board import SwarmBoard, format_receipt
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
@@ -87,7 +87,7 @@ class TerminalSwarm:
 
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
-        brief = admit_brief(self.chosen.job(), self.settings.limits, survey(self.settings))
+        brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey(self.settings))
         if brief.each is None:
             raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
         writable = make_result_folders(self.settings)
@@ -148,7 +148,7 @@ class TerminalSwarm:
             for name in receipt.reports:
                 paths[name], _ = copy_out(drive, receipt.report, name, out)
         self.board.close()
-        say(*receipt_lines(receipt))
+        say(*format_receipt(receipt))
         if self.stream is not None:
             self.stream.write("SwarmReceipt", {**asdict(receipt), "paths": paths})
         else:
@@ -171,7 +171,7 @@ def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any 
         return brains
     if chosen.adversary:
         raise BriefError("an adversary of a swarm needs the plan of a script; pass --script")
-    found = brain_of(chosen, brief, settings, notify=notify)
+    found = make_brain(chosen, brief, settings, notify=notify)
     return ModelBrains(found.planners, found.workers)
 
 

@@ -13,7 +13,7 @@ from tests.guides import OF_THE_SERVER, ROOT, blocks, typed
 
 from hotdesk.api import settings
 from hotdesk.api.native.jobs.templates import read_templates
-from hotdesk.cli import COMMANDS, module_of
+from hotdesk.cli import COMMANDS, get_module_name
 from hotdesk.cli.parser import parse
 
 OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "inspect", "kubectl", "pip", "python"}
@@ -44,7 +44,7 @@ def commands(line: str) -> list[list[str]]:
 def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
     for _, name, *rest in commands(line):
         assert name in COMMANDS
-        parse(name, import_module(module_of(name)), rest)
+        parse(name, import_module(get_module_name(name)), rest)
 
 
 def test_the_guides_have_commands() -> None:

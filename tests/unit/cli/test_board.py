@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from hotdesk.brief.brief import JobBudget
 from hotdesk.cli.board import Board, JsonLines, ShownLimits
 from hotdesk.cli.board.area import lay
-from hotdesk.cli.board.cells import TerminalTraits, cells, cut, visible, wrap
-from hotdesk.cli.board.state import State, words_of
+from hotdesk.cli.board.cells import TerminalTraits, cut, measure_visible_width, measure_width, wrap
+from hotdesk.cli.board.state import State, extract_words
 from hotdesk.event import (
     Acted,
     Alarm,
@@ -114,7 +114,7 @@ class Screen:
 
     def put(self, character: str) -> None:
         """Show one character."""
-        wide = cells(character)
+        wide = measure_width(character)
         if self.x + wide > self.width:
             assert self.wraps, "a row of the area is wider than the terminal"
             self.x = 0
@@ -434,7 +434,7 @@ def test_a_job_that_was_broken_off_says_which_desks_are_left() -> None:
     ],
 )
 def test_the_last_thought_is_found_in_its_paper(paper: str, words: str) -> None:
-    assert words_of(paper) == words
+    assert extract_words(paper) == words
 
 
 def test_a_thought_whose_paper_is_gone_is_not_shown(papers: Papers) -> None:
@@ -455,7 +455,7 @@ def test_the_area_keeps_to_its_size_and_shows_the_current_step(width: int, heigh
     state.take(Pending(JOB, "7f3a9c01", "plan", "ab" * 32, "p", 1), 0)
     rows = lay(state, width, height, 1.0, TerminalTraits())
     assert len(rows) <= height
-    assert max(map(visible, rows)) <= width
+    assert max(map(measure_visible_width, rows)) <= width
     if height >= 10:
         assert any("▸ step-29" in row for row in rows)
         assert any("done" in row and "…" in row for row in rows)
@@ -463,7 +463,7 @@ def test_the_area_keeps_to_its_size_and_shows_the_current_step(width: int, heigh
 
 
 def test_wide_characters_count_twice_and_accents_not_at_all() -> None:
-    assert (cells("ab"), cells("発注"), cells("e\u0301")) == (2, 4, 1)
+    assert (measure_width("ab"), measure_width("発注"), cells("e\u0301")) == (2, 4, 1)
     assert (cut("発注書", 4), cut("発注書", 6), cut("abc", 2), cut("abc", 0)) == ("発…", "発注書", "a…", "")
     assert wrap("発注書 and more words", 6) == ["発注書", " and", "more", "words"]
     assert TerminalTraits().clean("e" + "\u0301" * 5) == "e\u0301\u0301" + "\\u0301" * 3

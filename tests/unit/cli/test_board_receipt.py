@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hotdesk.cli.board import receipt_lines
+from hotdesk.cli.board import format_receipt
 from hotdesk.event import (
     Acted,
     Alarm,
@@ -67,7 +67,7 @@ def receipt() -> Receipt:
 
 
 def test_a_receipt_has_a_line_for_each_fact() -> None:
-    assert receipt_lines(receipt()) == [
+    assert format_receipt(receipt()) == [
         "receipt of job i1: failed, the time was up",
         f"  kept     a.xlsx, 4711 bytes, sha256 {'ab' * 32}",
         f"  proof    a.xlsx.certificate.json, sha256 {'cd' * 32}",
@@ -94,25 +94,25 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
 
 def test_a_receipt_says_that_nothing_was_found_left() -> None:
     clean = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ()))
-    assert receipt_lines(clean)[-1] == "  left behind: nothing"
+    assert format_receipt(clean)[-1] == "  left behind: nothing"
     found = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ("a mount",)))
-    assert receipt_lines(found)[-1] == "  LEFT BEHIND: a mount"
+    assert format_receipt(found)[-1] == "  LEFT BEHIND: a mount"
 
 
 def test_many_refused_hosts_do_not_bury_the_rest() -> None:
     many = tuple(Requests(n, "deny", "GET", f"h{n}.test", ()) for n in range(1, 1001))
-    lines = [line for line in receipt_lines(replace(receipt(), requests=many)) if "refused" in line]
+    lines = [line for line in format_receipt(replace(receipt(), requests=many)) if "refused" in line]
     assert lines[0] == "  refused  1000 x deny GET h1000.test"
     assert lines[20:] == ["  refused  and 980 more kinds: hotdesk show i1 --door"]
 
 
 def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
     hostile = Requests(1, "deny", "GET\x1b[2J", "a\n  kept     all.xlsx", ())
-    lines = receipt_lines(replace(receipt(), requests=(hostile,), why="\x1b]0;x\x07\u202e"))
+    lines = format_receipt(replace(receipt(), requests=(hostile,), why="\x1b]0;x\x07\u202e"))
     assert all(line.isprintable() for line in lines)
     assert not any(line.startswith("  kept     all") for line in lines)
 
 
 def test_a_receipt_says_what_has_no_certificate() -> None:
-    lines = receipt_lines(replace(receipt(), certified=(Certified(JOB, "a.xlsx", "ff" * 32, "cd" * 32),)))
+    lines = format_receipt(replace(receipt(), certified=(Certified(JOB, "a.xlsx", "ff" * 32, "cd" * 32),)))
     assert "  proof    a.xlsx has no certificate: its brief requires no check" in lines

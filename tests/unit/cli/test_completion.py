@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.cli import COMMANDS, module_of
+from hotdesk.cli import COMMANDS, get_module_name
 from hotdesk.cli.command_tree import CommandNode, read_commands
 from hotdesk.cli.machine.completion import WRITERS
 from hotdesk.cli.parser import make_parser
@@ -35,7 +35,7 @@ def spelled() -> Spelled:
     """Give the options of every command and act, as argparse has them, but those that are not for people."""
     found: Spelled = {}
     for name in COMMANDS:
-        for words, parser in parsers(name, make_parser(name, import_module(module_of(name)))):
+        for words, parser in parsers(name, make_parser(name, import_module(get_module_name(name)))):
             shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
             found[words] = [option for action in shown for option in action.option_strings]
     return found

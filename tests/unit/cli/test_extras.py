@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.cli import COMMANDS, EXTRAS, extra_of
+from hotdesk.cli import COMMANDS, EXTRAS, find_extra
 from hotdesk.cli.shipped import find_shipped_file
 
 BLOCKED = sorted(set().union(*EXTRAS.values()))
@@ -57,9 +57,9 @@ def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], hom
 
 
 def test_only_modules_of_extras_are_taken_for_one() -> None:
-    assert extra_of("pydantic.dataclasses") == "serve"
-    assert extra_of("openai") == "models"
-    assert extra_of("hotdesk.nowhere") is None
+    assert find_extra("pydantic.dataclasses") == "serve"
+    assert find_extra("openai") == "models"
+    assert find_extra("hotdesk.nowhere") is None
 
 
 def test_what_messages_point_to_is_there() -> None:

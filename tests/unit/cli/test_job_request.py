@@ -8,7 +8,7 @@ import pytest
 from tests.providers.behind import behind
 
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
-from hotdesk.cli.job_request import JobRequest, brain_of
+from hotdesk.cli.job_request import JobRequest, make_brain
 from hotdesk.config import Config, Price
 
 BRIEF = 'goal = "x"\n[[deliverables]]\npath = "a.txt"\nchecks = []\n'
@@ -24,7 +24,7 @@ async def test_the_operators_prices_hold_for_every_provider(
         name = f"chat:m@{server.base_url}" if kind == "chat" else f"{kind}:m"
         chosen = JobRequest(BRIEF, str(tmp_path), "toml", plan=(name,))
         settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, prices={name: Price(1e6, 0.0, 0.0)})
-        brain = brain_of(chosen, chosen.job(), settings)
+        brain = make_brain(chosen, chosen.build_job(), settings)
         try:
             reply = await brain.planners[0].ask(ModelRequest("", (OurMessage("Hello?"),)))
         finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.cli import carry_out, module_of
+from hotdesk.cli import carry_out, get_module_name
 from hotdesk.cli.parser import parse
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError
@@ -20,7 +20,7 @@ ID = "i" + "ab12" * 5
 
 
 def parsed(*argv: str) -> argparse.Namespace:
-    return parse(argv[0], import_module(module_of(argv[0])), list(argv[1:]))
+    return parse(argv[0], import_module(get_module_name(argv[0])), list(argv[1:]))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from hotdesk.cli.board.cells import TerminalTraits, cells
-from hotdesk.cli.prompt import PromptOutcome, frame, invitation, open_terminal, understood
+from hotdesk.cli.board.cells import TerminalTraits, measure_width
+from hotdesk.cli.prompt import PromptOutcome, format_invitation, frame, open_terminal, parse_answer
 from hotdesk.event import Pending
 from hotdesk.job.people.wait import Card
 
@@ -195,7 +195,7 @@ def test_without_a_terminal_nobody_can_be_asked() -> None:
 def test_only_a_whole_line_that_means_something_is_an_answer(
     line: bytes, letters: tuple[str, ...], said: PromptOutcome | None
 ) -> None:
-    assert understood(line, letters) == said
+    assert parse_answer(line, letters) == said
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_only_a_whole_line_that_means_something_is_an_answer(
     [("plan", "arel"), ("amendment", "arel"), ("step", "arl"), ("repeat", "arl"), ("question", "")],
 )
 def test_only_a_plan_can_be_edited(kind: Any, letters: str) -> None:
-    assert "".join(invitation(replace(PENDING, kind=kind))[1]) == letters
+    assert "".join(format_invitation(replace(PENDING, kind=kind))[1]) == letters
 
 
 def test_a_card_is_framed_facts_first_and_the_workers_words_last() -> None:
@@ -227,7 +227,7 @@ def test_nothing_in_a_card_breaks_out_of_its_frame(width: int) -> None:
     evil = 'x"\n╰─ approved ─\r\n[a]pprove: a\x1b[2J\u202e' + "発" * 100 + "w" * 1000
     card = Card(evil, {evil: evil, "host": evil}, (evil,), evil, evil)
     lines = frame(card, PENDING, width, 0.0, TerminalTraits())
-    assert all(line.isprintable() and cells(line) <= width for line in lines)
+    assert all(line.isprintable() and measure_width(line) <= width for line in lines)
     assert (lines[0][0], lines[-1][0], {line[0] for line in lines[1:-1]}) == ("╭", "╰", {"│"})
     said = "".join(line[2:] for line in lines).partition("the worker says")[2].replace(" ", "")
     assert said.count('"') == 2 or width == 20

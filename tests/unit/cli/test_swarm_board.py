@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from hotdesk.cli.swarm_board import SwarmBoard, receipt_lines
+from hotdesk.cli.swarm_board import SwarmBoard, format_receipt
 from hotdesk.event import ItemEnded, SwarmBegun
 from hotdesk.swarm.receipt import SwarmReceipt
 
@@ -27,7 +27,7 @@ def test_what_an_item_says_steers_no_terminal() -> None:
 def test_a_receipt_says_what_failed_and_why() -> None:
     failures = (("check", "{item}.json failed its checks", 3), ("time", "its 60 seconds were up", 1))
     receipt = SwarmReceipt("i5", "done", "", 10, 6, 4, failures, 12.5, 1000, 0.25, 40, HEX, "i8", ("register.xlsx",))
-    assert receipt_lines(receipt) == [
+    assert format_receipt(receipt) == [
         "swarm    i5: done",
         "items    6 of 10 passed, 4 in quarantine",
         "         3 of check: {item}.json failed its checks",

@@ -29,7 +29,7 @@ from tests.security.certificate_room import (
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.seam import DrawnPixels, Verdict
 from hotdesk.checks.verdict_json import make_stored_verdict
-from hotdesk.cli.jobs.verify_page import page, short
+from hotdesk.cli.jobs.verify_page import format_short_page, page
 from hotdesk.config import Config
 from hotdesk.drive.certificate import CLAIM, DOMAIN, PROVEN, encode_canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
@@ -201,13 +201,15 @@ def test_the_wall_of_a_desk_with_a_longer_story_is_the_last_that_was_proven(tmp_
 def test_a_certificate_of_every_format_can_always_be_read(golden: Path) -> None:
     told, public = read(golden.read_bytes())
     assert (told["file"]["name"], compute_fingerprint(public)) == (NAME, compute_fingerprint(SIGNER.public))
-    assert "signed" in "".join(short(told, NAME, "ab", "as --signer says"))
+    assert "signed" in "".join(format_short_page(told, NAME, "ab", "as --signer says"))
 
 
 def test_a_certificate_is_signed_as_the_golden_one_is() -> None:
     told, _ = read(GOLDEN.read_bytes())
     assert told["checks"][0]["beside"] == BESIDE
-    assert f"beside       rule.py, sha256 {BESIDE['rule.py']}" in "\n".join(short(told, NAME, "ab", "as --signer says"))
+    assert f"beside       rule.py, sha256 {BESIDE['rule.py']}" in "\n".join(
+        format_short_page(told, NAME, "ab", "as --signer says")
+    )
     del told["public_key"], told["format"]
     assert sign(told, SIGNER) == GOLDEN.read_bytes()
     told, _ = read(FOURTH.read_bytes())
@@ -270,7 +272,7 @@ async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMac
     assert [each["check"] for each in told["checks"]] == ["active-content", "sheet"]
     assert told["checks"][1]["values"]["rows"] == 2
     assert [(each.path, each.certificate) for each in receipt.certified] == [(NAME, kept.certificate)]
-    for told_by in (page, short):
+    for told_by in (page, format_short_page):
         assert "NOT in a clean desk: wall local" in "\n".join(told_by(told, NAME, "ab", "this machine's own"))
 
 
@@ -279,7 +281,7 @@ def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
     first = told["checks"][0]
     unseen = [f"thing {number}" for number in range(60)]
     told["checks"] = [{**first, "held": ["much\nof it"] * 99, "not_checked": unseen}, {**first, "not_checked": []}]
-    said = list(short(told, "other.xlsx", "ab", "as --signer says"))
+    said = list(format_short_page(told, "other.xlsx", "ab", "as --signer says"))
     assert [line[15:] for line in said if line.startswith("  NOT CHECKED")] == [
         *unseen,
         "anything not listed under looked for",

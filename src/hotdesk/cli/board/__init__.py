@@ -7,6 +7,6 @@ for programs.
 """
 
 from hotdesk.cli.board.live import Board as Board
-from hotdesk.cli.board.receipt import receipt_lines as receipt_lines
+from hotdesk.cli.board.receipt import format_receipt as format_receipt
 from hotdesk.cli.board.state import ShownLimits as ShownLimits
 from hotdesk.cli.board.stream import JsonLines as JsonLines

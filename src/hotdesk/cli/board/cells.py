@@ -41,7 +41,7 @@ class TerminalTraits:
         if not self.unicode:
             text = text.translate(ASCII)
             return make_printable(text).encode("ascii", "backslashreplace").decode()
-        return make_printable(text) if text.isascii() else "".join(sparse(make_printable(text)))
+        return make_printable(text) if text.isascii() else "".join(escape_excess_marks(make_printable(text)))
 
     def paint(self, line: Line, width: int | None = None) -> str:
         """Write a line, cut to a width."""
@@ -55,21 +55,21 @@ class TerminalTraits:
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colours and style else text
 
 
-def visible(painted: str) -> int:
+def measure_visible_width(painted: str) -> int:
     """Return how many columns a painted line takes."""
-    return cells(OWN.sub("", painted))
+    return measure_width(OWN.sub("", painted))
 
 
-def sparse(text: str) -> Iterator[str]:
+def escape_excess_marks(text: str) -> Iterator[str]:
     """Yield a text's characters; accents beyond what a letter may carry are escaped."""
     marks = 0
     for c in text:
-        marks = marks + 1 if cell(c) == 0 else 0
+        marks = marks + 1 if measure_character_width(c) == 0 else 0
         yield c if marks <= _MARKS_IN_A_ROW else escape_character(c)
 
 
 @lru_cache(4096)
-def cell(character: str) -> int:
+def measure_character_width(character: str) -> int:
     """Return how many columns a printable character takes, rather one too many than one too few."""
     if character.isascii():
         return 1
@@ -78,25 +78,25 @@ def cell(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def cells(text: str) -> int:
+def measure_width(text: str) -> int:
     """Return how many columns a text takes."""
-    return len(text) if text.isascii() else sum(map(cell, text))
+    return len(text) if text.isascii() else sum(map(measure_character_width, text))
 
 
 def cut(text: str, width: int, sign: str = "…") -> str:
     """Cut a clean text to a width; a sign says where."""
-    if cells(text) <= width:
+    if measure_width(text) <= width:
         return text
-    return "" if width < 1 else head(text, width - 1) + sign
+    return "" if width < 1 else take_head(text, width - 1) + sign
 
 
-def head(text: str, width: int) -> str:
+def take_head(text: str, width: int) -> str:
     """Return as much of a text's beginning as a width holds."""
     if text.isascii():
         return text[:width]
     count, used = 0, 0
     for c in text:
-        used += cell(c)
+        used += measure_character_width(c)
         if used > width:
             break
         count += 1
@@ -106,22 +106,22 @@ def head(text: str, width: int) -> str:
 def _cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
     """Cut the spans of a line to a width."""
     spans = list(spans)
-    if sum(cells(text) for _, text in spans) <= width:
+    if sum(measure_width(text) for _, text in spans) <= width:
         return spans
     fitting: list[Span] = []
     for style, text in spans:
-        if cells(text) >= width:
-            return [*fitting, (style, head(text, width - 1) + sign if width > 0 else "")]
+        if measure_width(text) >= width:
+            return [*fitting, (style, take_head(text, width - 1) + sign if width > 0 else "")]
         fitting.append((style, text))
-        width -= cells(text)
+        width -= measure_width(text)
     return fitting
 
 
 def wrap(text: str, width: int) -> list[str]:
     """Part a clean text into lines of a width, at spaces where there are any; nothing of it is lost."""
     lines = []
-    while cells(text) > width > 1:
-        line = head(text, width)
+    while measure_width(text) > width > 1:
+        line = take_head(text, width)
         space = line.rfind(" ")
         line = line[: space + 1] if space > width // 2 else line
         lines.append(line.rstrip(" "))

@@ -18,13 +18,13 @@ _MAX_WORDS_CHARACTERS = 300
 
 def say(event: Event, state: State) -> Iterator[tuple[str, str]]:
     """Yield the lines for an event, each with its style; the state has taken it in already."""
-    for line in (describe(event).line or _step_line(event, state), _brain_line(event)):
+    for line in (describe(event).line or _step_line(event, state), _make_brain_line(event)):
         if line is not None:
             style, word, text = line
             yield style, (f"{word:8} {text}" if word else text)[:_MAX_LINE_CHARACTERS]
 
 
-def _brain_line(event: Event) -> BoardLine | None:
+def _make_brain_line(event: Event) -> BoardLine | None:
     return ("", "brain", event.brain) if isinstance(event, JobBegun) and event.brain else None
 
 
@@ -34,7 +34,7 @@ def _step_line(event: Event, state: State) -> BoardLine | None:
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             return "", event.step, f"{event.what}{again}"
         case StepEnded(outcome="failed"):
-            words = state.paper(event.paper)[:_MAX_WORDS_CHARACTERS] if event.paper else ""
+            words = state.read_paper(event.paper)[:_MAX_WORDS_CHARACTERS] if event.paper else ""
             return "bad", event.step, f"failed: {event.note}{f'; the worker says: {words}' if words else ''}"
         case StepEnded() if event.step not in OURS:
             step = state.course.steps[event.step]

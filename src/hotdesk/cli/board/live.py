@@ -12,7 +12,7 @@ from typing import TextIO
 
 from hotdesk.cli.board import lines
 from hotdesk.cli.board.area import lay
-from hotdesk.cli.board.cells import Line, TerminalTraits, visible
+from hotdesk.cli.board.cells import Line, TerminalTraits, measure_visible_width
 from hotdesk.cli.board.state import ShownLimits, State
 from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.record.papers import Papers
@@ -122,20 +122,20 @@ class Board:
             self.lines.clear()
             return
         self.drawn = self.clock()
-        width, height = self.size()
+        width, height = self.measure_terminal()
         above = "".join(f"{self.look.paint(line)}{TO_END_OF_ROW}\n" for line in self.lines)
         self.lines.clear()
         area = [] if last else lay(self.state, width, height - max(height // 4, 1), self.drawn, self.look)
         rows = "\n".join(f"{row}{TO_END_OF_ROW}" for row in area)
-        self.write(f"{self.back(width)}{above}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
+        self.write(f"{self.move_to_start(width)}{above}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
         self.area = area
 
-    def back(self, width: int) -> str:
+    def move_to_start(self, width: int) -> str:
         """Go to where the area begins; a terminal that became narrower has wrapped its rows."""
-        rows = sum(max(-(-visible(row) // max(width, 1)), 1) for row in self.area)
+        rows = sum(max(-(-measure_visible_width(row) // max(width, 1)), 1) for row in self.area)
         return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
 
-    def size(self) -> tuple[int, int]:
+    def measure_terminal(self) -> tuple[int, int]:
         """Ask the terminal how large it is, each time."""
         try:
             found = os.get_terminal_size(self.stream.fileno())

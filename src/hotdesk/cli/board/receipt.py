@@ -15,13 +15,18 @@ MAX_LINES = 20
 """Lines of one kind of request: a desk may try any number of hosts."""
 
 
-def receipt_lines(receipt: Receipt) -> list[str]:
+def format_receipt(receipt: Receipt) -> list[str]:
     """Write a receipt, a line a fact, with nothing in it that could steer a terminal."""
     why = f", {receipt.why}" if receipt.why else ""
     lines = [f"receipt of job {receipt.job}: {receipt.outcome}{why}"]
     lines += (
         f"  {word:8} {text}"
-        for word, text in (*_list_results(receipt), *went(receipt), *took(receipt), *burnt(receipt))
+        for word, text in (
+            *_list_results(receipt),
+            *list_door_traffic(receipt),
+            *list_expenses(receipt),
+            *list_ashes(receipt),
+        )
     )
     return [make_printable(line) for line in lines]
 
@@ -30,12 +35,12 @@ def _list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what was made."""
     for item in receipt.kept:
         yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
-        yield "proof", certificate_of(item, receipt.certified)
+        yield "proof", describe_certificate(item, receipt.certified)
     for check in receipt.checks:
         yield "checked", f"{check.path} by {check.check}: {check.outcome}"
 
 
-def certificate_of(stored: Kept, certified: Sequence[Certified]) -> str:
+def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
     """Say whether what was kept has a certificate."""
     found = [each for each in certified if (each.path, each.sha256) == (stored.path, stored.sha256)]
     if not found:
@@ -43,7 +48,7 @@ def certificate_of(stored: Kept, certified: Sequence[Certified]) -> str:
     return f"{stored.path}{SUFFIX}, sha256 {found[-1].certificate}"
 
 
-def went(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of the door: what it admitted and what it refused."""
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
     yield from list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
@@ -62,21 +67,21 @@ def list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tup
         yield word, f"and {rest:,} more kinds: hotdesk show {job} --door"
 
 
-def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what it took: who, money, time."""
     if receipt.brain:
         yield "brain", receipt.brain
     for cost in receipt.costs:
-        yield "cost", _cost_of(cost)
+        yield "cost", _describe_cost(cost)
     for step in receipt.steps:
-        yield "step", course_of(step)
+        yield "step", describe_step(step)
     if receipt.seconds:
         yield "time", f"{format_duration(receipt.seconds)}, {format_count(receipt.acts, 'act')}"
     for act in receipt.unknown:
         yield "unknown", f"act {act}: it was started, and its outcome was not recorded"
 
 
-def _cost_of(cost: ModelCost) -> str:
+def _describe_cost(cost: ModelCost) -> str:
     """Tell of one model's cost."""
     part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
@@ -85,7 +90,7 @@ def _cost_of(cost: ModelCost) -> str:
     return f"{part}, {cost.model}: {format_cost([cost])}; {read}; {sent}"
 
 
-def course_of(step: StepProgress) -> str:
+def describe_step(step: StepProgress) -> str:
     """Tell of one step."""
     outcome = (
         "not taken" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
@@ -96,7 +101,7 @@ def course_of(step: StepProgress) -> str:
     return f"{step.name}: {outcome}{attempts}{back}{time}"
 
 
-def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of the ashes."""
     for desk in receipt.burnt:
         yield "burnt", f"desk {desk}"

@@ -91,7 +91,7 @@ class State:
             case StepBegun() if event.model and event.step != "desk":
                 self.model = event.model
             case Thought():
-                self.thought = words_of(self.paper(event.paper)) or self.thought
+                self.thought = extract_words(self.read_paper(event.paper)) or self.thought
             case Acted():
                 self.tool, self.outcome, self.fallback = event.tool, "", ""
             case Observed():
@@ -124,7 +124,7 @@ class State:
             case Burnt():
                 self.questions = {name: each for name, each in self.questions.items() if each.desk != event.desk}
 
-    def paper(self, name: str) -> str:
+    def read_paper(self, name: str) -> str:
         """Return what a paper says; nothing where it cannot be had: a board shows, it does not judge."""
         if self.papers is None:
             return ""
@@ -135,7 +135,7 @@ class State:
 
     def read_plan(self, paper: str) -> None:
         """Learn what each step of a plan is meant to do."""
-        for name, intent in plan_intents(self.paper(paper)).items():
+        for name, intent in plan_intents(self.read_paper(paper)).items():
             if name in self.course.steps:
                 self.course.steps[name].what = intent
 
@@ -148,7 +148,7 @@ def plan_intents(paper: str) -> dict[str, str]:
         return {}
 
 
-def words_of(paper: str) -> str:
+def extract_words(paper: str) -> str:
     """Return what a reply says for people in one line: what it shows of its thinking, else its text."""
     try:
         data = json.loads(paper)

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from hotdesk.cli import options
-from hotdesk.cli.desks.pause import each
+from hotdesk.cli.desks.pause import act_on_desks
 from hotdesk.desk.owner.remote import RemoteHandle
 from hotdesk.errors import BriefError
 
@@ -45,4 +45,4 @@ def main(arguments: argparse.Namespace) -> int:
         forks = [each.id for each in await opening]
         print(json.dumps(forks) if arguments.json else "\n".join(forks))
 
-    return each([arguments.desk], act)
+    return act_on_desks([arguments.desk], act)

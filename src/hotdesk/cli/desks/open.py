@@ -8,7 +8,7 @@ import json
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.holder.client import open_held
-from hotdesk.cli.parser import seconds
+from hotdesk.cli.parser import parse_timeout
 from hotdesk.cli.terminal import run_interruptible
 
 
@@ -18,13 +18,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_scope(parser)
     parser.add_argument(
         "--deadline",
-        type=seconds,
+        type=parse_timeout,
         default=3600.0,
         metavar="SECONDS",
         help="burn the desk after this time, even if it is busy (3600)",
     )
     parser.add_argument(
-        "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn the desk after this time without use (900)"
+        "--idle",
+        type=parse_timeout,
+        default=900.0,
+        metavar="SECONDS",
+        help="burn the desk after this time without use (900)",
     )
     options.add_json(parser)
 

@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     if arguments.no_memory and arguments.keep == "disk":
         raise BriefError("--no-memory cannot be combined with --keep: it keeps no memory")
-    return each(arguments.desks, functools.partial(_stop, no_memory=arguments.no_memory, keep=arguments.keep))
+    return act_on_desks(arguments.desks, functools.partial(_stop, no_memory=arguments.no_memory, keep=arguments.keep))
 
 
 async def _stop(desk: RemoteHandle, *, no_memory: bool, keep: str) -> None:
@@ -60,7 +60,7 @@ async def _stop(desk: RemoteHandle, *, no_memory: bool, keep: str) -> None:
         await desk.pause(True)
 
 
-def each(names: list[str], act: Callable[[RemoteHandle], Awaitable[object]]) -> int:
+def act_on_desks(names: list[str], act: Callable[[RemoteHandle], Awaitable[object]]) -> int:
     """Do something to desks, from outside."""
 
     settings = config.load()

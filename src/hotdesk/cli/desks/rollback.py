@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hotdesk.cli.desks.pause import each
+from hotdesk.cli.desks.pause import act_on_desks
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -20,4 +20,4 @@ def main(arguments: argparse.Namespace) -> int:
 
       hotdesk rollback $ID 1
     """
-    return each([arguments.desk], lambda desk: desk.boot(arguments.snapshot))
+    return act_on_desks([arguments.desk], lambda desk: desk.boot(arguments.snapshot))

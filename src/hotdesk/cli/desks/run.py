@@ -64,7 +64,7 @@ def complain(text: str) -> None:
     print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # a shell's terminal is raw
 
 
-def asks(scope: Scope) -> bool:
+def can_ask(scope: Scope) -> bool:
     """Return whether a desk may come to wait for a person's answer."""
     return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
 
@@ -102,7 +102,7 @@ def main(arguments: argparse.Namespace) -> int:
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
     written = [Path(local) for _, local in carried_out]
     scope = options.make_scope(arguments)
-    settings = prestart.settings()
+    settings = prestart.get_settings()
     key = options.find_key(settings, scope)
 
     confine_to = partial(confine, any_owner=bool(carried_in or carried_out))
@@ -128,8 +128,8 @@ async def open_fresh_desk(
     An ordinary user's desk is a server's, and so are its door and the questions it asks.
     """
     own = os.geteuid() == 0 and scope != CLOSED
-    async with Host(settings, control=asks(scope), keeper=prestart.keeper()) as host:
-        confine_to([control_path(settings, 0).parent] if asks(scope) else [])
+    async with Host(settings, control=can_ask(scope), keeper=prestart.take_keeper()) as host:
+        confine_to([control_path(settings, 0).parent] if can_ask(scope) else [])
         if own:
             host.doors.on_question = show
         if own and key:

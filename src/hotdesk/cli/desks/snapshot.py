@@ -7,7 +7,7 @@ import json
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.desks.pause import each
+from hotdesk.cli.desks.pause import act_on_desks
 from hotdesk.cli.ids import find_desk
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.handle import Handle
@@ -44,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
             name = await desk.snapshot()
             print(json.dumps({"snapshot": name}) if arguments.json else name)
 
-    return each([arguments.desk], act)
+    return act_on_desks([arguments.desk], act)
 
 
 def list_snapshots(desk: str) -> list[str]:

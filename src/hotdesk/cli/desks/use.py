@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
             by_name = {tool["name"]: tool for tool in tools} if isinstance(tools, list) else {}
             if arguments.tool is None:
                 return _show_tools(by_name, arguments.json)
-            fields = values(arguments.given, by_name.get(arguments.tool, {}))
+            fields = parse_values(arguments.given, by_name.get(arguments.tool, {}))
             observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, TIMEOUT_S)
         return show(observation, out, arguments.json)
 
@@ -82,7 +82,7 @@ def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
     return 0
 
 
-def values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
+def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
     """Read what a tool is used with, as its parameters want it; what cannot be read so is the tool's to refuse."""
     types = tool.get("input_schema", {}).get("properties", {})
     fields: dict[str, object] = {}
@@ -90,11 +90,11 @@ def values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
         name, equals, text = each.partition("=")
         if not equals:
             raise BriefError(f"{make_printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
-        fields[name] = value(text, types.get(name, {}))
+        fields[name] = parse_value(text, types.get(name, {}))
     return fields
 
 
-def value(text: str, kind: Mapping[str, Any]) -> object:
+def parse_value(text: str, kind: Mapping[str, Any]) -> object:
     """Read one value."""
     match kind.get("type"):
         case "integer" | "number" as number:
@@ -107,7 +107,7 @@ def value(text: str, kind: Mapping[str, Any]) -> object:
         case "array" if text.startswith("["):
             return parse_list(text)
         case "array":
-            return [value(item, kind.get("items", {})) for item in text.split(",")] if text else []
+            return [parse_value(item, kind.get("items", {})) for item in text.split(",")] if text else []
     return text
 
 

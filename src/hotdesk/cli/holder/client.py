@@ -12,7 +12,7 @@ import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli.quick.call import is_own_socket, is_private
-from hotdesk.cli.quick.place import Place, name_holder, read_settings, socket_path
+from hotdesk.cli.quick.place import Place, get_socket_path, name_holder, read_settings
 from hotdesk.cli.quick.start import start
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
@@ -56,7 +56,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
     if os.geteuid() != 0:
         async with remote_runtime(server(settings)) as runtime:
             return (await runtime.open(spec, scope, personal=True)).id
-    return await _at_holder(work)
+    return await _run_at_holder(work)
 
 
 async def wake_held(settings: Config, desk: DeskId) -> int:
@@ -68,14 +68,14 @@ async def wake_held(settings: Config, desk: DeskId) -> int:
         await runtime.wake(desk)
         return 0
 
-    return await _at_holder(work)
+    return await _run_at_holder(work)
 
 
-async def _at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
+async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
     """Do something at the holder, starting one where there is none."""
     place = Place()
     name = name_holder(read_settings(place))
-    path = Path(socket_path(place, name))
+    path = Path(get_socket_path(place, name))
     why = "no process started"
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:

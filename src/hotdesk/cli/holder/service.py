@@ -104,7 +104,7 @@ class ResidentHolder:
 
     async def hold(self) -> None:
         """Own desks until there are none and nobody calls."""
-        async with Host(self.settings, keeper=prestart.keeper(), leases=self) as host:
+        async with Host(self.settings, keeper=prestart.take_keeper(), leases=self) as host:
             self.host = host
             confine([self.path.parent])
             self.announce()
@@ -149,4 +149,4 @@ def _is_option(text: object) -> bool:
 
 def main(name: str) -> None:
     """Hold desks."""
-    anyio.run(ResidentHolder(prestart.settings(), name).hold)
+    anyio.run(ResidentHolder(prestart.get_settings(), name).hold)

@@ -83,7 +83,7 @@ def _list_all(settings: Config, as_data: bool) -> int:
         if as_data:
             print(json.dumps([as_dict(each) for each in every], indent=1))
         else:
-            print("\n\n".join(text_of(each, now) for each in every) or NOTHING)
+            print("\n\n".join(format_pending(each, now) for each in every) or NOTHING)
         return 0
 
     return run_interruptible(work)
@@ -94,9 +94,9 @@ def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
     return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.question)}
 
 
-def text_of(each: PendingQuestion | OpenDecision, now: int) -> str:
+def format_pending(each: PendingQuestion | OpenDecision, now: int) -> str:
     """Lay out what waits."""
-    return each.format_text(now) if isinstance(each, OpenDecision) else card(each.question)
+    return each.format_text(now) if isinstance(each, OpenDecision) else format_question(each.question)
 
 
 def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
@@ -118,7 +118,9 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
         waiting = select_question(await ask_all_owners(settings, complain), arguments.question, arguments.digest)
         done = await questions.answer(waiting, approved)
         answer = "approved" if approved else "refused"
-        print(json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{card(done)}")
+        print(
+            json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{format_question(done)}"
+        )
         return 0
 
     return run_interruptible(work)
@@ -129,12 +131,12 @@ def complain(owner: Path, why: str) -> None:
     print(f"hotdesk: cannot reach the owner at {owner}: {make_printable(why)}", file=sys.stderr)
 
 
-def listing(found: list[PendingQuestion]) -> str:
+def format_questions(found: list[PendingQuestion]) -> str:
     """Lay out what waits."""
-    return "\n\n".join(card(each.question) for each in found) or NOTHING
+    return "\n\n".join(format_question(each.question) for each in found) or NOTHING
 
 
-def card(question: Asked) -> str:
+def format_question(question: Asked) -> str:
     """Lay one question out: first what the door saw, last what the desk says."""
     facts = {
         "domain": get_registrable_domain(question.host),

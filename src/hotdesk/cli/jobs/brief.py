@@ -86,12 +86,12 @@ def new(arguments: argparse.Namespace) -> None:
     hotdesk brief new web ./portal
     """
     if arguments.template is None:
-        print("\n".join(align_columns([(name, read_first_line(text)) for name, text in templates().items()])))
+        print("\n".join(align_columns([(name, read_first_line(text)) for name, text in find_templates().items()])))
         return
-    if arguments.template not in templates():
-        raise BriefError(f"unknown template {arguments.template!r}; the templates are {', '.join(templates())}")
+    if arguments.template not in find_templates():
+        raise BriefError(f"unknown template {arguments.template!r}; the templates are {', '.join(find_templates())}")
     folder = arguments.folder or Path(arguments.template)
-    copy(templates()[arguments.template], folder)
+    copy(find_templates()[arguments.template], folder)
     where = make_printable(str(folder))
     print(f"created {where}/brief.toml; edit it, then run `hotdesk brief check {where}`")
 
@@ -138,7 +138,7 @@ def _check_hosts(job: Brief, settings: Config) -> None:
 # -- templates ------------------------------------------------------------------------------------------------
 
 
-def templates() -> dict[str, Traversable]:
+def find_templates() -> dict[str, Traversable]:
     """Return the templates by name."""
     found = (files("hotdesk.brief") / "templates").iterdir()
     return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}

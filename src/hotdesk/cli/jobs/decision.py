@@ -40,7 +40,7 @@ def settle(
 ) -> int:
     """Write a decision down, if nobody was first, and say what was decided."""
     case.require_open(digest)
-    decision = make_decision(case, answer, decider(), edited, words)
+    decision = make_decision(case, answer, describe_decider(), edited, words)
     write_down(settings, decision)
     require_first(settings, decision)
     if json:
@@ -52,7 +52,7 @@ def settle(
     return 0
 
 
-def decider() -> str:
+def describe_decider() -> str:
     """Describe who decides: this process, and for whom, if `sudo` told."""
     behind = os.environ.get("SUDO_UID", "")
     on_behalf = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""

@@ -133,7 +133,7 @@ def get(arguments: argparse.Namespace) -> None:
     if arguments.to == "-":
         _to_stdout(drive, version, proof)
         return
-    target = _target_of(name if proof is None else name + SUFFIX, arguments.to)
+    target = _choose_target(name if proof is None else name + SUFFIX, arguments.to)
     with Out(target.parent, [target.name]) as out:
         read = drive.blobs.read(version.sha256, version.size)
         pieces = _meter_pieces(read, version.size) if proof is None else [proof]
@@ -241,7 +241,7 @@ def source(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _target_of(name: str, to: str | None) -> Path:
+def _choose_target(name: str, to: str | None) -> Path:
     """Return the file a copy goes to."""
     last = name.rpartition("/")[2]
     if to is None:
@@ -314,7 +314,7 @@ def show(versions: list[Version], as_data: bool) -> None:
         return
     rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "CERTIFIED", "SHA256")]
     rows += [
-        (v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, format_certified(v), v.sha256[:12])
+        (v.name, str(v.number), str(v.size), format_moment(v.at), v.owner, v.job, format_certified(v), v.sha256[:12])
         for v in versions
     ]
     print("\n".join(align_columns(rows)))
@@ -332,6 +332,6 @@ def as_json(version: Version) -> dict[str, object]:
     return {**fields, "at": version.at / 1000, **origin, "path": str(version.path)}
 
 
-def moment(at: int) -> str:
+def format_moment(at: int) -> str:
     """Write a moment for people."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000))

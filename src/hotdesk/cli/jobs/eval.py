@@ -85,7 +85,9 @@ def main(arguments: argparse.Namespace) -> int:
     """
     _check_arguments(arguments)
     tasks = find_tasks(arguments.folder, arguments.task or ())
-    evaluation = Evaluation(prestart.settings(), tasks, _run_options(arguments), say, _reporter(arguments.json))
+    evaluation = Evaluation(
+        prestart.get_settings(), tasks, _run_options(arguments), say, _make_reporter(arguments.json)
+    )
     evaluation.prepare()
     code = run_interruptible(evaluation.run)
     _print_totals(evaluation, as_json=arguments.json)
@@ -133,7 +135,7 @@ def _run_options(arguments: argparse.Namespace) -> RunOptions:
     )
 
 
-def _reporter(as_json: bool) -> Callable[[TaskResult], None]:
+def _make_reporter(as_json: bool) -> Callable[[TaskResult], None]:
     """Return what reports a result as soon as there is one."""
 
     def report(result: TaskResult) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from hotdesk import config
-from hotdesk.cli.jobs.decision import JOBS, decider, get_journal_path
+from hotdesk.cli.jobs.decision import JOBS, describe_decider, get_journal_path
 from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -66,7 +66,7 @@ def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
             await host.prepare()
             for tale in jobs:
                 noted = tale.forgotten is not None
-                forget(settings.lib / JOBS, tale.job, host.note, decider(), why, noted=noted)
+                forget(settings.lib / JOBS, tale.job, host.note, describe_decider(), why, noted=noted)
         return 0
 
     if code := run_interruptible(work):

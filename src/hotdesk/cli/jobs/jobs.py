@@ -42,19 +42,19 @@ def main(arguments: argparse.Namespace) -> int:
         print(json.dumps([as_dict(settings, tale, now) for tale in found], indent=1))
         return 0
     rows = [("ID", "STATE", "STEP", "STARTED", "COST", "BRAIN", "GOAL")]
-    rows += [line(settings, tale, now) for tale in found]
+    rows += [format_row(settings, tale, now) for tale in found]
     print("\n".join(align_columns(rows)))
     return 0
 
 
-def line(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
+def format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
     """Write a job as one line."""
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
     step = f"{at} of {of}" if of else "-"
     return (
         tale.job,
-        _state_text(settings, tale, now),
+        _format_state(settings, tale, now),
         step,
         started,
         str(tale.whole_cost),
@@ -63,9 +63,9 @@ def line(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, s
     )
 
 
-def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
+def _format_state(settings: Config, tale: JobSummary, now: int) -> str:
     """Write how a job stands."""
-    state, why = state_of(settings, tale, now)
+    state, why = get_state(settings, tale, now)
     match state:
         case "waiting":
             return f"waiting for {why}"
@@ -74,7 +74,7 @@ def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
     return str(state)
 
 
-def state_of(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
+def get_state(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
     """Return how a job stands, and why."""
     return tale.get_state(is_held(settings.lib / JOBS / tale.job), now)
 
@@ -87,7 +87,7 @@ def cut(text: str, most: int = GOAL) -> str:
 
 def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
     """Return a job's line as plain data."""
-    state, why = state_of(settings, tale, now)
+    state, why = get_state(settings, tale, now)
     at, of = tale.place
     return {
         "id": tale.job,

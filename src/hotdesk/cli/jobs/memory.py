@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.jobs.decision import get_journal_path
-from hotdesk.cli.jobs.drive import find_drive, moment
+from hotdesk.cli.jobs.drive import find_drive, format_moment
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import align_columns, run_interruptible
 from hotdesk.dataclass import dataclass
@@ -66,13 +66,13 @@ class ItemReport:
             "drive": self.item.reference,
         }
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """Write it for people."""
         version, origin = self.item.version, self.origin
         sources = ", ".join(origin.sources) or "unknown sources"
         return [
             f"{self.item.kind} {self.item.name}, {version.size:,} bytes, sha256 {version.sha256}",
-            f"  stored by step {origin.step or 'unknown'} of job {version.job}, {moment(version.at)}",
+            f"  stored by step {origin.step or 'unknown'} of job {version.job}, {format_moment(version.at)}",
             f"  after reading: {sources}",
             *([f"  > {self.text}"] if self.item.kind == "fact" else [f"  hotdesk drive get {self.item.reference}"]),
         ]
@@ -131,7 +131,7 @@ def ls(arguments: argparse.Namespace) -> None:
         return
     rows = [("MEMORY", "FACTS", "FILES", "BYTES", "NEWEST")]
     rows += [
-        (each.memory, str(each.facts), str(each.files), str(each.bytes), moment(int(each.newest * 1000)))
+        (each.memory, str(each.facts), str(each.files), str(each.bytes), format_moment(int(each.newest * 1000)))
         for each in found
     ]
     print("\n".join(align_columns(rows)))
@@ -160,7 +160,7 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps([each.as_json() for each in reports], indent=1))
     else:
-        print("\n".join(make_printable(line) for each in reports for line in each.lines()))
+        print("\n".join(make_printable(line) for each in reports for line in each.format_lines()))
 
 
 def rm(arguments: argparse.Namespace) -> None:

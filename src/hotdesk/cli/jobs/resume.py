@@ -12,12 +12,12 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.brain.models import names
 from hotdesk.cli import options
-from hotdesk.cli.desks.pause import each
+from hotdesk.cli.desks.pause import act_on_desks
 from hotdesk.cli.holder.client import wake_held
 from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
-from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
+from hotdesk.cli.job_request import JobRequest, add_limits, get_limits, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
-from hotdesk.cli.jobs.decision import decider, get_journal_path, write_down
+from hotdesk.cli.jobs.decision import describe_decider, get_journal_path, write_down
 from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, resume_choice_of
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -84,11 +84,11 @@ def main(arguments: argparse.Namespace) -> int:
     if request.has_items and arguments.add_items and is_running(settings, jobs[0]):
         return offer_items(settings, jobs[0])
     if request.has_items:
-        return go_on_swarm(settings, request, jobs[0], limits_of(arguments), choice, json=arguments.json)
+        return go_on_swarm(settings, request, jobs[0], get_limits(arguments), choice, json=arguments.json)
     if choice != ResumeChoice():
         raise BriefError(f"{jobs[0]} is no swarm; --retry-failed, --accept-failed and --add-items are for swarms")
     return go_on(
-        settings, request, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
+        settings, request, jobs[0], get_limits(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
 
 
@@ -104,7 +104,7 @@ def is_running(settings: Config, job: str) -> bool:
 
 def offer_items(settings: Config, job: str) -> int:
     """Have a swarm that runs take in what lies beside its brief now."""
-    write_down(settings, ItemsOffered(job, decider()))
+    write_down(settings, ItemsOffered(job, describe_decider()))
     print(f"{job} runs: it takes in the items that are new")
     return 0
 
@@ -116,7 +116,7 @@ def resume_desks(settings: Config, names: list[str]) -> int:
     for desk in asleep:
         run_interruptible(functools.partial(wake_held, settings, desk))
     rest = [str(desk) for desk in desks if desk not in asleep]
-    return each(rest, lambda desk: desk.pause(False)) if rest else 0
+    return act_on_desks(rest, lambda desk: desk.pause(False)) if rest else 0
 
 
 def list_unowned(settings: Config) -> list[dict[str, object]]:

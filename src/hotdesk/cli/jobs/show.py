@@ -13,7 +13,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.board.state import plan_intents
 from hotdesk.cli.jobs.decision import JOBS, get_journal_path
-from hotdesk.cli.jobs.jobs import state_of
+from hotdesk.cli.jobs.jobs import get_state
 from hotdesk.cli.jobs.show_page import as_dict, page
 from hotdesk.cli.machine import door, journal
 from hotdesk.config import Config
@@ -61,13 +61,13 @@ def main(arguments: argparse.Namespace) -> int:
         raise BriefError("there are no jobs yet")
     tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     if arguments.papers:
-        return journal.print_all(papers_of(settings, tale))
+        return journal.print_all(read_papers(settings, tale))
     if arguments.door or arguments.journal or arguments.follow:
-        return journal.stream(rows_of(settings, tale, arguments.follow), writers(arguments)[arguments.json])
+        return journal.stream(iterate_rows(settings, tale, arguments.follow), choose_writers(arguments)[arguments.json])
     return show(settings, tale, arguments.json)
 
 
-def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
+def choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
     """Return what writes an event for people, and what writes it as JSON."""
     if not arguments.door:
         return journal.as_line, journal.as_json
@@ -88,17 +88,17 @@ def is_trial(row: Row) -> bool:
 def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
     """Show all of it on one page."""
     now = int(time.time() * 1000)
-    state = state_of(settings, tale, now)
+    state = get_state(settings, tale, now)
     door = read_door(get_journal_path(settings), tale.desks)
     if as_data:
         print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
         _tell_why(settings, tale)
-        print("\n".join(page(tale, state, door, intents(settings, tale), now)))
+        print("\n".join(page(tale, state, door, read_intents(settings, tale), now)))
     return 0
 
 
-def intents(settings: Config, tale: JobSummary) -> dict[str, str]:
+def read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
     """Read from the plan what steps are for that nobody began; nothing when it is gone."""
     try:
         return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
@@ -114,14 +114,14 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
             attempt.note = f"{attempt.note}; the worker says: {words}".removeprefix("; ")
 
 
-def papers_of(settings: Config, tale: JobSummary) -> Iterator[str]:
+def read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Return what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
         raise HostError("the papers of jobs belong to root; run this as root")
     return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 
-def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
+def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
     """Yield the events of a job and its desks; with those that come, as long as somebody works at it."""
     path, chains = get_journal_path(settings), {tale.job, *tale.desks}
     if not going_on:
@@ -138,11 +138,11 @@ def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row
             if not is_held(settings.lib / JOBS / tale.job):
                 return
         elif each.id > last and each.chain in chains:
-            chains |= _desks_in(each)
+            chains |= _find_desks(each)
             yield each
 
 
-def _desks_in(row: Row) -> set[str]:
+def _find_desks(row: Row) -> set[str]:
     """Return the desk an event of a job names."""
     if row.name not in (StepBegun.__name__, Verified.__name__):
         return set()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from hotdesk.cli.board.receipt import certificate_of
+from hotdesk.cli.board.receipt import describe_certificate
 from hotdesk.cli.jobs.jobs import cut
-from hotdesk.cli.machine.journal import moment
+from hotdesk.cli.machine.journal import format_moment
 from hotdesk.errors import make_printable
 from hotdesk.event import Exchange, Kept
 from hotdesk.job.people.card_text import KINDS, describe_deadline
@@ -30,13 +30,13 @@ def page(
 ) -> list[str]:
     """Lay a job out; nothing in it can steer a terminal."""
     parts = [
-        head(tale, state),
-        checklist(tale, intents),
-        [*decisions(tale, now), *format_questions(door)],
+        describe_job(tale, state),
+        format_checklist(tale, intents),
+        [*format_decisions(tale, now), *format_questions(door)],
         format_exchanges(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
         [line for each in tale.kept for line in _describe_stored(each, tale)],
-        receipt(tale),
+        format_burn_receipt(tale),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
     lines: list[str] = []
@@ -48,29 +48,29 @@ def page(
 def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
     """Describe what was kept, and whether it has a certificate."""
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
-    return [line, f"    {certificate_of(stored, tale.certified)}"]
+    return [line, f"    {describe_certificate(stored, tale.certified)}"]
 
 
-def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
+def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
     """Describe what job it is and how it stands."""
     how, why = state
     status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
     took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
     facts = {
         "goal": cut(tale.goal, MAX_CHARS),
-        "begun": f"{moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
+        "begun": f"{format_moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
         "brain": tale.brain,
-        "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} model replies",
+        "took": f"{format_duration(took / 1000)}, {acts} acts, {cost.replies} model replies",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
-        "preflight": "" if tale.preflight is None else preflight(tale),
+        "preflight": "" if tale.preflight is None else describe_preflight(tale),
         "papers": describe_forgetting(tale),
         "passed over": f"{tale.strange} events of a newer version" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
 
-def preflight(tale: JobSummary) -> str:
+def describe_preflight(tale: JobSummary) -> str:
     """Describe what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
@@ -84,14 +84,14 @@ def describe_forgetting(tale: JobSummary) -> str:
     return f"deleted by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
 
 
-def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
+def format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     """Return the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.list_steps(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
         if step.tries:
-            lines.append(f"        {effort(step)}")
+            lines.append(f"        {describe_effort(step)}")
         lines += [
             f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, MAX_CHARS)}"
             for place, each in enumerate(step.tries, 1)
@@ -102,7 +102,7 @@ def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def effort(step: StepProgress) -> str:
+def describe_effort(step: StepProgress) -> str:
     """Describe what a step took."""
     count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
@@ -110,21 +110,21 @@ def effort(step: StepProgress) -> str:
     parts = [
         f"{count} attempt{'s' if count > 1 else ''}",
         f"{step.acts} acts" + (f" ({tools}{failed})" if tools else ""),
-        span(step.seconds),
+        format_duration(step.seconds),
         models,
         str(step.cost) if step.cost.replies else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def decisions(tale: JobSummary, now: int) -> list[str]:
+def format_decisions(tale: JobSummary, now: int) -> list[str]:
     """Return what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.history.items():
         decided = tale.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
         if decided is not None:
-            by, at = decided.by or "no one: it expired", moment(tale.waiting.decided_at[number])
+            by, at = decided.by or "no one: it expired", format_moment(tale.waiting.decided_at[number])
             lines.append(f"  {number}  {of}: {decided.answer} by {by} at {at}, digest {decided.digest[:16]}")
         elif number in tale.waiting.pending:
             lines.append(f"  {number}  {of}: WAITS, {describe_deadline(tale.waiting.pending[number], now)}")
@@ -156,7 +156,7 @@ def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     return [*lines, f"  … and {rest} more refusals: see --door"] if rest > 0 else lines
 
 
-def receipt(tale: JobSummary) -> list[str]:
+def format_burn_receipt(tale: JobSummary) -> list[str]:
     """Describe what burning destroyed, kept on purpose, found left."""
     if tale.receipt is None:
         return []
@@ -165,7 +165,7 @@ def receipt(tale: JobSummary) -> list[str]:
     return [*lines, *(f"  LEFT       {each}" for each in tale.receipt.left)]
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write how long something took."""
     if seconds < 120:
         return f"{max(seconds, 0.0):.1f} s"

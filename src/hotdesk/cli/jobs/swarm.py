@@ -57,4 +57,4 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk verify --item c-0001 c-0001.json swarm-certificate.json
       hotdesk swarm brief.toml --json | jq 'select(.event == "ItemEnded").data | .item, .outcome'
     """
-    return begin_swarm(prestart.settings(), choose(arguments), arguments, json=arguments.json)
+    return begin_swarm(prestart.get_settings(), choose(arguments), arguments, json=arguments.json)

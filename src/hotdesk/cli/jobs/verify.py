@@ -11,7 +11,7 @@ from hotdesk.cli import options
 from hotdesk.cli.jobs.verify_file import Judged as Judged
 from hotdesk.cli.jobs.verify_file import hash_file, open_regular_file
 from hotdesk.cli.jobs.verify_item import judge_item, list_item_rows
-from hotdesk.cli.jobs.verify_page import page, short
+from hotdesk.cli.jobs.verify_page import format_short_page, page
 from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.drive.certificate import LARGEST, SUFFIX, read
 from hotdesk.drive.signing import compute_fingerprint
@@ -70,7 +70,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(judged), indent=1).replace("\x7f", "\\u007f"))
     else:
-        print("\n".join(lines(arguments.file, judged, whole=arguments.all)))
+        print("\n".join(format_judged(arguments.file, judged, whole=arguments.all)))
     return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
 
 
@@ -110,12 +110,12 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
     return Judged("verified", "", signer, signers[signer], claim)
 
 
-def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
+def format_judged(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
     """Write it for people, in short or whole."""
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
     if judged.claim is None:
         return [make_printable(head)]
-    text = (page if whole else short)(judged.claim, file.name, judged.signer, judged.trusted)
+    text = (page if whole else format_short_page)(judged.claim, file.name, judged.signer, judged.trusted)
     return [make_printable(each) for each in (head, *text)]
 
 

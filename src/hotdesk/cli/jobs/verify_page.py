@@ -20,15 +20,21 @@ _CAVEAT = "a certificate proves what was checked and that this is the checked fi
 
 def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
-    for word, text in (*head(claim, name, signer, believed), *(row for each in claim["checks"] for row in check(each))):
+    for word, text in (
+        *list_head_rows(claim, name, signer, believed),
+        *(row for each in claim["checks"] for row in check(each)),
+    ):
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {_CAVEAT}"
 
 
-def short(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
+def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
-    rows = [*_of_file(claim["file"], name), ("signed", f"{moment(claim['at'])} by {signer}, {believed}")]
-    rows += [("made by", brain(claim["brain"])), *(row for each in claim["checks"] for row in format_check(each))]
+    rows = [*_of_file(claim["file"], name), ("signed", f"{format_moment(claim['at'])} by {signer}, {believed}")]
+    rows += [
+        ("made by", describe_brain(claim["brain"])),
+        *(row for each in claim["checks"] for row in format_check(each)),
+    ]
     for word, text in rows:
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {_CAVEAT}"
@@ -42,13 +48,13 @@ def format_check(record: Fields) -> Iterator[tuple[str, str]]:
     )
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
-    yield from beside(record)
+    yield from list_given_files(record)
     yield from (("NOT CHECKED", each) for each in list_unchecked(record))
 
 
-def beside(record: Fields) -> Iterator[tuple[str, str]]:
+def list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
     """Return what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
-    yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
+    yield from limit_rows("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
 def list_unchecked(record: Fields) -> Sequence[str]:
@@ -63,26 +69,26 @@ def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
         yield "NAME", f"it was certified under the name {file['name']}; this file is called {name}"
 
 
-def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
+def list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
     """Tell of everything but the checks."""
     job, plan, journal = claim["job"], claim["plan"], claim["journal"]
     yield from _of_file(claim["file"], name)
     yield (
         "when",
-        f"{moment(claim['at'])}, by hotdesk {claim['hotdesk']['version']} on {claim['hotdesk']['architecture']}",
+        f"{format_moment(claim['at'])}, by hotdesk {claim['hotdesk']['version']} on {claim['hotdesk']['architecture']}",
     )
     yield "signed by", f"{signer}, {believed}"
-    yield "made by", brain(claim["brain"])
+    yield "made by", describe_brain(claim["brain"])
     yield "job", f"{job['id']}, started by {job['by'] or 'an unknown key'}"
     yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
-    yield "plan", f"{plan['digest']}; {approvals(plan['approvals'])}"
+    yield "plan", f"{plan['digest']}; {describe_approvals(plan['approvals'])}"
     yield (
         "journal",
         f"event {journal['job']['seq']} of the job, {journal['last']['id']} of all: {journal['last']['hash']}",
     )
 
 
-def brain(record: Fields) -> str:
+def describe_brain(record: Fields) -> str:
     """Describe who thought."""
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
@@ -93,7 +99,7 @@ def brain(record: Fields) -> str:
     return text + (f"; {', '.join(elsewhere)}, not at the vendor's own address" if elsewhere else "")
 
 
-def approvals(records: Sequence[Fields]) -> str:
+def describe_approvals(records: Sequence[Fields]) -> str:
     """Describe who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
              for each in records]  # fmt: skip
@@ -103,13 +109,13 @@ def approvals(records: Sequence[Fields]) -> str:
 def check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
     yield "check", f"{record['check']}, {place(record)}"
-    yield from wall(record["desk"])
-    yield from some("holds", record["held"])
-    yield from some("value", [f"{name}: {value}" for name, value in record["values"].items()])
-    yield from some(
+    yield from list_wall_rows(record["desk"])
+    yield from limit_rows("holds", record["held"])
+    yield from limit_rows("value", [f"{name}: {value}" for name, value in record["values"].items()])
+    yield from limit_rows(
         "page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in record["pages"]]
     )
-    yield from beside(record)
+    yield from list_given_files(record)
     yield "looked for", ", ".join(record["looked_for"]) or "nothing"
     if record["tools"]:
         yield "with", ", ".join(f"{name} {version}" for name, version in record["tools"].items())
@@ -124,14 +130,14 @@ def place(record: Fields) -> str:
     return f"in clean desk {desk['id']} without network, image {image['name']} {image['digest'][:16]}"
 
 
-def wall(desk: Fields) -> Iterator[tuple[str, str]]:
+def list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
     """Return which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
         yield "wall", f"{proof.describe()}, as verified before the desk was released"
 
 
-def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def limit_rows(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """List texts, the first ones where there are many."""
     for each in texts[:MAX_LINES]:
         yield word, each
@@ -139,7 +145,7 @@ def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield word, f"and {len(texts) - MAX_LINES} more: see --json"
 
 
-def moment(at: int) -> str:
+def format_moment(at: int) -> str:
     """Write a moment, the same on every machine; one that no clock has is written as it is."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))

@@ -60,7 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
     if chosen.has_items:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     return begin(
-        prestart.settings(),
+        prestart.get_settings(),
         chosen,
         json=arguments.json,
         record=arguments.record,

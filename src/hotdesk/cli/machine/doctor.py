@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
     else:
-        on = paper()
+        on = detect_paper()
         text = "\n".join(render(found, on))
         print(text if on.marks is MARKS else text.translate(_PLAINER))
     return exit_code(found)
@@ -120,7 +120,7 @@ def exit_code(found: Examination) -> int:
     return int(any(result.finding.state == "failed" for result in found.results))
 
 
-def paper() -> Paper:
+def detect_paper() -> Paper:
     """Find out what standard output can show."""
     terminal = sys.stdout.isatty()
     try:
@@ -152,7 +152,7 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     yield ""
     if found.host and (start := found.host.describe_start()):
         yield f"Start this container with: {start}"
-    yield summary(found, on)
+    yield summarize_examination(found, on)
 
 
 def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
@@ -196,7 +196,7 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]
 
 
-def summary(found: Examination, on: Paper) -> str:
+def summarize_examination(found: Examination, on: Paper) -> str:
     """Return the whole in one line."""
     count = Counter(result.finding.state for result in found.results)
     parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"

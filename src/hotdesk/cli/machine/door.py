@@ -6,7 +6,15 @@ import argparse
 import json
 
 from hotdesk.cli import options
-from hotdesk.cli.machine.journal import as_json, cell, moment, pairs, parse_count, select_rows, stream
+from hotdesk.cli.machine.journal import (
+    as_json,
+    format_fields,
+    format_moment,
+    format_value,
+    parse_count,
+    select_rows,
+    stream,
+)
 from hotdesk.cli.parser import add_acts
 from hotdesk.drive.chain import Row
 from hotdesk.errors import make_printable
@@ -73,7 +81,7 @@ def as_line(row: Row) -> str | None:
         desk, what = describe_event(row.read_event())
     except (ValueError, RecursionError):
         desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
-    return make_printable(f"{moment(row.at)}  {desk}  {what}")
+    return make_printable(f"{format_moment(row.at)}  {desk}  {what}")
 
 
 def describe_event(event: Event) -> tuple[str, str]:
@@ -82,15 +90,15 @@ def describe_event(event: Event) -> tuple[str, str]:
         case Exchange():
             return event.desk, exchange(event)
         case Alarm(desk, what, secret, host, note):
-            return desk, f"ALARM   {what} {pairs({'secret': secret, 'host': host, 'note': note})}"
+            return desk, f"ALARM   {what} {format_fields({'secret': secret, 'host': host, 'note': note})}"
         case Asked(desk, id=number, rule=rule, reason=reason):
-            return desk, f"asked   {pairs({'id': number, 'rule': rule, 'reason': reason})}"
+            return desk, f"asked   {format_fields({'id': number, 'rule': rule, 'reason': reason})}"
         case Answered(desk, number, _, answer, by):
-            return desk, f"{answer:7} {pairs({'id': number, 'by': by})}"
+            return desk, f"{answer:7} {format_fields({'id': number, 'by': by})}"
         case Rescoped(desk, _, rules, grants, by):
-            return desk, f"scope   {pairs({'rules': rules, 'grants': grants, 'by': by})}"
+            return desk, f"scope   {format_fields({'rules': rules, 'grants': grants, 'by': by})}"
         case Revoked(desk, grant, why):
-            return desk, f"revoked {pairs({'grant': grant, 'why': why})}"
+            return desk, f"revoked {format_fields({'grant': grant, 'why': why})}"
         case _:
             raise ValueError(type(event).__name__)
 
@@ -101,4 +109,4 @@ def exchange(event: Exchange) -> str:
     sizes = f"up={event.up} down={event.down} {event.ms}ms"
     note = "self-test" if event.test else event.note
     rest = {"step": event.step, "rule": event.rule, "grants": event.grants, "note": note}
-    return f"{event.verdict:7} {cell(event.method or '-')} {url} {event.status or '-'} {sizes} {pairs(rest)}".rstrip()
+    return f"{event.verdict:7} {format_value(event.method or '-')} {url} {event.status or '-'} {sizes} {format_fields(rest)}".rstrip()

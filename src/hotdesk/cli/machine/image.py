@@ -246,7 +246,7 @@ def ls(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps([image_to_dict(each) for each in images], indent=1))
     else:
-        print("\n".join(table(images)))
+        print("\n".join(format_table(images)))
 
 
 def rm(arguments: argparse.Namespace) -> None:
@@ -258,13 +258,13 @@ def rm(arguments: argparse.Namespace) -> None:
     settings = config.load()
     if not arguments.yes:
         for name in arguments.names:
-            confirm(name, _dependents(settings, name, arguments.names))
+            confirm(name, _list_dependents(settings, name, arguments.names))
     for name in arguments.names:
         anyio.run(release_ready, settings, image.as_name(name))
         store.rm(settings.images, name, {str(facts.get("image")) for facts in state.list_own_desks(settings)})
 
 
-def _dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
+def _list_dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
     """Name the images that are built on one, but for those that are removed with it."""
     top = image.find(settings.images, name).layers[0]
     others = (each for each in image.ls(settings.images) if each.name not in (name, *leaving))
@@ -347,7 +347,7 @@ def image_to_dict(each: Image) -> dict[str, object]:
     }
 
 
-def table(images: list[Image]) -> list[str]:
+def format_table(images: list[Image]) -> list[str]:
     """Lay images out in aligned columns."""
     rows = [("NAME", "DIGEST", "SIZE", "BUILT", "FROM")]
     for each in images:

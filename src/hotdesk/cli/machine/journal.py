@@ -175,7 +175,7 @@ def print_all(lines: Iterator[str]) -> int:
             print(line)
         sys.stdout.flush()
     except BrokenPipeError:
-        return unheard()
+        return silence_output()
     return 0
 
 
@@ -215,23 +215,23 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
             for row in rows:
                 if row is None:
                     sys.stdout.flush()
-                    if deaf():
+                    if is_reader_gone():
                         raise BrokenPipeError
                 elif (line := write(row)) is not None:
                     print(line)
             sys.stdout.flush()
         except BrokenPipeError:
-            return unheard()
+            return silence_output()
     return 0
 
 
-def unheard() -> int:
+def silence_output() -> int:
     """Return the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 128 + signal.SIGPIPE
 
 
-def deaf() -> bool:
+def is_reader_gone() -> bool:
     """Return whether whoever read our output has gone."""
     line = select.poll()
     line.register(1, 0)
@@ -251,30 +251,30 @@ def as_json(row: Row) -> str:
 def as_line(row: Row) -> str:
     """Write an event as a line for people."""
     try:
-        fields = pairs(
+        fields = format_fields(
             {name: value for name, value in asdict(row.read_event()).items() if (name, value) != ("desk", row.chain)}
         )
     except (ValueError, RecursionError):
         fields = row.data  # of a later version, or damaged: shown as it is
     return make_printable(
-        f"{moment(row.at)}  {row.chain:21} {row.seq:5}  {row.actor:6}  {row.name:12}  {fields}".rstrip()
+        f"{format_moment(row.at)}  {row.chain:21} {row.seq:5}  {row.actor:6}  {row.name:12}  {fields}".rstrip()
     )
 
 
-def pairs(fields: Mapping[str, object]) -> str:
+def format_fields(fields: Mapping[str, object]) -> str:
     """Write fields as `name=value`, without those that are empty."""
-    return " ".join(f"{name}={cell(value)}" for name, value in fields.items() if value not in ("", (), None))
+    return " ".join(f"{name}={format_value(value)}" for name, value in fields.items() if value not in ("", (), None))
 
 
-def cell(value: object) -> str:
+def format_value(value: object) -> str:
     """Write a value so that nothing in it can pass for another field."""
     if isinstance(value, tuple):
-        return ",".join(cell(part) for part in value)
+        return ",".join(format_value(part) for part in value)
     text = str(value)
     return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-def moment(at: int) -> str:
+def format_moment(at: int) -> str:
     """Write a moment, in UTC."""
     seconds, rest = divmod(at, 1000)
     try:
@@ -297,7 +297,7 @@ def _read_heads(text: str) -> list[Head]:
     return found
 
 
-def plural(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Write a number of things."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
@@ -305,11 +305,11 @@ def plural(count: int, noun: str) -> str:
 def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
-    counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"
+    counted = f"{format_count(report.events, 'event')} in {format_count(report.chains, 'chain')}, key {key}"
     if faults:
-        return [*faults, f"NOT INTACT: {plural(len(faults), 'fault')}; {counted}"]
+        return [*faults, f"NOT INTACT: {format_count(len(faults), 'fault')}; {counted}"]
     if saved_heads:
-        return [f"intact, and consistent with {plural(len(saved_heads), 'head')} that you saved: {counted}"]
+        return [f"intact, and consistent with {format_count(len(saved_heads), 'head')} that you saved: {counted}"]
     return [f"intact: {counted}", "no saved head was given: events removed from the end cannot be detected"]
 
 

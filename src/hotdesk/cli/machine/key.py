@@ -43,7 +43,7 @@ def add_new(parser: argparse.ArgumentParser) -> None:
         "--power", action="append", choices=POWERS, help="what it may be used for; repeatable (default: everything)"
     )
     parser.add_argument(
-        "--expires", type=lasting, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
+        "--expires", type=parse_lifetime, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
     )
     options.add_json(parser)
 
@@ -190,7 +190,7 @@ def describe_key(key: Key) -> dict[str, Any]:
     return {**fields, "powers": list(key.powers), "state": state}
 
 
-def lasting(text: str) -> float:
+def parse_lifetime(text: str) -> float:
     """Read how long a key lasts."""
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:

@@ -10,9 +10,9 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.api.mcp.policy import IDLE, LASTING, McpPolicy
 from hotdesk.cli import options, unlock
-from hotdesk.cli.desks.run import asks, show
+from hotdesk.cli.desks.run import can_ask, show
 from hotdesk.cli.job_request import say
-from hotdesk.cli.parser import seconds
+from hotdesk.cli.parser import parse_timeout
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
@@ -31,7 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_spec(parser)
     parser.set_defaults(image="desktop")
     options.add_scope(parser)
-    parser.add_argument("--idle", type=seconds, default=IDLE, metavar="N", help="seconds until an unused desk burns")
+    parser.add_argument(
+        "--idle", type=parse_timeout, default=IDLE, metavar="N", help="seconds until an unused desk burns"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -60,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
             confine(writable)
             if os.geteuid() == 0:
                 await host.prepare()
-                if asks(scope):
+                if can_ask(scope):
                     host.doors.on_question = show
                 if key:
                     await host.doors.unlock(key)

@@ -78,7 +78,7 @@ def main(arguments: argparse.Namespace) -> int:
     if not serving.nodes:
         _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
         require_desks(settings)
-    has_keys = _any_key(settings)
+    has_keys = _has_valid_key(settings)
     serving = settings_of.check(serving, has_keys)
     import hotdesk.api.server  # noqa: F401  now that the settings are right: it takes seconds
 
@@ -92,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True), challenges)
 
 
-def _any_key(settings: Config) -> bool:
+def _has_valid_key(settings: Config) -> bool:
     """Return whether anybody has a key that is valid now."""
     from hotdesk.api.keys import ApiKeys, is_valid
 

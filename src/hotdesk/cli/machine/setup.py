@@ -22,10 +22,10 @@ from hotdesk.cli.machine.image import add_signer, find_image, import_signed, say
 from hotdesk.cli.machine.setup_record import (
     ACCOUNT,
     SetupStep,
-    apt,
     has_account,
     note_packages,
     read_record,
+    run_apt,
     write_record,
 )
 from hotdesk.cli.shipped import ROOT
@@ -95,7 +95,7 @@ def main(arguments: argparse.Namespace) -> int:
     recipes = [] if arguments.no_image else [recipe.load(name) for name in names]
     settings = config.load()
     if os.geteuid() != 0:
-        become_root(missing(here))
+        become_root(list_missing(here))
     walls = arguments.wall or []
     return report(prepare(settings, here, recipes, arguments.sources or [], arguments.signer, walls), arguments)
 
@@ -192,7 +192,7 @@ def _take_steps(
 # -- who may ---------------------------------------------------------------------------------------------------
 
 
-def missing(here: HostMachine) -> list[str]:
+def list_missing(here: HostMachine) -> list[str]:
     """Describe what an ordinary user can see is missing."""
     lacking = requirements.list_host_flaws()
     if packages := requirements.list_missing_packages(requirements.list_packages(here)):
@@ -255,12 +255,12 @@ def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     lacking = requirements.list_missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
         say("packages: updating the lists")
-        apt("update")
+        run_apt("update")
     if not lacking:
         return SetupStep("packages", "all installed", False)
     say(f"packages: installing {', '.join(lacking)}")
     note_packages(settings, lacking)
-    apt("install", "--yes", "--no-install-recommends", *lacking)
+    run_apt("install", "--yes", "--no-install-recommends", *lacking)
     if still := requirements.list_missing_packages(packages):
         raise HostError(f"apt-get succeeded, but {', '.join(still)} are still missing; see `dpkg --audit`")
     return SetupStep("packages", f"{', '.join(lacking)} installed", True)
@@ -308,10 +308,10 @@ def download(package: str, folder: Path) -> None:
     """Fetch a package without installing it; apt checks its signature."""
     argv = ("download", "-o", "APT::Sandbox::User=root", package)
     try:
-        apt(*argv, cwd=folder)
+        run_apt(*argv, cwd=folder)
     except HostError:  # what the lists name may have been replaced since
-        apt("update")
-        apt(*argv, cwd=folder)
+        run_apt("update")
+        run_apt(*argv, cwd=folder)
 
 
 def link_command(
@@ -352,7 +352,7 @@ def import_image(settings: Config, source: str, signers: list[str] | None) -> Se
 def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
-    built = ready(settings, here, spec)
+    built = find_ready_image(settings, here, spec)
     changed = built is None
     if built is None:
         check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
@@ -366,7 +366,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     return SetupStep(f"image {built.name}", f"{what}, {'tested again' if sealed else 'exists'}", sealed)
 
 
-def ready(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
+def find_ready_image(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
     """Return the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
     suite = "" if spec.suite is None else spec.suite if here.distro == "debian" else here.codename
     try:

@@ -79,7 +79,7 @@ def has_account() -> bool:
     return True
 
 
-def apt(*argv: str, cwd: Path | None = None) -> None:
+def run_apt(*argv: str, cwd: Path | None = None) -> None:
     """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     child = subprocess.Popen(

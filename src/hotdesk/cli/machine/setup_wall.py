@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hotdesk.cli.machine.image import say
-from hotdesk.cli.machine.setup_record import SetupStep, apt, note_packages
+from hotdesk.cli.machine.setup_record import SetupStep, note_packages, run_apt
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import requirements, sources
@@ -37,11 +37,11 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
             "setting, or remove it to install the Debian package"
         )
     if not requirements.has_apt_lists():
-        apt("update")
+        run_apt("update")
     note_packages(settings, [PACKAGE])
     if version := choose_version(sources.ask("apt-cache", "madison", PACKAGE)):
         say(f"wall gvisor: installing {PACKAGE} {version}")
-        apt("install", "--yes", "--no-install-recommends", f"{PACKAGE}={version}")
+        run_apt("install", "--yes", "--no-install-recommends", f"{PACKAGE}={version}")
     else:
         install_backport(machine)
     if not (release := find_installed(PACKAGE)):
@@ -70,19 +70,19 @@ def install_backport(machine: HostMachine) -> None:
 
     The mirrors are the machine's own; its list of sources stays as it is.
     """
-    lines = backport_lines(sources.read(), machine)
+    lines = list_backport_sources(sources.read(), machine)
     say(f"wall gvisor: looking for {PACKAGE} in {machine.codename}-backports")
     with tempfile.TemporaryDirectory() as folder:
         options = make_private_apt(Path(folder), lines)
-        apt("update", *options)
+        run_apt("update", *options)
         try:
-            apt("download", *options, PACKAGE, cwd=Path(folder))
+            run_apt("download", *options, PACKAGE, cwd=Path(folder))
         except HostError as e:
-            raise HostError(missing_package(machine)) from e
-        apt("install", "--yes", "--no-install-recommends", str(next(Path(folder).glob("*.deb"))))
+            raise HostError(describe_missing_package(machine)) from e
+        run_apt("install", "--yes", "--no-install-recommends", str(next(Path(folder).glob("*.deb"))))
 
 
-def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> list[str]:
+def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine) -> list[str]:
     """Return the sources of the backports of this machine's release, from the mirrors that serve it its own."""
     found = {
         target.uri: target
@@ -92,7 +92,7 @@ def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> lis
         and target.component == "main"
     }
     if not found:
-        raise HostError(missing_package(machine))
+        raise HostError(describe_missing_package(machine))
     keys = sources.list_keyrings("debian")
     return [
         f"deb {sources.format_options(target, keys)}{uri} {machine.codename}-backports main"
@@ -100,7 +100,7 @@ def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> lis
     ]
 
 
-def missing_package(machine: HostMachine) -> str:
+def describe_missing_package(machine: HostMachine) -> str:
     """Describe what to do where no package is to be had."""
     return (
         f"{machine.name} has no package {PACKAGE} of release {OLDEST} or newer; install gVisor's runsc yourself "

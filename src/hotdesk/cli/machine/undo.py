@@ -25,9 +25,9 @@ from hotdesk.cli.machine.setup_record import (
     ACCOUNT,
     RECORD,
     SetupStep,
-    apt,
     has_account,
     read_record,
+    run_apt,
     write_record,
 )
 from hotdesk.cli.quick.place import Place, list_holders
@@ -64,7 +64,7 @@ def require_undo(arguments: argparse.Namespace) -> None:
 def confirm(settings: Config, arguments: argparse.Namespace) -> None:
     """Ask a person before desks or their own files are destroyed."""
     desks = [str(each["id"]) for each in list_desks(settings)]
-    private = _private_paths(settings) if arguments.all else []
+    private = _list_private_paths(settings) if arguments.all else []
     reasons = [f"burns {len(desks)} open desk(s): {', '.join(desks[:5])}"] if desks else []
     reasons += [f"destroys {', '.join(map(str, private))}"] if private else []
     if not reasons or arguments.yes:
@@ -99,10 +99,10 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
 
 def list_desks(settings: Config) -> list[dict[str, object]]:
     """List the desks of every tenant."""
-    return [desk for each in _every_tenant(settings) for desk in state.list_own_desks(each)]
+    return [desk for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
 
 
-def _every_tenant(settings: Config) -> list[Config]:
+def _list_tenants(settings: Config) -> list[Config]:
     names = {*list_tenants(settings), *(each.name for each in (settings.lib / "tenants").glob("*"))}
     others = [get_tenant_settings(settings, name) for name in sorted(names - {DEFAULT_TENANT})]
     return [settings, *others]
@@ -110,7 +110,7 @@ def _every_tenant(settings: Config) -> list[Config]:
 
 def burn_desks(settings: Config) -> SetupStep:
     """Burn every open desk, and bury those whose keeper is gone."""
-    desks = [(each, str(desk["id"])) for each in _every_tenant(settings) for desk in state.list_own_desks(each)]
+    desks = [(each, str(desk["id"])) for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
 
     async def work() -> int:
         for each, desk in desks:
@@ -119,7 +119,7 @@ def burn_desks(settings: Config) -> SetupStep:
 
     if desks and (code := run_interruptible(work)):
         raise SystemExit(code)
-    for each in _every_tenant(settings):
+    for each in _list_tenants(settings):
         bury(each)
     if remaining := list_desks(settings):
         raise HostError(
@@ -132,7 +132,7 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
     """Wait for processes that hold the state directory; refuse while one stays."""
     end_holders()
     deadline = time.monotonic() + timeout
-    while owners := [pid for each in _every_tenant(settings) for pid in _owners(each)]:
+    while owners := [pid for each in _list_tenants(settings) for pid in _list_owners(each)]:
         if time.monotonic() > deadline:
             raise HostError(
                 f"Process {', '.join(map(str, owners))} still uses {settings.run}: a `hotdesk serve`, or a "
@@ -149,7 +149,7 @@ def end_holders() -> None:
                 os.kill(pid, signal.SIGTERM)
 
 
-def _owners(settings: Config) -> list[int]:
+def _list_owners(settings: Config) -> list[int]:
     sockets = (settings.run / "control").glob("*.sock")
     return [int(each.stem) for each in sockets if each.stem.isdigit() and Path(f"/proc/{each.stem}").exists()]
 
@@ -178,21 +178,21 @@ def remove_images(settings: Config) -> SetupStep:
 
 def remove_state(settings: Config) -> SetupStep:
     """Remove live state, disks and caches."""
-    paths = [each.lib / name for each in _every_tenant(settings) for name in MADE]
+    paths = [each.lib / name for each in _list_tenants(settings) for name in MADE]
     found = [path for path in (*paths, settings.run) if path.exists()]
     for path in found:
         store.discard(path)
     return SetupStep("state", f"removed {', '.join(map(str, found))}" if found else "none", bool(found))
 
 
-def _private_paths(settings: Config) -> list[Path]:
+def _list_private_paths(settings: Config) -> list[Path]:
     ours = {*MADE, RECORD, "images", "tenants"}
-    return [path for each in _every_tenant(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours]
+    return [path for each in _list_tenants(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours]
 
 
 def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
     """Return what of people's own is kept, or remove that, too; an empty state directory goes."""
-    private = _private_paths(settings)
+    private = _list_private_paths(settings)
     listed = ", ".join(map(str, private))
     if not private:
         yield SetupStep("own files", "none", False)
@@ -202,7 +202,7 @@ def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
         for path in private:
             store.discard(path)
         yield SetupStep("own files", f"removed {listed}", True)
-    for folder in (*(each.lib for each in _every_tenant(settings)[1:]), settings.lib / "tenants", settings.lib):
+    for folder in (*(each.lib for each in _list_tenants(settings)[1:]), settings.lib / "tenants", settings.lib):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -227,7 +227,7 @@ def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
         return SetupStep("packages", f"kept: {', '.join(packages)}; --packages removes them", False)
     protected = list_protected(packages)
     if removable := [name for name in packages if name not in protected]:
-        apt("remove", "--yes", *removable)
+        run_apt("remove", "--yes", *removable)
     write_record(settings, replace(record, packages=()))
     reason = f"; kept: {', '.join(protected)}, which Debian protects" if protected else ""
     return SetupStep("packages", f"{', '.join(removable) or 'none'} removed{reason}", True)

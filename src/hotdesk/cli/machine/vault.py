@@ -142,7 +142,7 @@ def rotate(arguments: argparse.Namespace) -> None:
         raise BriefError(
             f"{arguments.name} is not a secret of kind command; pass its value on standard input or at the prompt"
         )
-    value = _command_value(arguments.command) if entry.kind == "command" else _ask_value(arguments.name)
+    value = _make_command_value(arguments.command) if entry.kind == "command" else _ask_value(arguments.name)
     note(arguments.name, "put")
     tell(vault.rotate(arguments.name, value))
 
@@ -168,7 +168,7 @@ def ls(arguments: argparse.Namespace) -> None:
         print(json.dumps([as_json(entry) for entry in entries], indent=1))
         return
     rows = [("NAME", "KIND", "VERSION", "CHANGED", "PUBLIC")]
-    rows += [(e.name, e.kind, str(e.version), moment(e.changed), _fields_of(e.public)) for e in entries]
+    rows += [(e.name, e.kind, str(e.version), format_moment(e.changed), _format_fields(e.public)) for e in entries]
     print("\n".join(align_columns(rows)))
 
 
@@ -227,7 +227,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 def build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
     """Put the public fields and the value together."""
     if arguments.kind == "command":
-        return Command(), _command_value(arguments.command)
+        return Command(), _make_command_value(arguments.command)
     value = _ask_value(arguments.name)
     match arguments.kind:
         case "basic":
@@ -252,7 +252,7 @@ def _split_user(value: bytes) -> tuple[bytes, bytes]:
     return user, password
 
 
-def _command_value(argv: list[str] | None) -> bytes:
+def _make_command_value(argv: list[str] | None) -> bytes:
     """Return the value of a command; its program must be there."""
     value = encode_argv(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
@@ -322,11 +322,11 @@ def as_json(entry: VaultEntry) -> dict[str, object]:
     return {**fields, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
 
 
-def _fields_of(public: Public) -> str:
+def _format_fields(public: Public) -> str:
     """Write public fields in a line."""
     return " ".join(f"{name}={value}" for name, value in asdict(public).items() if value != "")
 
 
-def moment(at: float) -> str:
+def format_moment(at: float) -> str:
     """Write a moment for people."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

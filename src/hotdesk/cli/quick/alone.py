@@ -14,7 +14,7 @@ import time
 from _json import encode_basestring_ascii as quote
 
 from hotdesk.cli.quick.arguments import QuickRun
-from hotdesk.cli.quick.place import IDENTITY, holder_environment
+from hotdesk.cli.quick.place import IDENTITY, get_holder_environment
 from hotdesk.cli.quick.signals import EndingSignals, Interrupted
 from hotdesk.desk.keeper.program import launch
 
@@ -81,7 +81,9 @@ class _Owner:
         for end in (self.sock, theirs):
             end.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, 4 * MAX_PACKET_BYTES)
         try:
-            self.pid = launch(_object({"environ": _object(_quote_values(holder_environment()))}), theirs.fileno())
+            self.pid = launch(
+                _format_object({"environ": _format_object(_quote_values(get_holder_environment()))}), theirs.fileno()
+            )
         finally:
             theirs.close()
         lasting = min((order.timeout or DAY) + SPARE_SECONDS, MAX_SECONDS)
@@ -89,10 +91,12 @@ class _Owner:
         spec = {
             "deadline": str(lasting),
             "idle": str(lasting),
-            "env": _object(_quote_values(env)),
+            "env": _format_object(_quote_values(env)),
             "by": quote(_describe_actor()),
         }
-        self.request = _object({"n": "1", "verb": '"open"', "desk": quote(self.desk), "spec": _object(spec)}).encode()
+        self.request = _format_object(
+            {"n": "1", "verb": '"open"', "desk": quote(self.desk), "spec": _format_object(spec)}
+        ).encode()
         self.pulsed = time.monotonic()
 
     def open(self) -> _socket.socket | None:
@@ -165,7 +169,8 @@ class _Owner:
             self.pulsed = time.monotonic()
             try:
                 self.sock.send(
-                    _object({"n": "0", "verb": '"touch"', "desk": quote(self.desk)}).encode(), _socket.MSG_DONTWAIT
+                    _format_object({"n": "0", "verb": '"touch"', "desk": quote(self.desk)}).encode(),
+                    _socket.MSG_DONTWAIT,
                 )
             except OSError:
                 pass  # the keeper is gone, and the desk with it
@@ -200,6 +205,6 @@ def _quote_values(table: dict[str, str]) -> dict[str, str]:
     return {name: quote(value) for name, value in table.items()}
 
 
-def _object(fields: dict[str, str]) -> str:
+def _format_object(fields: dict[str, str]) -> str:
     """Write a JSON object whose values are written already."""
     return "{" + ", ".join(f"{quote(name)}: {value}" for name, value in fields.items()) + "}"

@@ -7,7 +7,7 @@ from hotdesk.cli.quick.call import dial, upgrade
 from hotdesk.cli.quick.follow import Deaf, Follower
 from hotdesk.cli.quick.place import Place
 from hotdesk.cli.quick.signals import SIGPIPE, EndingSignals, Interrupted
-from hotdesk.cli.quick.streams import FAILED, are_open, complain
+from hotdesk.cli.quick.streams import FAILED, complain, has_standard_streams
 from hotdesk.errors import HotdeskError
 from hotdesk.linux.landlock import confine
 
@@ -18,7 +18,7 @@ _OWNER = b'"owner": '
 def run(order: QuickExec) -> int | None:
     """Run a command on an open desk; None: its owner cannot be called this way, and nothing was done."""
     place = Place()
-    owner = find_owner(place, order.desk) if place.is_known and are_open() else None
+    owner = find_owner(place, order.desk) if place.is_known and has_standard_streams() else None
     if owner is None:
         return None
     signals = EndingSignals()

@@ -7,16 +7,16 @@ import os
 
 from hotdesk.cli.quick.arguments import QuickRun
 from hotdesk.cli.quick.call import ask, dial, read_answer
-from hotdesk.cli.quick.place import IDENTITY, Place, name_holder, read_settings, socket_path
+from hotdesk.cli.quick.place import IDENTITY, Place, get_socket_path, name_holder, read_settings
 from hotdesk.cli.quick.signals import EndingSignals, Interrupted
-from hotdesk.cli.quick.streams import are_open
+from hotdesk.cli.quick.streams import has_standard_streams
 from hotdesk_guest import wire
 
 
 def run(order: QuickRun, *, may_hold: bool) -> int | None:
     """Run a command on a fresh desk; None: it cannot be had this way, and nothing was done."""
     place = Place()
-    if not place.is_known or not are_open():
+    if not place.is_known or not has_standard_streams():
         return None
     signals = EndingSignals()
     try:
@@ -35,7 +35,7 @@ def _run(place: Place, order: QuickRun, signals: EndingSignals, may_hold: bool) 
     except OSError:
         return None
     name = name_holder(settings)
-    sock = dial(socket_path(place, name)) if may_hold else None
+    sock = dial(get_socket_path(place, name)) if may_hold else None
     found = None if sock is None else _lease(sock, name, order, signals)
     if found is not None:
         from hotdesk.cli.quick.leased import follow_lease

@@ -19,7 +19,7 @@ def run(tenant: str | None, as_json: bool) -> int | None:
     if not place.is_known or not (tenant is None or is_tenant(tenant)):
         return None
     names = [tenant] if tenant is not None else name_tenants(place.run)
-    desks = [{**facts, "tenant": name} for name in names for facts in list_desks(below(place.run, name))]
+    desks = [{**facts, "tenant": name} for name in names for facts in list_desks(get_tenant_folder(place.run, name))]
     print(format_desks(desks, as_json))
     if not as_json:
         mention_holders(place)
@@ -42,7 +42,7 @@ def name_tenants(run: str) -> list[str]:
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 
 
-def below(run: str, tenant: str) -> str:
+def get_tenant_folder(run: str, tenant: str) -> str:
     """Return the state directory of a tenant."""
     return run if tenant == DEFAULT_TENANT else f"{run}/tenants/{tenant}"
 

@@ -50,7 +50,7 @@ def is_tenant(name: str) -> bool:
     return 0 < len(name) <= 32 and name[0] != "-" and _NAME_CHARACTERS.issuperset(name)
 
 
-def holder_environment() -> dict[str, str]:
+def get_holder_environment() -> dict[str, str]:
     """Return the variables a holder is started with, and chosen by."""
     return {
         name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") and name not in OF_ONE_CALL
@@ -71,8 +71,8 @@ def name_holder(settings: bytes) -> str:
     digest = blake2b(digest_size=8)
     root = os.stat("/")
     facts = (
-        __version__, SOURCE, sys.executable, sys.version, settings, sorted(holder_environment().items()),
-        os.geteuid(), os.getegid(), root.st_dev, root.st_ino, [_namespace(kind) for kind in NAMESPACES],
+        __version__, SOURCE, sys.executable, sys.version, settings, sorted(get_holder_environment().items()),
+        os.geteuid(), os.getegid(), root.st_dev, root.st_ino, [_read_namespace(kind) for kind in NAMESPACES],
         _read("/proc/self/cgroup"), _read("/proc/self/limits"), sorted(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
     )  # fmt: skip
@@ -80,7 +80,7 @@ def name_holder(settings: bytes) -> str:
     return digest.hexdigest()
 
 
-def socket_path(place: Place, name: str) -> str:
+def get_socket_path(place: Place, name: str) -> str:
     """Return where a holder listens."""
     return f"{place.control}/holder-{name}.sock"
 
@@ -101,7 +101,7 @@ def list_holders(place: Place) -> list[int]:
     return sorted(pid for inode, pid in owners.items() if inode in holders and os.path.exists(f"/proc/{pid}"))
 
 
-def _namespace(kind: str) -> str:
+def _read_namespace(kind: str) -> str:
     try:
         return os.readlink(f"/proc/self/ns/{kind}")
     except OSError:

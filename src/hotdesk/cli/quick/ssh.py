@@ -8,7 +8,7 @@ import os
 from hotdesk.cli.quick.borrowed import ID_LENGTH, find_owner
 from hotdesk.cli.quick.call import OPEN_SECONDS, ask, dial
 from hotdesk.cli.quick.place import MAX_PATH_BYTES, Place
-from hotdesk.cli.quick.streams import are_open
+from hotdesk.cli.quick.streams import has_standard_streams
 from hotdesk.errors import HostError
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ SERVER = "serve.sock"
 
 def run(desk: str) -> int | None:
     """Serve an SSH client; None: the desk cannot be found this way, and nothing was done."""
-    path = find_path(desk) if are_open() else None
+    path = find_path(desk) if has_standard_streams() else None
     if path is None:
         return None
     try:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from hotdesk.cli.quick.call import is_private
-from hotdesk.cli.quick.place import SOURCE, Place, holder_environment
+from hotdesk.cli.quick.place import SOURCE, Place, get_holder_environment
 
 LOCK, TURN = 3, 4
 """The descriptors at which a holder finds the lock of its name, and a pipe that ends when its turn comes."""
@@ -35,7 +35,7 @@ def start(place: Place, name: str, *, later: bool = False) -> None:
         os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-c", START, SOURCE, name],
-            {"PATH": os.environ.get("PATH", os.defpath), **holder_environment()},
+            {"PATH": os.environ.get("PATH", os.defpath), **get_holder_environment()},
             file_actions=[
                 *((os.POSIX_SPAWN_DUP2, fd, high) for fd, high in ((lock, HIGH), (reading, HIGH + 1))),
                 *((os.POSIX_SPAWN_DUP2, high, fd) for high, fd in ((HIGH, LOCK), (HIGH + 1, TURN))),

@@ -11,7 +11,7 @@ FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
 
 
-def are_open() -> bool:
+def has_standard_streams() -> bool:
     """Return whether standard input, output and error are there at all."""
     try:
         for fd in (0, 1, 2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.cli.desks.use import values
+from hotdesk.cli.desks.use import parse_values
 from hotdesk.errors import BriefError
 from hotdesk.tool import Parameter, Tool
 
@@ -38,9 +38,9 @@ TOOL = {"input_schema": Tool("try", "Try.", KINDS).schema()}
     ],
 )
 def test_what_is_typed_is_read_as_the_tool_wants_it(typed: str, read: dict[str, object]) -> None:
-    assert values([typed], TOOL) == read
+    assert parse_values([typed], TOOL) == read
 
 
 def test_what_is_no_pair_is_refused_with_an_example() -> None:
     with pytest.raises(BriefError, match="'640' is not NAME=VALUE; write for example x=640"):
-        values(["640"], TOOL)
+        parse_values(["640"], TOOL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.cli.jobs.approve import card, listing
+from hotdesk.cli.jobs.approve import format_question, format_questions
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
 from hotdesk.job.people.questions import PendingQuestion, select_question
@@ -19,7 +19,7 @@ ASKED = Asked(
 
 
 def test_a_card_shows_facts_first_and_the_desks_words_last() -> None:
-    assert card(ASKED).splitlines() == [
+    assert format_question(ASKED).splitlines() == [
         "1a2b3c4d",
         "  domain  xn--80ak6aa92e.com",
         "  host    xn--80ak6aa92e.com",
@@ -34,33 +34,33 @@ def test_a_card_shows_facts_first_and_the_desks_words_last() -> None:
 
 
 def test_a_desk_without_words_gets_no_line_for_them() -> None:
-    assert "says" not in card(replace(ASKED, reason=""))
+    assert "says" not in format_question(replace(ASKED, reason=""))
 
 
 @pytest.mark.parametrize("field", ["method", "host", "path", "rule", "reason"])
 def test_nothing_a_desk_wrote_adds_a_line_or_steers_a_terminal(field: str) -> None:
     hostile = Asked(**{**asdict(ASKED), field: 'x\n  host    good.test\r\x1b[2J\u202e"'})
-    shown = card(hostile)
-    assert len(shown.splitlines()) == len(card(ASKED).splitlines())
+    shown = format_question(hostile)
+    assert len(shown.splitlines()) == len(format_question(ASKED).splitlines())
     assert all(character.isprintable() or character == "\n" for character in shown)
 
 
 def test_a_desk_cannot_close_its_own_quotation() -> None:
-    last = card(replace(ASKED, reason='ok" (checked by "root')).splitlines()[-1]
+    last = format_question(replace(ASKED, reason='ok" (checked by "root')).splitlines()[-1]
     assert last.count('"') == 2
 
 
 def test_a_desks_words_are_bounded() -> None:
-    assert card(replace(ASKED, reason="x" * 1000)).splitlines()[-1].count("x") == 300
+    assert format_question(replace(ASKED, reason="x" * 1000)).splitlines()[-1].count("x") == 300
 
 
 @pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "unknown")])
 def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
-    assert f"  bytes   {shown}" in card(replace(ASKED, size=size)).splitlines()
+    assert f"  bytes   {shown}" in format_question(replace(ASKED, size=size)).splitlines()
 
 
 def test_what_of_a_rule_is_not_shown_is_said() -> None:
-    line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
+    line = format_question(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
     assert line.endswith("… and 511 more characters: see --json")
 
 
@@ -79,5 +79,5 @@ def test_an_id_that_two_questions_have_answers_neither() -> None:
 
 
 def test_an_empty_list_says_so() -> None:
-    assert listing([]) == "no request is pending"
-    assert listing([PendingQuestion(Path("a"), ASKED)] * 2).count("1a2b3c4d") == 2
+    assert format_questions([]) == "no request is pending"
+    assert format_questions([PendingQuestion(Path("a"), ASKED)] * 2).count("1a2b3c4d") == 2

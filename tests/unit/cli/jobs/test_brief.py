@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk import cli
-from hotdesk.cli.brief_summary import amount
-from hotdesk.cli.jobs.brief import templates
+from hotdesk.cli.brief_summary import format_bytes
+from hotdesk.cli.jobs.brief import find_templates
 from hotdesk.errors import BriefError
 
 Run = Callable[..., str]
@@ -192,7 +192,7 @@ def test_templates_are_listed(run: Run) -> None:
     assert all(len(line.split()) > 5 for line in lines)
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", find_templates())
 def test_every_template_passes_its_check(run: Run, tmp_path: Path, name: str) -> None:
     assert run("new", name) == f"created {name}/brief.toml; edit it, then run `hotdesk brief check {name}`\n"
     assert "deliverables" in run("check", name)
@@ -237,4 +237,4 @@ def test_every_example_passes_its_check(run: Run, name: str) -> None:
      (1023 << 20, "1023 MiB"), (1 << 30, "1 GiB"), (5 << 50, "5120 TiB")],
 )  # fmt: skip
 def test_an_amount_is_written_as_people_do(size: int, told: str) -> None:
-    assert amount(size) == told
+    assert format_bytes(size) == told

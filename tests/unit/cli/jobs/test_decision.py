@@ -36,7 +36,7 @@ def test_who_decides_is_this_process_and_for_whom(monkeypatch: pytest.MonkeyPatc
     me = f"uid {os.getuid()} pid {os.getpid()}"
     for told, by in (("", me), ("1000", f"{me} for uid 1000"), ("0 pid 1", me), ("٣", me)):
         monkeypatch.setenv("SUDO_UID", told)
-        assert decision.decider() == by
+        assert decision.describe_decider() == by
 
 
 def test_what_waits_is_found_by_its_id_or_its_beginning(ledger: Ledger) -> None:
@@ -107,7 +107,7 @@ def test_what_desks_and_jobs_wait_for_is_one_list(ledger: Ledger, capsys: pytest
     told = approve.as_dict(cases[later.id])
     assert (told["id"], told["kind"], told["job"], told["digest"]) == (later.id, "plan", JOB, later.digest)
     assert json.loads(json.dumps(told))["card"]["words"] == "please"
-    assert approve.text_of(cases[later.id], now).splitlines()[-1] == '  the worker says: "please"'
+    assert approve.format_pending(cases[later.id], now).splitlines()[-1] == '  the worker says: "please"'
 
 
 def editor(tmp_path: Path, script: str, code: int = 0) -> str:

@@ -187,7 +187,7 @@ def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureF
 def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
-    rows = show.rows_of(ledger.settings, tale, True)
+    rows = show.iterate_rows(ledger.settings, tale, True)
     with hold_lock(ledger.jobs / JOB):
         past = list(iter(lambda: next(rows), None))
         assert past[-1] is not None

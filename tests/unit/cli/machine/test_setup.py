@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.cli.machine import setup
-from hotdesk.cli.machine.setup_record import SetupStep, apt
+from hotdesk.cli.machine.setup_record import SetupStep, run_apt
 from hotdesk.config import Config
 from hotdesk.desk.image import recipe, store
 from hotdesk.desk.image.image import Image
@@ -43,23 +43,23 @@ def test_an_image_that_is_what_the_recipe_asks_for_is_found_without_apt(elsewher
     base = recipe.load("base")
     digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
     made = publish(elsewhere, digest)
-    assert setup.ready(elsewhere, DEBIAN, base) == made
-    assert setup.ready(elsewhere, UBUNTU, base) is None
-    assert setup.ready(elsewhere, DEBIAN, replace(base, run=("true",))) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, base) == made
+    assert setup.find_ready_image(elsewhere, UBUNTU, base) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, replace(base, run=("true",))) is None
 
 
 def test_a_missing_image_is_not_ready(elsewhere: Config) -> None:
-    assert setup.ready(elsewhere, DEBIAN, recipe.load("base")) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, recipe.load("base")) is None
 
 
 def test_an_image_on_a_parent_is_ready_only_with_that_parent(elsewhere: Config) -> None:
     wanted = recipe.parse('from = "base"\nrun = ["true"]', "mine")
-    assert setup.ready(elsewhere, DEBIAN, wanted) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, wanted) is None
     parent = publish(elsewhere, "a" * 64)
     made = publish(elsewhere, recipe.digest(wanted, parent.digest, os.uname().machine, ""), "mine")
-    assert setup.ready(elsewhere, DEBIAN, wanted) == made
+    assert setup.find_ready_image(elsewhere, DEBIAN, wanted) == made
     publish(elsewhere, "b" * 64)
-    assert setup.ready(elsewhere, DEBIAN, wanted) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, wanted) is None
 
 
 def test_folders_are_made_once(elsewhere: Config, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_step_is_one_line() -> None:
 @pytest.mark.slow
 def test_a_failing_apt_says_why_and_what_to_do() -> None:
     with pytest.raises(HostError, match="hotdesk-no-such-package") as caught:
-        apt("install", "--yes", "--simulate", "hotdesk-no-such-package")
+        run_apt("install", "--yes", "--simulate", "hotdesk-no-such-package")
     assert "hotdesk setup" in str(caught.value)
 
 
@@ -129,8 +129,8 @@ def test_an_image_built_from_the_recipe_elsewhere_is_ready(elsewhere: Config) ->
     base, office = recipe.load("base"), recipe.load("office")
     digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
     publish(elsewhere, "a" * 64, recipe_digest="f" * 64)
-    assert setup.ready(elsewhere, DEBIAN, base) is None
+    assert setup.find_ready_image(elsewhere, DEBIAN, base) is None
     imported = publish(elsewhere, "b" * 64, recipe_digest=digest)
-    assert setup.ready(elsewhere, DEBIAN, base) == imported
+    assert setup.find_ready_image(elsewhere, DEBIAN, base) == imported
     on_it = publish(elsewhere, "c" * 64, "office", recipe_digest=recipe.digest(office, digest, os.uname().machine, ""))
-    assert setup.ready(elsewhere, DEBIAN, office) == on_it
+    assert setup.find_ready_image(elsewhere, DEBIAN, office) == on_it

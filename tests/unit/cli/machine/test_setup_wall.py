@@ -40,7 +40,7 @@ def test_backports_come_from_the_mirrors_the_machine_has() -> None:
         replace(MIRROR, component="contrib"),
         replace(MIRROR, origin="Other", uri="http://other.test/"),
     ]
-    (line,) = setup_wall.backport_lines([MIRROR, *others], BOOKWORM)
+    (line,) = setup_wall.list_backport_sources([MIRROR, *others], BOOKWORM)
     assert line.startswith("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ")
     assert line.endswith("http://mirror.test/debian/ bookworm-backports main")
 
@@ -51,7 +51,7 @@ def test_backports_come_from_the_mirrors_the_machine_has() -> None:
 def test_without_a_source_the_remedy_is_told(machine: HostMachine) -> None:
     targets = [] if machine is BOOKWORM else [MIRROR]
     with pytest.raises(HostError, match=r"has no package runsc.*\[wall.gvisor\]"):
-        setup_wall.backport_lines(targets, machine)
+        setup_wall.list_backport_sources(targets, machine)
 
 
 def test_apts_own_lists_stay_as_they_are(tmp_path: Path) -> None:
