@@ -91,7 +91,7 @@ async def measure(host: Host, book: Book, rounds: int) -> None:
     host.keep_ready(Spec(), KEPT)
     async with Host(host.config, control=False) as poolless, poolless.open_desk(DESKTOP) as desk:
         await come_up(desk, book)
-        screen = Screen(poolless.seat(desk))
+        screen = Screen(poolless.get_seat(desk))
         process = await desk.start([SESSION, "python3", "-c", PROGRAM], stdin=False)
         lines = lines_of(process)
         await anext(lines)
@@ -147,7 +147,7 @@ async def claim(host: Host, screen: Screen, book: Book, number: int) -> None:
 
     async def see() -> None:
         opened.append(await host.open(DESKTOP))
-        await Screen(host.seat(opened[0])).screenshot()
+        await Screen(host.get_seat(opened[0])).screenshot()
 
     async def answer() -> None:
         opened.append(await ready(host))

@@ -38,8 +38,8 @@ async def measure(host: Host, book: Book, rounds: int) -> None:
         owner.open_desk(DESKTOP) as beside,
     ):
         assert isinstance(beside, LinkedDesk)
-        eye = owner.seat(beside)
-        await owner.seat(desk).ask("browser.goto", url=HIDDEN)
+        eye = owner.get_seat(beside)
+        await owner.get_seat(desk).ask("browser.goto", url=HIDDEN)
         await eye.ask("browser.goto", url=HIDDEN)
         async with watched(desk.id, beside) as address:
             await eye.ask("browser.goto", url=address)

@@ -114,9 +114,9 @@ class Machine:
         """Say whether anything of a desk is left."""
         return self.host.has(desk)
 
-    def wheel(self, desk: Desk) -> WheelState:
+    def get_wheel(self, desk: Desk) -> WheelState:
         """Give the wheel of a desk."""
-        return self.host.wheel(desk)
+        return self.host.get_wheel(desk)
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Have the door hold a step's rules."""
@@ -134,7 +134,7 @@ class Machine:
         """Let go of a desk's readers."""
         self.host.leave(desk)
 
-    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+    def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List the one tool."""
         return (LOOK,)
 

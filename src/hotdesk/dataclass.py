@@ -41,13 +41,13 @@ def _complete(plain: type, frozen: bool, slots: bool, eq: bool, kw_only: bool) -
         "__repr__": _repr(tuple(field.name for field in fields if field.repr)),
     }
     if eq:
-        methods["__eq__"] = _equality(tuple(field.name for field in fields if field.compare))
+        methods["__eq__"] = _make_equality(tuple(field.name for field in fields if field.compare))
         hashed = tuple(field.name for field in fields if (field.compare if field.hash is None else field.hash))
         methods["__hash__"] = _hash(hashed) if frozen else None
     if frozen:
-        methods |= _refusals(cls, frozenset(field.name for field in fields))
+        methods |= _make_refusals(cls, frozenset(field.name for field in fields))
         if slots:
-            methods |= _state(tuple(field.name for field in fields))
+            methods |= _make_state_methods(tuple(field.name for field in fields))
     for name, method in methods.items():
         if name not in own:
             setattr(cls, name, method)
@@ -92,8 +92,8 @@ def _repr(names: tuple[str, ...]) -> object:
     return show
 
 
-def _equality(names: tuple[str, ...]) -> object:
-    values = _getter(names)
+def _make_equality(names: tuple[str, ...]) -> object:
+    values = _make_getter(names)
 
     def equal(self: object, other: object) -> object:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
@@ -102,15 +102,15 @@ def _equality(names: tuple[str, ...]) -> object:
 
 
 def _hash(names: tuple[str, ...]) -> object:
-    values = _getter(names)
+    values = _make_getter(names)
     return lambda self: hash((values(self), len(names)))
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[object], object]:
+def _make_getter(names: tuple[str, ...]) -> Callable[[object], object]:
     return attrgetter(*names) if names else lambda self: ()
 
 
-def _refusals(cls: Any, names: frozenset[str]) -> dict[str, Any]:
+def _make_refusals(cls: Any, names: frozenset[str]) -> dict[str, Any]:
     def refuse_set(self: object, name: str, value: object) -> None:
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -124,7 +124,7 @@ def _refusals(cls: Any, names: frozenset[str]) -> dict[str, Any]:
     return {"__setattr__": refuse_set, "__delattr__": refuse_delete}
 
 
-def _state(names: tuple[str, ...]) -> dict[str, Any]:
+def _make_state_methods(names: tuple[str, ...]) -> dict[str, Any]:
     def get_state(self: object) -> list[object]:
         return [getattr(self, name) for name in names]
 

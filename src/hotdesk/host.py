@@ -99,7 +99,7 @@ class Host:
         await self.stack.__aenter__()
         try:
             if os.geteuid() != 0:
-                self.runtime = await self.stack.enter_async_context(_reach(server(self.config)))
+                self.runtime = await self.stack.enter_async_context(_reach(find_server(self.config)))
                 return self
             runtime = await self.stack.enter_async_context(
                 container_runtime(self.config, self.keeper, self.note, self.supervise)
@@ -113,7 +113,7 @@ class Host:
                     runtime,
                     path,
                     lambda: self.doors,
-                    people=self.people,
+                    people=self.choose_screen_services,
                     personal=self.mark_personal,
                     leases=self.leases,
                 )
@@ -166,7 +166,7 @@ class Host:
             self._seats = created
         return self._seats
 
-    def seat(self, desk: Desk) -> DeskSeat:
+    def get_seat(self, desk: Desk) -> DeskSeat:
         """Return the seat at a desk's screen and browser."""
         return self.seats.of(desk)
 
@@ -181,9 +181,9 @@ class Host:
 
         await self.doors.prepare()
         self.personal.discard(desk.id)
-        return await make_toolbox(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
+        return await make_toolbox(self.get_seat(desk), note or self.note, self.get_wheel(desk), vision, exact=exact)
 
-    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+    def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do at a desk of an image, before there is one."""
         from hotdesk.hands.tools import list_tools
 
@@ -207,7 +207,7 @@ class Host:
             self._watching = Watching(self.seats.of, self.doors.prepare, self.note, self.seats.tasks, self.personal)
         return self._watching
 
-    def people(self, route: str) -> Watching | Lending:
+    def choose_screen_services(self, route: str) -> Watching | Lending:
         """Return who answers those who look at desks, drive them, or use their tools."""
         if route != "tools":
             return self.watching
@@ -217,7 +217,7 @@ class Host:
             self._lending = Lending(self.hands)
         return self._lending
 
-    def wheel(self, desk: Desk) -> Wheel:
+    def get_wheel(self, desk: Desk) -> Wheel:
         """Return the wheel of a desk: its worker's, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
         return self.watching.get_wheel(desk)
@@ -322,7 +322,7 @@ class Host:
         """Return an open desk by id, whichever process of this user opened it."""
         with contextlib.suppress(DeskGone):
             return await self.runtime.find(desk)
-        path = owner_path(self.config, desk)
+        path = find_owner_path(self.config, desk)
 
         async def reach_owner() -> Runtime:
             return await self.stack.enter_async_context(_reach(path))
@@ -378,7 +378,7 @@ async def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIte
 @contextlib.asynccontextmanager
 async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
     """Use a desk another process owns; it stays when the block ends."""
-    path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
+    path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield await runtime.find(desk)
 
@@ -386,7 +386,7 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
 @contextlib.asynccontextmanager
 async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
     """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
-    path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
+    path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield runtime.get_handle(desk)
 
@@ -396,7 +396,7 @@ def control_path(settings: Config, owner: int) -> Path:
     return settings.run / "control" / f"{owner}.sock"
 
 
-def owner_path(settings: Config, desk: DeskId) -> Path:
+def find_owner_path(settings: Config, desk: DeskId) -> Path:
     """Return the control socket of a desk's owner; `DeskGone` when there is no such desk."""
     facts = state.read_facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
@@ -406,7 +406,7 @@ def owner_path(settings: Config, desk: DeskId) -> Path:
     return control_path(settings, int(str(facts.get("owner", 0))))
 
 
-def server(settings: Config) -> Path:
+def find_server(settings: Config) -> Path:
     """Return the socket of a running server, for users who cannot open desks themselves."""
     candidates = [Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")]
     if not os.environ.get("HOTDESK_SERVER") and not os.environ.get("HOTDESK_HOME"):
@@ -423,7 +423,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
     An ordinary user's desks are a server's, and burn there.
     """
     if os.geteuid() != 0:
-        async with _reach(server(settings)) as runtime:
+        async with _reach(find_server(settings)) as runtime:
             await runtime.burn(desk)
         return
     folder = settings.run / "desks" / desk

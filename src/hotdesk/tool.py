@@ -60,7 +60,7 @@ class Parameter:
     items: int = MOST_ITEMS
     """Items of a list."""
 
-    def schema(self) -> dict[str, object]:
+    def build_schema(self) -> dict[str, object]:
         """Return it as JSON Schema."""
         keywords: dict[str, object] = dict(JSON_TYPES[self.kind])
         if self.what:
@@ -98,7 +98,7 @@ class Parameter:
         if isinstance(value, str) and not is_whole(value):
             return f"{self.name} contains a lone surrogate or a zero byte"
         if type(value) in (int, float) and not self.least <= value <= self.most:  # type: ignore[operator]
-            return f"{self.name} is {shown}; it must be {bounds(self.least, self.most)}"
+            return f"{self.name} is {shown}; it must be {describe_bounds(self.least, self.most)}"
         return ""
 
 
@@ -115,11 +115,11 @@ class Tool:
     parallel: bool = False
     """Whether several uses may go on at once: it changes nothing that another use would see."""
 
-    def schema(self) -> dict[str, object]:
+    def build_schema(self) -> dict[str, object]:
         """Return its parameters as JSON Schema."""
         return {
             "type": "object",
-            "properties": {each.name: each.schema() for each in self.parameters},
+            "properties": {each.name: each.build_schema() for each in self.parameters},
             "required": [each.name for each in self.parameters if each.required],
             "additionalProperties": False,
         }
@@ -236,37 +236,37 @@ def is_whole(text: str) -> bool:
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 
-def bounds(least: float, most: float) -> str:
+def describe_bounds(least: float, most: float) -> str:
     """Say between what a number lies."""
     if math.isinf(most):
         return f"at least {least:g}"
     return f"at most {most:g}" if math.isinf(least) else f"between {least:g} and {most:g}"
 
 
-def text_of(arguments: Arguments, name: str) -> str:
+def get_text(arguments: Arguments, name: str) -> str:
     """Return a text that was checked; empty where none was given."""
     value = arguments.get(name, "")
     assert isinstance(value, str)
     return value
 
 
-def texts_of(arguments: Arguments, name: str) -> list[str]:
+def get_texts(arguments: Arguments, name: str) -> list[str]:
     """Return a list of texts that was checked; empty where none was given."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [str(each) for each in value]
 
 
-def number_of(arguments: Arguments, name: str, otherwise: float = 0) -> float:
+def get_number(arguments: Arguments, name: str, otherwise: float = 0) -> float:
     """Return a number that was checked."""
     value = arguments.get(name, otherwise)
     assert isinstance(value, int | float)
     return value
 
 
-def integer_of(arguments: Arguments, name: str, otherwise: int = 0) -> int:
+def get_integer(arguments: Arguments, name: str, otherwise: int = 0) -> int:
     """Return a whole number that was checked."""
-    return int(number_of(arguments, name, otherwise))
+    return int(get_number(arguments, name, otherwise))
 
 
 def flag_of(arguments: Arguments, name: str) -> bool:

@@ -160,13 +160,13 @@ class WallCatalog:
             raise BriefError(f"{explain_missing(found)}; hotdesk does not fall back to a weaker wall")
         return found
 
-    def strength(self, name: str) -> int:
+    def get_strength(self, name: str) -> int:
         """Return how strong a wall is here."""
         return self.find(name).traits.strength
 
     def is_weaker(self, name: str, other: str) -> bool:
         """Return whether a wall is weaker than another."""
-        return self.strength(name) < self.strength(other)
+        return self.get_strength(name) < self.get_strength(other)
 
     def choose(self, *required: str) -> str:
         """Return the strongest of some required walls; of equally strong ones the last. Empty names require nothing."""
@@ -183,9 +183,9 @@ class WallCatalog:
             there = [each for each in there if not self.is_weaker(each.name, least)]
         return tuple(each.name for each in sorted(there, key=lambda each: (each.traits.strength, each.name)))
 
-    def strongest(self) -> str:
+    def find_strongest(self) -> str:
         """Name the strongest available wall; empty where there is none."""
-        return max(self.list_available(), key=self.strength, default="")
+        return max(self.list_available(), key=self.get_strength, default="")
 
 
 def explain_missing(status: WallStatus) -> str:

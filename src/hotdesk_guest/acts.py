@@ -80,7 +80,7 @@ class SudoCalls:
         if len(self.callers) < MAX_CALLERS:
             self.guest.poll.register(self.listener.fileno(), select.EPOLLIN)
 
-    def ready(self, fd: int) -> None:
+    def handle_event(self, fd: int) -> None:
         """Take a call, or what a caller sent."""
         if fd == self.listener.fileno():
             self.accept()

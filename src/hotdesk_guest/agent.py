@@ -41,7 +41,7 @@ from hotdesk_guest.wire import (
     STEP,
     WINDOW,
     WireError,
-    cost,
+    compute_cost,
     decode,
     encode,
 )
@@ -103,7 +103,7 @@ class Guest:
 
     def tell(self, channel: GuestChannel, kind: int, payload: bytes) -> None:
         """Send what counts against a channel's credit."""
-        channel.credit -= cost(payload)
+        channel.credit -= compute_cost(payload)
         self.line.send(kind, channel.number, payload)
 
     def receive(self) -> None:
@@ -133,7 +133,7 @@ class Guest:
         if kind == OPEN:
             self.forget(number)
             self.channels[number] = GuestChannel(number)
-            ask = table(payload)
+            ask = read_request(payload)
             self.start(self.channels[number], ask["op"], ask)
             return
         if kind == PING:
@@ -155,7 +155,7 @@ class Guest:
         elif kind == END:
             self.finish(channel)
         elif kind == SIGNAL:
-            self.obey(channel, table(payload))
+            self.obey(channel, read_request(payload))
         elif kind == DROP:
             self.forget(number)
 
@@ -275,7 +275,7 @@ class Guest:
             if channel.steps is None:
                 continue
             for _ in range(SLICE):
-                if channel.credit < STEP or self.line.full():
+                if channel.credit < STEP or self.line.is_full():
                     break
                 try:
                     step = next(channel.steps, None)
@@ -318,14 +318,14 @@ class Guest:
             if self.line.sock is None:
                 wait = min(wait, pause)
             for fd, event in self.poll.poll(0 if busy else wait):
-                self.ready(fd, event)
+                self.handle_event(fd, event)
 
-    def ready(self, fd: int, event: int) -> None:
+    def handle_event(self, fd: int, event: int) -> None:
         """Turn to whoever a descriptor belongs to."""
         if fd == self.wake:
             posix.read(self.wake, 4096)
             self.programs.reap()
-        elif fd == self.line.number():
+        elif fd == self.line.get_fd():
             if event & select.EPOLLOUT:
                 self.line.flush()
                 self.programs.listen_again()
@@ -337,13 +337,13 @@ class Guest:
             watch = self.watches[fd].watch
             if watch is not None:
                 watch.read()
-        elif self.programs.ready(fd) or (self.ports is not None and self.ports.ready(fd, event)):
+        elif self.programs.handle_event(fd) or (self.ports is not None and self.ports.handle_event(fd, event)):
             pass
         elif self.acts is not None:
-            self.acts.ready(fd)
+            self.acts.handle_event(fd)
 
 
-def table(payload: bytes) -> Ask:
+def read_request(payload: bytes) -> Ask:
     """Read a request; anything else makes no sense."""
     value = decode(payload)
     if not isinstance(value, dict):

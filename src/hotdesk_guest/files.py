@@ -62,7 +62,7 @@ def resolve(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def above(path: str) -> str:
+def get_parent(path: str) -> str:
     """Return the folder a path from the root lies in."""
     return path.rpartition("/")[0] or "/"
 
@@ -75,7 +75,7 @@ def make_folders(path: str) -> bool:
             posix.mkdir(path, 0o755)
         except FileNotFoundError:
             missing.append(path)
-            path = above(path)
+            path = get_parent(path)
             continue
         except FileExistsError:
             if not S_ISDIR(posix.stat(path).st_mode):
@@ -96,7 +96,7 @@ class Sink:
 
     def __init__(self, path: str, mode: int | None) -> None:
         path = resolve(path)
-        make_folders(above(path))
+        make_folders(get_parent(path))
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_CLOEXEC
         self.fd = posix.open(path, flags, 0o644 if mode is None else mode)
         if mode is not None:
@@ -137,7 +137,7 @@ def read(ask: Ask) -> Steps:
         posix.close(fd)
 
 
-def entry(path: str, name: str, info: posix.stat_result) -> dict[str, object]:
+def describe_entry(path: str, name: str, info: posix.stat_result) -> dict[str, object]:
     """Describe one path."""
     mode = info.st_mode
     kind = "file" if S_ISREG(mode) else "directory" if S_ISDIR(mode) else "symlink" if S_ISLNK(mode) else "other"
@@ -165,7 +165,7 @@ def list_folder(ask: Ask) -> Steps:
         path = "%s/%s" % (folder.rstrip("/"), name)
         try:
             info = posix.lstat(path)
-            batch.append(entry(path, name, info))
+            batch.append(describe_entry(path, name, info))
             size += len(encode(batch[-1]))
             if depth > 1 and S_ISDIR(info.st_mode):
                 waiting += [(path, each, depth - 1) for each in sorted(posix.listdir(path), reverse=True)]
@@ -230,7 +230,7 @@ def _change(fd: int, name: str) -> int:
 def describe(ask: Ask) -> dict[str, object]:
     """Describe one path, a link itself."""
     path = resolve(ask["path"])
-    return {"entry": entry(path, path.rpartition("/")[2], posix.lstat(path))}
+    return {"entry": describe_entry(path, path.rpartition("/")[2], posix.lstat(path))}
 
 
 def make_folder(ask: Ask) -> dict[str, object]:
@@ -242,7 +242,7 @@ def move(ask: Ask) -> dict[str, object]:
     """Rename, making the destination's folders."""
     source, destination = resolve(ask["source"]), resolve(ask["destination"])
     posix.lstat(source)
-    make_folders(above(destination))
+    make_folders(get_parent(destination))
     posix.rename(source, destination)
     return {}
 

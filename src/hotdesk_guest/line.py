@@ -45,11 +45,11 @@ class GuestLink:
         """Whether it hangs up once everything is written."""
         self.retained = bytearray()
 
-    def number(self) -> int:
+    def get_fd(self) -> int:
         """Return the socket's descriptor; none is -1."""
         return self.sock.fileno() if self.sock is not None else -1
 
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Return whether enough waits to be written."""
         return self.parked or len(self.out) >= HIGH
 

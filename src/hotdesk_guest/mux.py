@@ -121,7 +121,7 @@ class Mux:
         self.by_number[number] = self.by_fd[stream.end.fd] = stream
         self.listen(stream)
 
-    def ready(self, fd: int, event: int) -> bool:
+    def handle_event(self, fd: int, event: int) -> bool:
         """Take what happened to a descriptor; False when it is none of these. `EOFError`: the carrier ended."""
         if fd == self.carrier.fd:
             self.carry(event)

@@ -187,7 +187,7 @@ class DialledPort:
 
     def can_read(self) -> bool:
         """Return whether the host has room."""
-        return self.channel.credit >= STEP and not self.ports.guest.line.full()
+        return self.channel.credit >= STEP and not self.ports.guest.line.is_full()
 
     def read(self) -> None:
         """Pass on what the server sent, and that it is done."""
@@ -243,7 +243,7 @@ class GuestPorts:
         """Connect to a port inside."""
         channel.port = DialledPort(self, channel, port)
 
-    def ready(self, fd: int, event: int) -> bool:
+    def handle_event(self, fd: int, event: int) -> bool:
         """Take what happened to a descriptor; False when it is none of these."""
         if fd == self.listener.fd:
             self.accept()

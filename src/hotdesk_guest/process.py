@@ -18,7 +18,7 @@ import sys
 import time
 from _stat import S_ISREG
 
-from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, cost
+from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, compute_cost
 
 MARK = "HOTDESK_PROCESS"
 """Variable that marks a program and its descendants, so that a timeout finds those that left its session."""
@@ -162,14 +162,14 @@ class GuestProcess:
         """List the pipes it may still write to."""
         return [fd for fd in (self.stdout, self.stderr) if fd >= 0]
 
-    def room(self) -> int:
+    def measure_room(self) -> int:
         """Return how many bytes every follower can take."""
         return min((channel.credit for channel in self.followers.values()), default=STEP) - OVERHEAD - 1
 
     def read(self, fd: int) -> bytes | None:
         """Read what it wrote, the stream's number first: None when there is nothing yet, b"" at the end."""
         try:
-            data = posix.read(fd, min(CHUNK, self.room()))
+            data = posix.read(fd, min(CHUNK, self.measure_room()))
         except BlockingIOError:
             return None
         except OSError:
@@ -178,9 +178,9 @@ class GuestProcess:
             return b""
         message = bytes((STDOUT if fd == self.stdout else STDERR,)) + data
         self.recent.append(message)
-        self.recent_size += cost(message)
+        self.recent_size += compute_cost(message)
         while self.recent_size > WINDOW - STEP:
-            self.recent_size -= cost(self.recent.pop(0))
+            self.recent_size -= compute_cost(self.recent.pop(0))
         return message
 
     def close_output(self, fd: int) -> None:
@@ -242,7 +242,7 @@ class GuestProcess:
         if self.status and kills >= 0:
             self.starved = has_killed()
 
-    def outcome(self) -> dict[str, object]:
+    def describe_outcome(self) -> dict[str, object]:
         """Describe how it ended; what is usual goes without saying."""
         if self.error is not None:
             code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
@@ -261,7 +261,7 @@ class GuestProcess:
     def describe(self) -> dict[str, object]:
         """Describe it for a list."""
         argv = [text[:256] for text in self.argv[:16]]
-        return {"pid": self.pid, "argv": argv, "code": self.outcome()["code"] if self.over else None}
+        return {"pid": self.pid, "argv": argv, "code": self.describe_outcome()["code"] if self.over else None}
 
 
 def check(ask: Ask) -> None:
@@ -361,7 +361,7 @@ def kill_tree(leader: int, mark: str, alive: bool) -> None:
             more = {pid for pid, parent in parents.items() if parent in doomed and pid not in doomed}
             doomed |= more
             grown = bool(more)
-        doomed |= {pid for pid in parents if pid not in doomed and marked in _environment(pid)}
+        doomed |= {pid for pid in parents if pid not in doomed and marked in _read_environment(pid)}
         doomed.discard(posix.getpid())
         killed = 0
         # The leader first: a shell that sees its child killed exits with 137 by itself, and its signal would be lost.
@@ -391,7 +391,7 @@ def _survey() -> tuple[dict[int, int], dict[int, int]]:
     return parents, sessions
 
 
-def _environment(pid: int) -> bytes:
+def _read_environment(pid: int) -> bytes:
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
             return file.read(1 << 20)

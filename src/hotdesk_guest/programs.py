@@ -44,7 +44,7 @@ class GuestPrograms:
         self.tidy()
         process = GuestProcess(ask)
         if not process.pid:
-            self.guest.reply(channel, process.outcome())
+            self.guest.reply(channel, process.describe_outcome())
             return
         self.by_pid[process.pid] = process
         for fd in process.open_outputs():
@@ -68,7 +68,7 @@ class GuestPrograms:
         for message in process.recent:
             self.guest.tell(channel, DATA, message)
         if process.over:
-            self.guest.reply(channel, process.outcome())
+            self.guest.reply(channel, process.describe_outcome())
         else:
             self.follow(channel, process)
             self.listen(process)
@@ -99,7 +99,7 @@ class GuestPrograms:
         else:
             process.signal(order["signal"])
 
-    def ready(self, fd: int) -> bool:
+    def handle_event(self, fd: int) -> bool:
         """Take what a program's descriptor has to say; False when it is not one of theirs."""
         process = self.by_fd.get(fd)
         if process is None:
@@ -144,7 +144,7 @@ class GuestPrograms:
 
     def listen(self, process: GuestProcess) -> None:
         """Read a program's output only while every follower can take it: reading slowly slows the program down."""
-        ready = not self.line.full() and process.room() > 0
+        ready = not self.line.is_full() and process.measure_room() > 0
         for fd in process.open_outputs():
             if ready and fd not in process.polled:
                 self.poll.register(fd, select.EPOLLIN)
@@ -160,7 +160,7 @@ class GuestPrograms:
 
     def hear(self, process: GuestProcess, fd: int) -> None:
         """Pass on what a program wrote."""
-        if process.room() <= 0:
+        if process.measure_room() <= 0:
             self.listen(process)
             return
         message = process.read(fd)
@@ -202,7 +202,7 @@ class GuestPrograms:
         self.stop_feeding(process)
         process.end()
         for channel in list(process.followers.values()):
-            self.guest.reply(channel, process.outcome())
+            self.guest.reply(channel, process.describe_outcome())
 
     def settle(self, env: dict[str, str | None]) -> None:
         """Be as if just started, but that every program from now on gets these variables; None removes one."""

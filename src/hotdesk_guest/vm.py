@@ -280,7 +280,7 @@ class Computer:
                 self.accept(*self.listeners[fd])
             else:
                 try:
-                    self.mux.ready(fd, event)
+                    self.mux.handle_event(fd, event)
                 except EOFError:
                     time.sleep(0.01)  # nobody holds the other end of the port at this moment
 

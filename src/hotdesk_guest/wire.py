@@ -46,7 +46,7 @@ def frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
     return len(payload).to_bytes(4, "big") + bytes((kind,)) + channel.to_bytes(4, "big") + payload
 
 
-def cost(payload: bytes) -> int:
+def compute_cost(payload: bytes) -> int:
     """Return how much of a window a frame from the guest takes."""
     return len(payload) + OVERHEAD
 
@@ -66,12 +66,12 @@ class FrameReader:
         self.buffer += data
         frames: list[tuple[int, int, bytes]] = []
         while True:
-            frame = self.next()
+            frame = self.read_next()
             if frame is None:
                 return frames
             frames.append(frame)
 
-    def next(self) -> tuple[int, int, bytes] | None:
+    def read_next(self) -> tuple[int, int, bytes] | None:
         """Return the next frame; None until more bytes come."""
         buffer, start = self.buffer, self.start
         if len(buffer) - start >= HEADER:
@@ -146,7 +146,7 @@ def decode(data: bytes, most: int = HOST_LIMIT) -> object:
     return value
 
 
-def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
+def _parse_number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
     end = data.find(stop, at, at + 21)
     digits = data[at:end]
     if end < 0 or not (digits.isdigit() or (digits[:1] == b"-" and digits[1:].isdigit())):
@@ -176,7 +176,7 @@ def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[obj
             raise WireError("a string longer than its frame")
         return (data[at:end].decode("utf-8", "surrogateescape") if tag == TEXT else data[at:end]), end
     if tag == NUMBER:
-        return _number(data, at, b";")
+        return _parse_number(data, at, b";")
     if tag == LIST:
         items = []
         while data[at] != END_OF_VALUE:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hotdesk_interpreter.contexts import Contexts
 from hotdesk_interpreter.kernel import Event
-from hotdesk_interpreter.languages import language_of, variables
+from hotdesk_interpreter.languages import check_variables, get_language
 from hotdesk_interpreter.web import MAX_HEAD_BYTES, HttpError, InterpreterRequest, InterpreterResponse, serve
 
 PORT = 49999
@@ -32,7 +32,7 @@ class InterpreterServer:
                 await self.contexts.wait_until_ready()
                 return InterpreterResponse("OK")
             case "POST", ["init"]:
-                await self.contexts.adopt(texts(request.parse_body().get("env")))
+                await self.contexts.adopt(select_variables(request.parse_body().get("env")))
                 self.contexts.prepare()
                 return InterpreterResponse(None, 204)
             case "POST", ["execute"]:
@@ -41,7 +41,7 @@ class InterpreterServer:
                 return InterpreterResponse([each.describe() for each in self.contexts.by_id.values()])
             case "POST", ["contexts"]:
                 body = request.parse_body()
-                context = self.contexts.make(language_of(body.get("language") or "python"), body.get("cwd"))
+                context = self.contexts.make(get_language(body.get("language") or "python"), body.get("cwd"))
                 return InterpreterResponse(context.describe())
             case "DELETE", ["contexts", name]:
                 await self.contexts.remove(self.contexts.get(name))
@@ -58,11 +58,11 @@ class InterpreterServer:
             raise HttpError(400, "code must be a text")
         if name and language:
             raise HttpError(400, "Only one of context_id or language can be provided")
-        context = self.contexts.get(name) if name else self.contexts.default(language or "python")
-        return self.contexts.execute(context, code, variables(body.get("env_vars")))
+        context = self.contexts.get(name) if name else self.contexts.get_default(language or "python")
+        return self.contexts.execute(context, code, check_variables(body.get("env_vars")))
 
 
-def texts(env: object) -> dict[str, str]:
+def select_variables(env: object) -> dict[str, str]:
     """Return the variables that a process can have."""
     found = env.items() if isinstance(env, dict) else ()
     return {key: value for key, value in found if isinstance(value, str) and key and "\0" not in key + value}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk_interpreter.kernel import Event, InterpreterKernel, KernelDiedError
-from hotdesk_interpreter.languages import PYTHON, Language, language_of
+from hotdesk_interpreter.languages import PYTHON, Language, get_language
 from hotdesk_interpreter.web import HttpError
 
 KEEPALIVE_INTERVAL_S = 5.0
@@ -50,11 +50,11 @@ class Contexts:
         self.by_id: dict[str, Context] = {}
         self.spare: InterpreterKernel | None = None
         for name in DEFAULTS:
-            self.default(name)
+            self.get_default(name)
 
-    def default(self, name: object) -> Context:
+    def get_default(self, name: object) -> Context:
         """Return the default context of a language, made when it is first asked for."""
-        language = language_of(name)
+        language = get_language(name)
         return self.by_id.setdefault(language.name, Context(language.name, language, self.home))
 
     def get(self, name: object) -> Context:
@@ -105,13 +105,13 @@ class Contexts:
         if self.spare is not None:
             await self.spare.wait_until_ready()
 
-    def kernel_for(self, context: Context) -> InterpreterKernel:
+    def get_kernel(self, context: Context) -> InterpreterKernel:
         """Return a context's kernel, begun if there is none."""
         if context.kernel is None or not context.kernel.lives:
             context.count = 0
             if context.language is PYTHON and self.spare is not None and self.spare.lives:
                 context.kernel, self.spare = self.spare, None
-                context.kernel.first = settling(self.env, context.cwd)
+                context.kernel.first = encode_settle_request(self.env, context.cwd)
             else:
                 context.kernel = self.start(context)
         return context.kernel
@@ -126,18 +126,18 @@ class Contexts:
     async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
         """Run code when it is its turn; yield what happens. Whoever stops listening interrupts it."""
         async with context.turn:
-            kernel = self.kernel_for(context)
+            kernel = self.get_kernel(context)
             context.count += 1
             yield {"type": "number_of_executions", "execution_count": context.count}
             finished = False
             try:
                 await kernel.begin(context.language.order(code, env))
-                async for event in kernel.happenings(KEEPALIVE_INTERVAL_S):
+                async for event in kernel.iterate_events(KEEPALIVE_INTERVAL_S):
                     if event.get("type") != "end":
                         yield event
                         continue
                     finished = True
-                    if failed := error_of(event):
+                    if failed := make_exit_error(event):
                         yield failed
             except KernelDiedError:
                 finished = True
@@ -153,7 +153,7 @@ class Contexts:
         kernel.interrupt(context.language.interruption)
         try:
             async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
-                async for _ in kernel.happenings(INTERRUPT_TIMEOUT_S):
+                async for _ in kernel.iterate_events(INTERRUPT_TIMEOUT_S):
                     pass
         except (TimeoutError, KernelDiedError):
             await self.drop(context, kernel)
@@ -165,7 +165,7 @@ class Contexts:
         await kernel.close()
 
 
-def error_of(event: Event) -> Event | None:
+def make_exit_error(event: Event) -> Event | None:
     """Say that a script failed, when it did."""
     status = event.get("status", 0)
     if not status:
@@ -174,7 +174,7 @@ def error_of(event: Event) -> Event | None:
     return {"type": "error", "name": "ExitStatus", "value": str(status), "traceback": text}
 
 
-def settling(env: Mapping[str, str], cwd: str) -> bytes:
+def encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
     """Write what makes a kernel that was begun for nobody a context's own."""
     return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 

@@ -75,7 +75,7 @@ class InterpreterKernel:
         while not self.up:
             self.pending.extend(self.read())
             if not self.up:
-                await readable((self.events,), 1.0)
+                await wait_readable((self.events,), 1.0)
 
     async def begin(self, order: bytes) -> None:
         """Hand code over; what was said while nobody asked is forgotten."""
@@ -86,13 +86,13 @@ class InterpreterKernel:
             try:
                 view = view[os.write(self.orders, view) :]
             except BlockingIOError:
-                await writable(self.orders)
+                await wait_writable(self.orders)
                 if not self.lives:
                     raise KernelDiedError from None
             except OSError:
                 raise KernelDiedError from None
 
-    async def happenings(self, silence: float) -> AsyncIterator[Event]:
+    async def iterate_events(self, silence: float) -> AsyncIterator[Event]:
         """Yield what happens until code ends, its end included, and a `keepalive` after so many seconds of silence."""
         while True:
             while self.pending:
@@ -101,7 +101,7 @@ class InterpreterKernel:
                 if event.get("type") == "end":
                     return
             self.pending.extend(self.read())
-            if not self.pending and not await readable((self.events, *self.outputs), silence):
+            if not self.pending and not await wait_readable((self.events, *self.outputs), silence):
                 yield {"type": "keepalive"}
 
     def discard(self) -> None:
@@ -186,19 +186,21 @@ def parse_event(line: bytes) -> Event | None:
     return found if isinstance(found, dict) else None
 
 
-async def readable(fds: Sequence[int], seconds: float) -> bool:
+async def wait_readable(fds: Sequence[int], seconds: float) -> bool:
     """Wait until one of some descriptors can be read; say whether one can."""
     loop = asyncio.get_running_loop()
-    return await ready(fds, loop.add_reader, loop.remove_reader, seconds)
+    return await wait_ready(fds, loop.add_reader, loop.remove_reader, seconds)
 
 
-async def writable(fd: int) -> None:
+async def wait_writable(fd: int) -> None:
     """Wait until a descriptor can be written, a moment at most."""
     loop = asyncio.get_running_loop()
-    await ready((fd,), loop.add_writer, loop.remove_writer, 0.5)
+    await wait_ready((fd,), loop.add_writer, loop.remove_writer, 0.5)
 
 
-async def ready(fds: Sequence[int], add: Callable[..., None], remove: Callable[[int], object], seconds: float) -> bool:
+async def wait_ready(
+    fds: Sequence[int], add: Callable[..., None], remove: Callable[[int], object], seconds: float
+) -> bool:
     """Wait for one of some descriptors, so many seconds at most."""
     happened = asyncio.Event()
     for fd in fds:

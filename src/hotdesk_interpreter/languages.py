@@ -75,7 +75,7 @@ def list_offered() -> list[str]:
     return [name for name in LANGUAGES if name not in NEEDED or NEEDED[name].exists()]
 
 
-def language_of(name: object) -> Language:
+def get_language(name: object) -> Language:
     """Return a language by one of its names."""
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
@@ -87,7 +87,7 @@ def language_of(name: object) -> Language:
     return LANGUAGES[canonical]
 
 
-def variables(data: object) -> dict[str, str]:
+def check_variables(data: object) -> dict[str, str]:
     """Check variables."""
     if data is None:
         return {}

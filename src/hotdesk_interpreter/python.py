@@ -125,7 +125,7 @@ class ResultHook(DisplayHook):  # type: ignore[misc]
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
         """Tell it as a result."""
-        self.shell.channel.tell(showing.result(format_dict, main=True))
+        self.shell.channel.tell(showing.make_result(format_dict, main=True))
 
     def finish_displayhook(self) -> None:
         """Write nothing after it."""
@@ -136,7 +136,7 @@ class Displayed(DisplayPublisher):  # type: ignore[misc]
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
         """Tell it as a result."""
-        self.shell.channel.tell(showing.result(data, main=False))
+        self.shell.channel.tell(showing.make_result(data, main=False))
 
     def clear_output(self, wait: bool = False) -> None:
         """Take nothing back: it was told."""

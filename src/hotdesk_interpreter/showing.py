@@ -31,7 +31,7 @@ FIELDS = {
 }
 
 
-def result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
+def make_result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
     """Write a value's forms as an event."""
     event: dict[str, object] = {"type": "result", "is_main_result": main}
     extra: dict[str, object] = {}
@@ -73,7 +73,7 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
 
     def __call__(self, value: Any) -> dict[str, object] | None:
         """Return a table so."""
-        return data_of(value) if is_a(value, "pandas", "DataFrame") else None
+        return list_columns(value) if is_a(value, "pandas", "DataFrame") else None
 
 
 class ChartFormatter(BaseFormatter):  # type: ignore[misc]
@@ -83,7 +83,7 @@ class ChartFormatter(BaseFormatter):  # type: ignore[misc]
 
     def __call__(self, value: Any) -> dict[str, object] | None:
         """Return a figure so."""
-        return chart_of(value) if is_a(value, "matplotlib.figure", "Figure") else None
+        return describe_chart(value) if is_a(value, "matplotlib.figure", "Figure") else None
 
 
 def is_a(value: object, module: str, name: str) -> bool:
@@ -92,12 +92,12 @@ def is_a(value: object, module: str, name: str) -> bool:
     return isinstance(kind, type) and isinstance(value, kind)
 
 
-def data_of(table: Any) -> dict[str, object]:
+def list_columns(table: Any) -> dict[str, object]:
     """Return a table as lists by column."""
     return {str(name): make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
 
 
-def chart_of(figure: Any) -> dict[str, object] | None:
+def describe_chart(figure: Any) -> dict[str, object] | None:
     """Return what a figure shows, or nothing when that cannot be told."""
     import e2b_charts  # takes time that only figures shall cost
 

@@ -100,12 +100,12 @@ async def read_request(reader: asyncio.StreamReader) -> InterpreterRequest | Non
     if "chunked" in fields.get("transfer-encoding", "").lower():
         body = await read_chunks(reader)
     else:
-        body = await reader.readexactly(size_of(fields.get("content-length", "0"), 10))
+        body = await reader.readexactly(parse_size(fields.get("content-length", "0"), 10))
     lasting = fields.get("connection", "").lower() != "close" and words[2] == "HTTP/1.1"
     return InterpreterRequest(words[0], words[1].partition("?")[0], body, lasting)
 
 
-def size_of(text: str, base: int) -> int:
+def parse_size(text: str, base: int) -> int:
     """Read how long a body or a part of it is."""
     try:
         size = int(text, base)
@@ -120,7 +120,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
     """Read a body that comes in chunks."""
     parts: list[bytes] = []
     total = 0
-    while size := size_of((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
+    while size := parse_size((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
         if (total := total + size) > MAX_BODY_BYTES:
             raise HttpError(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
         parts.append(await reader.readexactly(size))

@@ -106,11 +106,11 @@ def build(folder: Path, busybox: Path, layers: Sequence[Layer], guest: Path, pyt
 def _archive(entries: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
     """Write a cpio archive as a kernel reads it: folders are those without a byte."""
     for number, (name, data) in enumerate(entries, 1):
-        yield from _entry(number, name, _FILE if data else _FOLDER, data)
-    yield from _entry(0, "TRAILER!!!", 0, b"")
+        yield from _encode_entry(number, name, _FILE if data else _FOLDER, data)
+    yield from _encode_entry(0, "TRAILER!!!", 0, b"")
 
 
-def _entry(number: int, name: str, mode: int, data: bytes) -> Iterator[bytes]:
+def _encode_entry(number: int, name: str, mode: int, data: bytes) -> Iterator[bytes]:
     numbers = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
     head = b"070701" + b"".join(b"%08x" % each for each in numbers) + name.encode() + b"\0"
     yield head + bytes(-len(head) % 4)

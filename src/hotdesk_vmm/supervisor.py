@@ -166,7 +166,7 @@ class MachineSupervisor:
                 if self.link.turn(fd, event):
                     raise SupervisorError("the link has ended")
             else:
-                self.mux.ready(fd, event)
+                self.mux.handle_event(fd, event)
 
     def read_console(self) -> None:
         """Remember the last lines that the machine's kernel wrote."""

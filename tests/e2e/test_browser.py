@@ -113,7 +113,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
             with anyio.fail_after(20):
                 while not (await desk.run(["curl", "-sf", f"{SITE}/form.html"])).ok:
                     await anyio.sleep(0.05)
-            yield Place(desk, Browser(host.seat(desk)), up)
+            yield Place(desk, Browser(host.get_seat(desk)), up)
 
 
 async def test_a_form_is_filled_by_reference(place: Place) -> None:

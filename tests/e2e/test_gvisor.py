@@ -132,7 +132,7 @@ async def test_an_office_and_a_screen_work(settings: Config) -> None:
             assert done.ok, done.stderr
             assert (await desk.stat("table.xlsx")).size > 1000
         async with host.open_desk(replace(SPEC, image="desktop", cpus=2, memory=2048 * MIB)) as desk:
-            assert await Screen(host.seat(desk)).screenshot()
+            assert await Screen(host.get_seat(desk)).screenshot()
 
 
 @pytest.mark.long

@@ -101,7 +101,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
     Its programs come and go from test to test, so that it is not one of those whose every test leaves nothing.
     """
     async with Host(settings_in(home / "screen"), control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
-        screen = Screen(host.seat(desk))
+        screen = Screen(host.get_seat(desk))
         await desk.write("form.py", FORM.read_bytes())
         await screen.launch(["python3", "form.py"])
         with anyio.fail_after(20):

@@ -55,11 +55,11 @@ async def gone(host: Host, pids: set[int]) -> None:
 async def test_a_desk_without_a_screen_says_which_image_has_one(host: Host) -> None:
     async with host.open_desk(Spec()) as plain:
         with pytest.raises(DeskError, match="has no screen: open a desk from the image `desktop`"):
-            await host.seat(plain).ask("screen.shot")
+            await host.get_seat(plain).ask("screen.shot")
 
 
 async def test_a_reader_that_is_killed_is_told_and_the_next_ask_starts_another(host: Host, desk: Desk) -> None:
-    seat = host.seat(desk)
+    seat = host.get_seat(desk)
     assert (await seat.ask("screen.shot")).blob[:4] == b"\x89PNG"
     (pid,) = readers(host)
     async with anyio.create_task_group() as tasks:
@@ -76,7 +76,7 @@ async def test_a_reader_that_is_killed_is_told_and_the_next_ask_starts_another(h
 
 
 async def test_what_nobody_waits_for_is_called_off(host: Host, desk: Desk) -> None:
-    seat = host.seat(desk)
+    seat = host.get_seat(desk)
     with anyio.move_on_after(0.2):
         await seat.ask("screen.settle", quiet=30, timeout=60)
     with anyio.fail_after(5):
@@ -86,7 +86,7 @@ async def test_what_nobody_waits_for_is_called_off(host: Host, desk: Desk) -> No
 async def test_a_reader_ends_with_its_desk(host: Host) -> None:
     before = readers(host)
     async with host.open_desk(Spec(image="desktop")) as desk:
-        await host.seat(desk).ask("screen.shot")
+        await host.get_seat(desk).ask("screen.shot")
         own = readers(host) - before
         assert len(own) == 1
     await gone(host, own)
@@ -94,16 +94,16 @@ async def test_a_reader_ends_with_its_desk(host: Host) -> None:
 
 async def test_a_screen_is_there_again_after_a_rollback(host: Host, desk: Desk) -> None:
     before = await desk.snapshot()
-    await host.seat(desk).ask("screen.shot")
+    await host.get_seat(desk).ask("screen.shot")
     await desk.rollback(before)
-    assert (await host.seat(desk).ask("screen.shot")).blob[:4] == b"\x89PNG"
+    assert (await host.get_seat(desk).ask("screen.shot")).blob[:4] == b"\x89PNG"
 
 
 async def test_readers_kept_ready_are_used_and_replaced(host: Host, desk: Desk) -> None:
     await host.seats.keep_ready(1)
     spare = readers(host)
     async with host.open_desk(Spec(image="desktop")) as other:
-        await host.seat(other).ask("screen.shot")
+        await host.get_seat(other).ask("screen.shot")
         with anyio.fail_after(10):
             while len(host.seats.spare) < 1:
                 await anyio.sleep(0.02)

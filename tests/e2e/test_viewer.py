@@ -65,7 +65,9 @@ class Place:
 
     async def arrived(self) -> str:
         """Give which keys and clicks reached the program since the last time; the worker's own is the last of them."""
-        await self.host.seat(self.desk).ask("screen.input", events=[["key", ord("."), True], ["key", ord("."), False]])
+        await self.host.get_seat(self.desk).ask(
+            "screen.input", events=[["key", ord("."), True], ["key", ord("."), False]]
+        )
         with anyio.fail_after(10):
             while not (seen := (await self.desk.read("seen.txt")).decode()).endswith("."):
                 await anyio.sleep(0.02)

@@ -90,13 +90,13 @@ class Scene:
 
     async def work_at(self, url: str) -> DeskSeat:
         """Have the browser of the desk that is worked at show a page."""
-        seat = self.host.seat(self.desk)
+        seat = self.host.get_seat(self.desk)
         await seat.ask("browser.goto", url=url)
         return seat
 
     async def typed(self) -> object:
         """Give what arrived in the form of the desk that is worked at."""
-        return await self.see("i.value", self.host.seat(self.desk))
+        return await self.see("i.value", self.host.get_seat(self.desk))
 
     async def arrives(self, text: str) -> None:
         """Wait until the form holds a text."""
@@ -132,7 +132,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
             host.open_desk(Spec(image="desktop")) as eye,
         ):
             assert isinstance(desk, LinkedDesk)
-            here = Scene(host, desk, host.seat(eye), up)
+            here = Scene(host, desk, host.get_seat(eye), up)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(here.work_at, FORM)
                 tasks.start_soon(here.see, "1")
@@ -159,7 +159,7 @@ async def page(scene: Scene, *options: str) -> AsyncIterator[str]:
 
 
 async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> None:
-    wheel = scene.host.wheel(scene.desk)
+    wheel = scene.host.get_wheel(scene.desk)
     async with page(scene, "--control"):
         await scene.click(640, 400)
         await scene.type("early")
@@ -220,7 +220,7 @@ async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene) 
         assert await scene.see("document.getElementById('wheel').hidden")
         await scene.see(f"({TAKE}, true)")
         await scene.until("window.answer === 409")
-        assert scene.host.wheel(scene.desk).explain_refusal() is None
+        assert scene.host.get_wheel(scene.desk).explain_refusal() is None
         await scene.click(640, 400)
         await scene.type("nothing")
         assert await scene.typed() == ""

@@ -375,7 +375,7 @@ class Flood(threading.Thread):
     def run(self) -> None:
         """Talk until hung up on."""
         frames = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(self.noise)
-        price = sum(wire.cost(payload) for _, _, payload in frames)
+        price = sum(wire.compute_cost(payload) for _, _, payload in frames)
         with self.sock:
             try:
                 self.sock.sendall(GREETING)

@@ -59,12 +59,12 @@ class PatientGuest(HostileGuest):
         """Say as much as is allowed, then wait for more credit."""
         credit = WINDOW
         for kind, _, payload in frames:
-            while credit < wire.cost(payload):
+            while credit < wire.compute_cost(payload):
                 heard = await self.hear()
                 if heard is None:
                     return
                 credit += sum(int.from_bytes(given, "big") for said, _, given in heard if said == CREDIT)
-            credit -= wire.cost(payload)
+            credit -= wire.compute_cost(payload)
             await self.say(frame(kind, number, payload))
 
 

@@ -143,7 +143,7 @@ async def liar(host: Host) -> AsyncIterator[LinkedDesk]:
         with anyio.fail_after(10):
             while not (await desk.run(["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/5900 4<>/dev/tcp/127.0.0.1/9222"])).ok:
                 await anyio.sleep(0.05)
-        await host.seat(desk).ask("screen.cursor")
+        await host.get_seat(desk).ask("screen.cursor")
         yield desk
         await process.kill()
 
@@ -155,7 +155,7 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
         assert isinstance(desk, LinkedDesk)
         assert (await desk.run(["/usr/local/lib/hotdesk/session"], timeout=30)).ok
         await host.hands(desk)
-        await host.seat(desk).ask("screen.cursor")
+        await host.get_seat(desk).ask("screen.cursor")
         yield desk
 
 
@@ -228,14 +228,14 @@ async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
 async def test_a_screen_that_lies_shows_nothing(host: Host, liar: LinkedDesk, lie: str) -> None:
     await liar.write("/tmp/lie", lie.encode())
     with anyio.fail_after(15), pytest.raises(LinkError, match="malformed data"):
-        await host.seat(liar).ask("screen.shot")
+        await host.get_seat(liar).ask("screen.shot")
     assert (await liar.run(["true"])).ok
 
 
 @no_guard("a control: the lies are one point each")
 async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
-    assert (await host.seat(liar).ask("screen.shot")).blob.startswith(b"\x89PNG")
+    assert (await host.get_seat(liar).ask("screen.shot")).blob.startswith(b"\x89PNG")
 
 
 @falls_without(
@@ -245,7 +245,7 @@ async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDes
 async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"leads elsewhere")
     with anyio.fail_after(25), suppress(DeskError):
-        await host.seat(liar).ask("browser.tabs")
+        await host.get_seat(liar).ask("browser.tabs")
     assert "internal" not in (await liar.read("/tmp/asked")).decode()
 
 
@@ -256,7 +256,7 @@ async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk)
 async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     with anyio.fail_after(25), pytest.raises(LinkError, match="malformed data"):
-        await host.seat(liar).ask("browser.tabs")
+        await host.get_seat(liar).ask("browser.tabs")
 
 
 @falls_without(
@@ -267,7 +267,7 @@ async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDes
 )
 async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"never pauses")
-    seat = host.seat(liar)
+    seat = host.get_seat(liar)
     async with looking(seat) as (number, _):
         with anyio.fail_after(15):
             await seat.ask("view.lease", number=number)
@@ -288,7 +288,7 @@ async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host
 )
 async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"has a clipboard")
-    async with looking(host.seat(liar)) as (_, stream):
+    async with looking(host.get_seat(liar)) as (_, stream):
         seen = await anyio.to_thread.run_sync(stream.recv, 4096)
     assert b"jacked" not in seen
     assert seen[:1] == b"\0"
@@ -308,7 +308,7 @@ async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) ->
 )
 async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
-    seat = host.seat(liar)
+    seat = host.get_seat(liar)
     async with looking(seat) as (number, stream):
         await seat.ask("view.lease", number=number)
         key = struct.pack(">BBxxI", 4, 1, ord("k"))
@@ -333,7 +333,7 @@ async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> N
     ),
 )
 async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
-    seat = host.seat(desktop)
+    seat = host.get_seat(desktop)
     await seat.ask("screen.input", events=[["move", 5, 5]])
     async with looking(seat) as (_, stream):
         stream.sendall(struct.pack(">BBHH", 5, 0, 300, 300) + struct.pack(">BBxxI", 4, 1, ord("a")))
@@ -363,10 +363,10 @@ async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: Lin
 async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
     host: Host, desktop: LinkedDesk
 ) -> None:
-    hands, wheel = await host.hands(desktop), host.wheel(desktop)
+    hands, wheel = await host.hands(desktop), host.get_wheel(desktop)
     logger = await desktop.start(["python3", "-c", LOGGER], stdin=False)
     await anyio.sleep(0.3)
-    async with looking(host.seat(desktop)) as (number, _):
+    async with looking(host.get_seat(desktop)) as (number, _):
         await wheel.take(number, "a test")
         with anyio.fail_after(10):
             seen = await hands.use("screen_screenshot", {})
@@ -386,8 +386,8 @@ async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
 async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, desktop: LinkedDesk) -> None:
     other = await desktop.start(["xterm"], env=X11, stdin=False)
     assert (await desktop.run(["bash", "-c", UNNAME], env=X11, timeout=20)).ok
-    wheel = host.wheel(desktop)
-    async with looking(host.seat(desktop)) as (number, _):
+    wheel = host.get_wheel(desktop)
+    async with looking(host.get_seat(desktop)) as (number, _):
         await wheel.take(number, "a test")
         assert wheel.explain_refusal()
         await wheel.hand_back(number, "a test")
@@ -403,7 +403,7 @@ async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, de
     Removal("keeper/readers.py", "            os.kill(self.pids[name], signal.SIGKILL)", "            pass"),
 )
 async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host: Host, desktop: LinkedDesk) -> None:
-    seat = host.seat(desktop)
+    seat = host.get_seat(desktop)
     before = readers()
     await seat.ask("screen.cursor")
     seat.close()

@@ -115,7 +115,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
         with anyio.fail_after(20):
             while not (await desk.run(["curl", "-sf", f"{SITE}/site.py"])).ok:
                 await anyio.sleep(0.05)
-        yield Place(desk, Browser(host.seat(desk)))
+        yield Place(desk, Browser(host.get_seat(desk)))
 
 
 @falls_without(

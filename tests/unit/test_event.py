@@ -67,10 +67,10 @@ from hotdesk.event import (
     VolumeChanged,
     WallProven,
     chain_of,
+    find_proof,
     from_json,
     ignore,
-    kinds,
-    proof_of,
+    list_kinds,
     to_json,
 )
 from hotdesk.walls import WallProof
@@ -164,15 +164,15 @@ def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
 
 
 def test_every_kind_of_event_is_tried() -> None:
-    assert {type(event) for event in ONE_OF_EACH} == set(kinds())
+    assert {type(event) for event in ONE_OF_EACH} == set(list_kinds())
 
 
 def test_what_a_keeper_proved_is_read_from_either_event() -> None:
     proof = WallProof("gvisor", "sentry", True, "runsc 20240729", "kvm")
-    assert proof_of(WallProven("i1", **asdict(proof))) == proof
-    assert proof_of(Opened("i1", "", (), (), **asdict(proof))) == proof
+    assert find_proof(WallProven("i1", **asdict(proof))) == proof
+    assert find_proof(Opened("i1", "", (), (), **asdict(proof))) == proof
     older = from_json("Opened", '{"desk":"i1","scope":"","rules":[],"grants":[],"by":"x","image":"base"}')
-    assert (older, proof_of(older)) == (Opened("i1", "", (), (), "x", "base"), None)
+    assert (older, find_proof(older)) == (Opened("i1", "", (), (), "x", "base"), None)
 
 
 def test_an_event_is_in_the_chain_of_its_job_or_else_of_its_desk() -> None:

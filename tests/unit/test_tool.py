@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said_with_what_is_expected_and_an_example(given: objec
 
 
 def test_a_schema_says_what_check_demands() -> None:
-    schema = PAINT.schema()
+    schema = PAINT.build_schema()
     assert schema["required"] == ["wall"]
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {

@@ -63,7 +63,7 @@ def test_walls_are_compared_by_what_they_are_here_and_not_by_name() -> None:
     assert here.choose("container", "microvm") == "microvm"  # equally strong: who is asked last has it
     assert here.list_available() == ("container", "microvm", "gvisor")
     assert here.list_available("gvisor") == ("gvisor",)
-    assert here.strongest() == "gvisor"
+    assert here.find_strongest() == "gvisor"
 
 
 def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced() -> None:
@@ -78,7 +78,7 @@ def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced(
     with pytest.raises(BriefError, match="microvm is not available here: it is not set up"):
         here.require("microvm")
     assert here.choose("container", "gvisor") == "gvisor"
-    assert (here.strongest(), here.list_available()) == ("container", ("container",))
+    assert (here.find_strongest(), here.list_available()) == ("container", ("container",))
     with pytest.raises(BriefError, match="unknown wall 'paper'; the walls are container, gvisor, microvm"):
         here.require("paper")
 

@@ -82,7 +82,7 @@ async def answer(listener: socket.socket, host: Host) -> None:
             tasks,
             everyone=True,
             asks=lambda: host.doors,
-            people=host.people,
+            people=host.choose_screen_services,
             personal=host.mark_personal,
         )
         await control.serve(listener)

@@ -42,7 +42,7 @@ class TenantWalls:
         """Return the least around a tenant's desks; `WallError` where the operator has to do something first."""
         written = self.own.get(tenant) or self.usual
         if not written and self.count() > 1:
-            written = self.catalog.strongest()
+            written = self.catalog.find_strongest()
             self.require_kernel(written)
         wall = self.catalog.choose("container", self.ceiling, written)
         if not (status := self.catalog.find(wall)).is_available:

@@ -23,7 +23,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
 from hotdesk.strict import StrictError, parse_json
-from hotdesk.tool import Arguments, text_of, texts_of
+from hotdesk.tool import Arguments, get_text, get_texts
 from hotdesk.walls import NAMES
 
 Policy: TypeAlias = Literal["approved", "ask", "refused"]
@@ -54,19 +54,19 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
     Rules of further steps are narrowed to the scope as a plan's are. Those of this step are not: a worker that asks
     for more than the brief has may mean it, and a person decides.
     """
-    hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
+    hosts, grants, tools = (tuple(get_texts(arguments, name)) for name in ("hosts", "grants", "tools"))
     amendment = Amendment(
         step,
         tuple(rule_text(parse_allow_rule(each)) for each in hosts),
         grants,
         tools,
-        text_of(arguments, "check").strip() if "check" in arguments else None,
-        tuple(map(strip_home, texts_of(arguments, "makes"))) if "makes" in arguments else None,
-        narrow_steps(_read_steps(plan, text_of(arguments, "steps")), scope) if "steps" in arguments else None,
+        get_text(arguments, "check").strip() if "check" in arguments else None,
+        tuple(map(strip_home, get_texts(arguments, "makes"))) if "makes" in arguments else None,
+        narrow_steps(_read_steps(plan, get_text(arguments, "steps")), scope) if "steps" in arguments else None,
     )
     if amendment == Amendment(step):
         raise BriefError("the amendment is empty; name hosts, grants, tools, check, makes or steps")
-    return replace(amendment, reason=text_of(arguments, "reason"))
+    return replace(amendment, reason=get_text(arguments, "reason"))
 
 
 def _read_steps(plan: Plan, text: str) -> Iterator[Step]:

@@ -18,7 +18,7 @@ from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable, unwrap_group
-from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, integer_of
+from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, get_integer
 
 NUDGE = (
     "Your reply contained no tool call, so nothing happened. Call a tool to continue. Call finish when the step is "
@@ -224,7 +224,7 @@ class Loop:
                 if not arguments.get("keep"):
                     return Observation("Noted."), None
             case "recall":
-                return Observation(self.notes.recall(str(arguments["query"]), integer_of(arguments, "limit"))), None
+                return Observation(self.notes.recall(str(arguments["query"]), get_integer(arguments, "limit"))), None
         return await self.stage.use(replace(call, arguments=arguments)), None
 
     def offers(self, name: str) -> bool:

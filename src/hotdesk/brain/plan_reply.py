@@ -15,7 +15,7 @@ from typing import Any
 from hotdesk.brain.models.seam import Reply
 from hotdesk.plan import EXAMPLE, MAX_PLAN_CHARS, Plan, Step, make_error, read_part
 from hotdesk.strict import StrictError, parse_json
-from hotdesk.tool import Parameter, Tool, text_of
+from hotdesk.tool import Parameter, Tool, get_text
 
 PLAN = Tool(
     "plan",
@@ -52,7 +52,7 @@ def plan_text(reply: Reply) -> str:
             return json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise PLAN.refuse("the plan is not plain JSON") from None
-    return text_of(PLAN.check(arguments), "plan")
+    return get_text(PLAN.check(arguments), "plan")
 
 
 def find_plan(text: str) -> object:

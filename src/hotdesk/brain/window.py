@@ -60,7 +60,7 @@ def _estimate_tool_tokens(tool: Tool) -> int:
     """Estimate what one tool's description costs."""
     if (found := _estimates.get(id(tool))) is not None:
         return found[1]
-    estimate = FRAME + estimate_text_tokens(tool.name + tool.what) + estimate_json_tokens(tool.schema())
+    estimate = FRAME + estimate_text_tokens(tool.name + tool.what) + estimate_json_tokens(tool.build_schema())
     if len(_estimates) >= _MAX_ESTIMATES:
         _estimates.clear()
     _estimates[id(tool)] = (tool, estimate)

@@ -244,7 +244,11 @@ class NodeAgent:
             runtime = machine.get_keeper_runtime()
             runtime.make_id = functools.partial(new_node_id, self.name)
             found = NodeControl(
-                runtime, self.tasks, people=machine.people, host=machine, is_cordoned=lambda: self.is_cordoned
+                runtime,
+                self.tasks,
+                people=machine.choose_screen_services,
+                host=machine,
+                is_cordoned=lambda: self.is_cordoned,
             )
             self.controls[server, tenant] = found
             if not self.listeners.get(server):

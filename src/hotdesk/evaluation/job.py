@@ -14,7 +14,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError, make_printable
 from hotdesk.evaluation.command import StateDirectory, read_lines, repeat_option
 from hotdesk.evaluation.task import SOLUTION, EvalTask
-from hotdesk.event import Event, Pending, readers
+from hotdesk.event import Event, Pending, compile_readers
 from hotdesk.strict import StrictError, compile_reader, parse_json
 
 _MAX_EVENT_BYTES = 16 << 20
@@ -121,7 +121,7 @@ class JobOutput:
             if found.event == RECEIPT:
                 self.paths = compile_reader(ResultPaths, ignore_unknown=True)(found.data).paths
                 return None
-            read_event = readers().get(found.event)
+            read_event = compile_readers().get(found.event)
             event = read_event(found.data) if read_event is not None else None
         except StrictError as e:
             raise HostError(f"`hotdesk work --json` printed a malformed line: {make_printable(str(e))}.") from None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hotdesk.event.desk import TookOver as TookOver
     from hotdesk.event.desk import Used as Used
     from hotdesk.event.desk import WallProven as WallProven
-    from hotdesk.event.desk import proof_of as proof_of
+    from hotdesk.event.desk import find_proof as find_proof
     from hotdesk.event.job import Acted as Acted
     from hotdesk.event.job import Amended as Amended
     from hotdesk.event.job import Certified as Certified
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(name)
 
 
-def kinds() -> tuple[type, ...]:
+def list_kinds() -> tuple[type, ...]:
     """Return every kind of event."""
     desk, job, swarm = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job", "swarm"))
     return (*get_args(desk.DeskEvent), *get_args(job.JobEvent), *get_args(swarm.SwarmEvent))
@@ -117,7 +117,7 @@ def as_dict(event: Event) -> dict[str, object]:
 
 def from_json(name: str, data: str, version: int = VERSION) -> Event:
     """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
-    read = readers().get(name)
+    read = compile_readers().get(name)
     if read is None or version != VERSION:
         raise ValueError(f"no event {name!r} of version {version}")
     fields = json.loads(data)
@@ -129,9 +129,9 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
 
 
 @cache
-def readers() -> dict[str, Callable[[object], Event]]:
+def compile_readers() -> dict[str, Callable[[object], Event]]:
     """Return what reads every event, by name."""
-    return {kind.__name__: compile_reader(kind) for kind in kinds()}
+    return {kind.__name__: compile_reader(kind) for kind in list_kinds()}
 
 
 def ignore(event: Event) -> None:

@@ -11,7 +11,7 @@ from hotdesk.errors import FileError, make_printable
 from hotdesk.hands.output import make_readable
 from hotdesk.hands.page_view import describe_alternatives, find_kind, show_page
 from hotdesk.hands.picture import Sight
-from hotdesk.tool import Arguments, Observation, integer_of
+from hotdesk.tool import Arguments, Observation, get_integer
 
 SHOWN = 20_000
 """Characters of a file or listing that are shown."""
@@ -43,7 +43,7 @@ def detect_kind(data: bytes) -> str:
 
 async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Observation:
     """Show a file or a folder; what is no text as a picture, to those who can see."""
-    start, end = integer_of(arguments, "start", 1), integer_of(arguments, "end")
+    start, end = get_integer(arguments, "start", 1), get_integer(arguments, "end")
     if end and end < start:
         return Observation(f"end ({end}) is before start ({start}).", ok=False)
     try:
@@ -54,8 +54,8 @@ async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Obs
     else:
         if isinstance(shown, Observation):
             return shown
-        return await _show_other(desk, path, shown, integer_of(arguments, "page", 1), sight)
-    return await _show_folder(desk, path, integer_of(arguments, "depth", 1))
+        return await _show_other(desk, path, shown, get_integer(arguments, "page", 1), sight)
+    return await _show_folder(desk, path, get_integer(arguments, "depth", 1))
 
 
 async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:

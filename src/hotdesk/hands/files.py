@@ -13,7 +13,7 @@ from hotdesk.hands import file_view
 from hotdesk.hands.page_view import MAX_PAGES
 from hotdesk.hands.paths import place
 from hotdesk.hands.picture import Sight
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, get_integer, get_text
 
 EDITED = 8 * MIB
 """Bytes of a file that is edited."""
@@ -110,7 +110,7 @@ class Files:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        path = place(self.desk, text_of(arguments, "path"))
+        path = place(self.desk, get_text(arguments, "path"))
         match tool:
             case "file_view":
                 return await file_view.show(self.desk, path, arguments, self.sight)
@@ -127,7 +127,7 @@ class Files:
         before = await self.read_current(path)
         if before is not None and not flag_of(arguments, "overwrite"):
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
-        data = text_of(arguments, "content").encode()
+        data = get_text(arguments, "content").encode()
         await self.change(path, before, data)
         return Observation(
             f"{make_printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes."
@@ -136,7 +136,7 @@ class Files:
     async def replace(self, path: str, arguments: Arguments) -> Observation:
         """Replace what occurs once."""
         data = await self.desk.read(path, limit=EDITED)
-        old, new = (_as_in(data, text_of(arguments, name)) for name in ("old", "new"))
+        old, new = (_as_in(data, get_text(arguments, name)) for name in ("old", "new"))
         if not old:
             raise _REPLACE.refuse("old is empty")
         lines = file_view.find_occurrences(data, old)
@@ -150,11 +150,11 @@ class Files:
     async def insert(self, path: str, arguments: Arguments) -> Observation:
         """Insert lines after a line."""
         data = await self.desk.read(path, limit=EDITED)
-        lines, line = split_lines(data), integer_of(arguments, "line")
+        lines, line = split_lines(data), get_integer(arguments, "line")
         if line > len(lines):
             raise INSERT.refuse(f"line is {line}, but {make_printable(path)} has only {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
-        text = _as_in(data, text_of(arguments, "text")).removesuffix(end) + end
+        text = _as_in(data, get_text(arguments, "text")).removesuffix(end) + end
         if line and not lines[line - 1].endswith(b"\n"):
             lines[line - 1] += end
         changed = b"".join([*lines[:line], text, *lines[line:]])

@@ -9,7 +9,7 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.hands.file_view import fit_lines
 from hotdesk.hands.output import make_readable
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_text, get_texts
 
 TIMEOUT_S = 600.0
 OUTPUT = 4 << 20
@@ -79,8 +79,8 @@ class Packages:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Install, list or remove."""
-        manager, action = text_of(arguments, "manager"), text_of(arguments, "action") or "install"
-        names = texts_of(arguments, "names")
+        manager, action = get_text(arguments, "manager"), get_text(arguments, "action") or "install"
+        names = get_texts(arguments, "names")
         check(manager, action, names)
         try:
             done = await self.run(manager, action, names)

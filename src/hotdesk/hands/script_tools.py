@@ -8,7 +8,7 @@ import json
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.hands.paths import place
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_number, get_text, get_texts
 
 MAX_OUTPUT_BYTES = 4 * MIB
 """Bytes of a program's output, and of its errors, that are given."""
@@ -54,25 +54,25 @@ class Exact:
 
     async def run(self, arguments: Arguments) -> Observation:
         """Run a program to its end."""
-        argv = texts_of(arguments, "argv")
+        argv = get_texts(arguments, "argv")
         if not argv:
             raise RUN.refuse("argv is empty")
-        timeout = number_of(arguments, "timeout", MAX_TIMEOUT_S)
+        timeout = get_number(arguments, "timeout", MAX_TIMEOUT_S)
         done = await self.desk.run(argv, timeout=timeout, output_limit=MAX_OUTPUT_BYTES)
         return Observation(json.dumps(as_data(done)), done.ok)
 
     async def read(self, arguments: Arguments) -> Observation:
         """Return a file."""
-        data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=MAX_FILE_BYTES)
+        data = await self.desk.read(place(self.desk, get_text(arguments, "path")), limit=MAX_FILE_BYTES)
         return Observation(json.dumps({"data": encode_base64(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:
         """Write a file."""
         try:
-            data = base64.b64decode(text_of(arguments, "data"), validate=True)
+            data = base64.b64decode(get_text(arguments, "data"), validate=True)
         except ValueError:
             raise WRITE.refuse("data is not base64") from None
-        await self.desk.write(place(self.desk, text_of(arguments, "path")), data)
+        await self.desk.write(place(self.desk, get_text(arguments, "path")), data)
         return Observation(json.dumps({"size": len(data)}))
 
 

@@ -7,7 +7,7 @@ from hotdesk.errors import make_printable
 from hotdesk.hands.file_view import fit_lines
 from hotdesk.hands.output import make_readable
 from hotdesk.hands.paths import place
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, get_integer, get_text
 
 TIMEOUT_S = 60.0
 WIDTH = 300
@@ -60,13 +60,13 @@ class Search:
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
         options = _build_lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
-        if glob := text_of(arguments, "glob"):
+        if glob := get_text(arguments, "glob"):
             options.append(f"--glob={glob}")
         if flag_of(arguments, "all"):
             options += ["--hidden", "--no-ignore"]
         if tool == "search":
-            options.append(f"--regexp={text_of(arguments, 'pattern')}")
-        path, limit = place(self.desk, text_of(arguments, "path") or "."), integer_of(arguments, "limit", 100)
+            options.append(f"--regexp={get_text(arguments, 'pattern')}")
+        path, limit = place(self.desk, get_text(arguments, "path") or "."), get_integer(arguments, "limit", 100)
         argv = ["bash", "-c", HEAD, "bash", str(limit), "--no-config", "--color=never", *options, "--", path]
         done = await self.desk.run(argv, timeout=TIMEOUT_S, output_limit=OUTPUT)
         return tell(done, path, limit)
@@ -74,7 +74,7 @@ class Search:
 
 def _build_lines_options(arguments: Arguments) -> list[str]:
     """Return the options for a search by what files hold."""
-    context = integer_of(arguments, "context")
+    context = get_integer(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
     return [*options, f"--context={context}", *(["--ignore-case"] if flag_of(arguments, "ignore_case") else [])]
 

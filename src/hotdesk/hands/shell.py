@@ -12,7 +12,7 @@ from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.output import MAX_OUTPUT_BYTES, BoundedOutput, Outputs
 from hotdesk.hands.paths import place
 from hotdesk.hands.shell_session import BashSession, CommandOutcome
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_number, get_text, get_texts
 
 MAIN = "main"
 SESSIONS = 16
@@ -92,9 +92,9 @@ class Shell:
     async def run_line(self, arguments: Arguments) -> Observation:
         """Run a line in a session."""
         name = self.parse_session(SHELL, arguments)
-        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
+        timeout = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         async with self.locks.setdefault(name, anyio.Lock()):
-            ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
+            ended, note = await self.run_in(name, get_text(arguments, "command"), timeout)
         text = (await self.outputs.shorten(ended.output)).rstrip("\n")
         ending = _tell_ended(ended, timeout)
         ok = ended.exit_code == 0 and not ended.timed_out
@@ -138,7 +138,7 @@ class Shell:
 
     def parse_session(self, tool: Tool, arguments: Arguments) -> str:
         """Return the name of a session, checked."""
-        name = text_of(arguments, "session") or MAIN
+        name = get_text(arguments, "session") or MAIN
         if not _SESSION_SHAPE.fullmatch(name):
             raise tool.refuse("session may only contain letters, digits, `.`, `_` and `-`")
         if name not in self.sessions and len(self.sessions) >= SESSIONS:
@@ -149,14 +149,14 @@ class Shell:
 
     async def run(self, arguments: Arguments) -> Observation:
         """Run a program to its end."""
-        argv, command = texts_of(arguments, "argv"), text_of(arguments, "command")
+        argv, command = get_texts(arguments, "argv"), get_text(arguments, "command")
         if bool(argv) == bool(command):
             raise RUN.refuse("give either argv or command")
-        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
-        cwd = text_of(arguments, "cwd")
+        timeout = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
+        cwd = get_text(arguments, "cwd")
         done = await self.desk.run(
             argv or ["bash", "-c", command],
-            stdin=text_of(arguments, "stdin").encode(),
+            stdin=get_text(arguments, "stdin").encode(),
             env=self.env,
             cwd=place(self.desk, cwd) if cwd else None,
             timeout=timeout,

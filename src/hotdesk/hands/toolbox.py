@@ -140,7 +140,7 @@ class Toolbox:
     def describe(self) -> list[dict[str, object]]:
         """Return the tools that may be used, as models are told of them."""
         usable = [self.places[name][1] for name in self.list_usable()]
-        return [{"name": tool.name, "description": tool.what, "input_schema": tool.schema()} for tool in usable]
+        return [{"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()} for tool in usable]
 
     async def use(self, name: str, arguments: object) -> Observation:
         """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""

@@ -8,7 +8,7 @@ from hotdesk.errors import HostError, make_printable
 from hotdesk.hands.file_view import detect_kind
 from hotdesk.hands.output import make_readable
 from hotdesk.hands.paths import place
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, Vision, text_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, Vision, get_text
 
 MAX_PICTURE_BYTES = 5 * MIB
 ANSWER = 10_000
@@ -42,13 +42,13 @@ class VisionTool:
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Have a picture looked at."""
         assert self.vision is not None
-        path = place(self.desk, text_of(arguments, "path"))
+        path = place(self.desk, get_text(arguments, "path"))
         image = await self.desk.read(path, limit=MAX_PICTURE_BYTES)
         media = detect_kind(image)
         if not media.startswith("image/"):
             return Observation(f"{make_printable(path)} is not a PNG, JPEG, WebP or GIF; convert it first.", ok=False)
         try:
-            answer = await self.vision.ask(image, media, text_of(arguments, "question"))
+            answer = await self.vision.ask(image, media, get_text(arguments, "question"))
         except HostError as e:
             return Observation(f"No model could look at {make_printable(path)}: {make_printable(str(e))}", ok=False)
         return Observation(

@@ -133,7 +133,9 @@ class Desks:
 
     def is_driven(self) -> bool:
         """Return whether a person drives one of them."""
-        return any(self.machine.wheel(desk).explain_refusal() for desk in (self.main, self.side) if desk is not None)
+        return any(
+            self.machine.get_wheel(desk).explain_refusal() for desk in (self.main, self.side) if desk is not None
+        )
 
     @asynccontextmanager
     async def undriven(self) -> AsyncIterator[None]:
@@ -141,7 +143,7 @@ class Desks:
         async with AsyncExitStack() as stack:
             for desk in (self.main, self.side):
                 if desk is not None:
-                    await stack.enter_async_context(self.machine.wheel(desk).reserve())
+                    await stack.enter_async_context(self.machine.get_wheel(desk).reserve())
             yield
 
     @asynccontextmanager

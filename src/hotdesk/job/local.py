@@ -99,7 +99,7 @@ class LocalMachine:
         """Say that there are none: nobody keeps secrets here."""
         return tuple("a desk without a wall has no vault" for _ in scope.grants)
 
-    def wheel(self, desk: Desk) -> WheelState:
+    def get_wheel(self, desk: Desk) -> WheelState:
         """Return the wheel of a desk, which nobody takes unless a test does."""
         if desk.id not in self.wheels:
             self.wheels[desk.id] = self.make_wheel(desk)
@@ -108,7 +108,7 @@ class LocalMachine:
     def leave(self, desk: DeskId) -> None:
         """Do nothing: there is no screen."""
 
-    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+    def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do here."""
         return list_tools(screen=False, vision=vision is not None, exact=exact)
 
@@ -120,7 +120,7 @@ class LocalMachine:
         hands: list[Hand] = [Shell(desk), Files(desk, sight), Search(desk), *([Exact(desk)] if exact else [])]
         if vision is not None:
             hands.append(VisionTool(desk, vision))
-        return Toolbox(hands, note or self.note, self.wheel(desk), desk.id, sight=sight)
+        return Toolbox(hands, note or self.note, self.get_wheel(desk), desk.id, sight=sight)
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ class Machine(Protocol):
         """Say of each grant of a scope why it cannot be had; empty: it can."""
         ...
 
-    def wheel(self, desk: Desk) -> WheelState:
+    def get_wheel(self, desk: Desk) -> WheelState:
         """Return the wheel of a desk: its worker's, unless a person has taken over."""
         ...
 
@@ -79,7 +79,7 @@ class Machine(Protocol):
         """Let go of whoever reads a desk's screen and browser: the next step has others."""
         ...
 
-    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+    def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do at a desk of an image, before there is one; `exact` adds what is for scripts."""
         ...
 

@@ -31,7 +31,7 @@ from hotdesk.event import (
     Verified,
     VisionAsked,
     WallProven,
-    proof_of,
+    find_proof,
 )
 from hotdesk.event.desk import KEEPER
 from hotdesk.walls import WallProof
@@ -171,7 +171,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
     for row in journal.read_verified(desk):
         if row.name in _OF_WALLS:
             event = row.read_event()
-            proof = (proof_of(event) if row.actor == KEEPER else None) or proof
+            proof = (find_proof(event) if row.actor == KEEPER else None) or proof
             if isinstance(event, Opened) and (event.rules or event.grants):
                 raise BriefError("no certificate: the file was checked in a desk with a door")
     return proof

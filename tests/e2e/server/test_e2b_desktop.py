@@ -318,4 +318,6 @@ async def offered(server: Served, headers: dict[str, str]) -> list[int]:
 def test_its_screen_is_not_ours_and_our_tools_for_one_are_not_offered(server: Served) -> None:
     host = Host(server.settings)
     assert [host.has_screen(name) for name in ("desktop", "e2b-desktop", "base")] == [True, False, False]
-    assert not [tool.name for tool in host.tools("e2b-desktop") if tool.name.startswith(("screen_", "browser_"))]
+    assert not [
+        tool.name for tool in host.list_worker_tools("e2b-desktop") if tool.name.startswith(("screen_", "browser_"))
+    ]

@@ -316,7 +316,9 @@ async def test_an_ordinary_user_has_a_desk_through_a_servers_socket(settings: Co
     async with Host(settings, control=False) as host:
         assert isinstance(host.runtime, KeeperRuntime)
         socket = settings.run / "serve.sock"
-        async with serve_control(host.runtime, socket, lambda: host.doors, people=host.people, mode=0o666):
+        async with serve_control(
+            host.runtime, socket, lambda: host.doors, people=host.choose_screen_services, mode=0o666
+        ):
             async with Client(stdio_client(told)) as found:
                 assert "shell" in [each.name for each in (await found.list_tools()).tools]
                 assert "user" in text_of(await found.call_tool("run", {"argv": ["id", "-un"]}))

@@ -136,7 +136,7 @@ def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_say
             desk = client.post("/api/v1/desks", json={"image": "base"})
             assert desk.status_code == 201, desk.text
             trusted = keys.make("anna", "trusted")
-            strongest = survey(server.settings).strongest()
+            strongest = survey(server.settings).find_strongest()
             answers = [client.post(path, json=body) for path, body in (
                 ("/api/v1/desks", {"image": "base"}), ("/sandboxes", {"templateID": "base"}),
                 ("/api/v1/jobs", {"brief": BRIEF}),

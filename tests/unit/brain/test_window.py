@@ -52,8 +52,8 @@ def test_where_tools_would_take_the_room_for_work_they_are_told_in_few_words() -
 def test_a_tool_in_few_words_takes_the_same_and_is_used_the_same() -> None:
     few = shorten_tool(MOVE)
     assert few.what == "Move a file."
-    assert few.schema()["properties"] == {"to": {"type": "string"}}
-    assert few.schema()["required"] == ["to"]
+    assert few.build_schema()["properties"] == {"to": {"type": "string"}}
+    assert few.build_schema()["required"] == ["to"]
     with pytest.raises(ToolArgumentError, match="where to"):
         MOVE.check({})
 

@@ -49,7 +49,7 @@ from hotdesk.event import (
     Thought,
     Verified,
     from_json,
-    kinds,
+    list_kinds,
 )
 from hotdesk.job.record import papers as papers_of
 from hotdesk.job.record.papers import Papers
@@ -516,7 +516,7 @@ def test_a_board_follows_the_size_of_its_terminal(papers: Papers) -> None:
 TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(
     ["\x1b[2J", "a\nb", "\x9b31m", "\u202e", "\x7f", "\r", "\ud800"]
 )
-KINDS = kinds()
+KINDS = list_kinds()
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:

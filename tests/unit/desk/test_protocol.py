@@ -25,7 +25,21 @@ from hotdesk.desk.owner.root import MAX_NOTED_BYTES, RootLedger, supervise
 from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, DROP, END, EVENT, HELLO, OPEN, REPLY, SIGNAL, WINDOW, cost, encode, frame
+from hotdesk_guest.wire import (
+    CREDIT,
+    DATA,
+    DROP,
+    END,
+    EVENT,
+    HELLO,
+    OPEN,
+    REPLY,
+    SIGNAL,
+    WINDOW,
+    compute_cost,
+    encode,
+    frame,
+)
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -210,8 +224,8 @@ class Protocol(RuleBasedStateMachine):
     def speak(self, model: Model, size: int, stream: int) -> None:
         """Send bytes, within the window."""
         payload = bytes((stream,)) + Random(len(model.said)).randbytes(size)
-        if model.alive() and cost(payload) <= model.window:
-            model.window -= cost(payload)
+        if model.alive() and compute_cost(payload) <= model.window:
+            model.window -= compute_cost(payload)
             model.said.append(payload)
             self.say(DATA, model, payload)
 
@@ -219,8 +233,8 @@ class Protocol(RuleBasedStateMachine):
     def tell(self, model: Model, value: object) -> None:
         """Send a value, within the window."""
         payload = encode(value)
-        if model.alive() and cost(payload) <= model.window:
-            model.window -= cost(payload)
+        if model.alive() and compute_cost(payload) <= model.window:
+            model.window -= compute_cost(payload)
             model.said.append(payload)
             self.say(EVENT, model, payload)
 
@@ -532,7 +546,7 @@ def frames(data: bytes, sizes: list[int]) -> tuple[list[tuple[int, int, bytes]],
         reader.buffer += data[at : at + size]
         at += size
         try:
-            while (said := reader.next()) is not None:
+            while (said := reader.read_next()) is not None:
                 found.append(said)
         except wire.WireError:
             return found, True

@@ -172,5 +172,5 @@ def test_what_cannot_be_sent_is_a_wire_error(value: object) -> None:
 
 
 def test_tiny_frames_cost_more_than_their_bytes() -> None:
-    assert wire.cost(b"") >= 32
-    assert wire.cost(bytes(wire.CHUNK + 1)) <= wire.STEP <= wire.WINDOW // 2
+    assert wire.compute_cost(b"") >= 32
+    assert wire.compute_cost(bytes(wire.CHUNK + 1)) <= wire.STEP <= wire.WINDOW // 2

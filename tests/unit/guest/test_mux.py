@@ -47,7 +47,7 @@ class Pair:
         """Take what happens until nothing does."""
         while events := self.poll.poll(0.02):
             for fd, event in events:
-                assert self.inside.ready(fd, event) or self.outside.ready(fd, event)
+                assert self.inside.handle_event(fd, event) or self.outside.handle_event(fd, event)
 
 
 @pytest.fixture

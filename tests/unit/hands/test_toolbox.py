@@ -203,7 +203,7 @@ def test_tools_are_described_as_models_are_told_of_them() -> None:
     assert toolbox.describe()[0] == {
         "name": "double",
         "description": "Double a number.",
-        "input_schema": DOUBLE.schema(),
+        "input_schema": DOUBLE.build_schema(),
     }
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from hotdesk_interpreter.languages import as_script, language_of, variables
+from hotdesk_interpreter.languages import as_script, check_variables, get_language
 from hotdesk_interpreter.web import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpError, InterpreterRequest, read_request
 
 
@@ -66,13 +66,13 @@ def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("name", ["ruby", 3, None])
 def test_a_language_that_is_not_offered_is_refused(name: object) -> None:
     with pytest.raises(HttpError):
-        language_of(name)
+        get_language(name)
 
 
 @pytest.mark.parametrize("told", [[], {"a b": "x"}, {"A": 1}, {"A": "\0"}, {"": "x"}])
 def test_what_is_no_variable_is_refused(told: object) -> None:
     with pytest.raises(HttpError):
-        variables(told)
+        check_variables(told)
 
 
 @pytest.mark.parametrize("value", ["it's", 'a "b" $(c) `d`', "two\nlines", ""])

@@ -26,7 +26,7 @@ from hotdesk.errors import HostError, ImageError
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
 from hotdesk.job.verify import CleanDesk, judge_evidence
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_text
 
 MAX_FILE_BYTES = 64 << 20
 """Bytes of a file that can be delivered."""
@@ -58,8 +58,8 @@ class Delivering:
 
     async def deliver(self, desk: Desk, arguments: Arguments) -> ToolAnswer:
         """Take a file, have it looked at, keep it, and say what was done."""
-        path = text_of(arguments, "path")
-        name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
+        path = get_text(arguments, "path")
+        name = check_name(f"{desk.id}/{get_text(arguments, 'name') or PurePosixPath(path).name}")
         data = await desk.read(path, limit=MAX_FILE_BYTES)
         verdicts, skipped = await self.verify(_make_deliverable(name), data)
         sha256 = hashlib.sha256(data).hexdigest()

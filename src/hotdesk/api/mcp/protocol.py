@@ -89,5 +89,5 @@ def describe_tool(tool: Tool | Mapping[str, Any]) -> Described:
     """Tell a client of a tool."""
     if isinstance(tool, Tool):
         hints = ToolAnnotations(read_only_hint=tool.parallel, open_world_hint=False)
-        return Described(name=tool.name, description=tool.what, input_schema=tool.schema(), annotations=hints)
+        return Described(name=tool.name, description=tool.what, input_schema=tool.build_schema(), annotations=hints)
     return Described(name=tool["name"], description=tool["description"], input_schema=tool["input_schema"])

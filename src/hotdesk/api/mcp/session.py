@@ -59,7 +59,7 @@ class McpSession:
     async def list_tools(self) -> Sequence[Tool | Mapping[str, Any]]:
         """List what can be used; where another process opens desks, that is known of an open one only."""
         if not isinstance(self.host.runtime, RemoteRuntime):
-            return [*self.host.tools(self.policy.spec.image), DELIVER]
+            return [*self.host.list_worker_tools(self.policy.spec.image), DELIVER]
         desk, _ = await self.ensure_desk()
         return await fetch_tools(self.host.runtime, desk.id)
 

@@ -96,7 +96,7 @@ def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dic
 
 def declare_tool(tool: Tool) -> dict[str, Any]:
     """Declare a tool."""
-    return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
+    return {"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()}
 
 
 def choose_thinking(

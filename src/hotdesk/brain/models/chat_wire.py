@@ -55,7 +55,7 @@ def compute_prefix(request: ModelRequest) -> str:
 
 def declare_tool(tool: Tool) -> dict[str, Any]:
     """Declare a tool."""
-    function = {"name": tool.name, "description": tool.what, "parameters": tool.schema()}
+    function = {"name": tool.name, "description": tool.what, "parameters": tool.build_schema()}
     return {"type": "function", "function": function}
 
 

@@ -79,7 +79,7 @@ def declare_tool(tool: Tool) -> dict[str, Any]:
         "type": "function",
         "name": tool.name,
         "description": tool.what,
-        "parameters": tool.schema(),
+        "parameters": tool.build_schema(),
         "strict": False,
     }
 

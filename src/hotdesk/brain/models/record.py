@@ -104,7 +104,7 @@ class RecordingModel:
             "system": request.system,
             "kept": common,
             "history": [item_to_json(item) for item in history[common:]],
-            "tools": [{"name": tool.name, "what": tool.what, "schema": tool.schema()} for tool in request.tools],
+            "tools": [{"name": tool.name, "what": tool.what, "schema": tool.build_schema()} for tool in request.tools],
             "screen": request.screen,
             "tokens": request.tokens,
             "think": request.think,

@@ -16,7 +16,7 @@ from hotdesk.config import DEFAULT_TENANT, Config, get_tenant_settings, list_ten
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
 from hotdesk.errors import HostError, make_printable
-from hotdesk.host import server
+from hotdesk.host import find_server
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
         return state.list_own_desks(settings)
 
     async def ask() -> list[dict[str, Any]]:
-        async with remote_runtime(server(settings)) as runtime:
+        async with remote_runtime(find_server(settings)) as runtime:
             items: list[dict[str, Any]] = (await runtime.call("GET", "/desks"))["items"]  # type: ignore[assignment]
             return items
 

@@ -18,7 +18,7 @@ from hotdesk.cli.ssh.host_key import ALIAS, KeyFiles
 from hotdesk.cli.ssh.stdio import serve
 from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError, HostError
-from hotdesk.host import owner_path, server
+from hotdesk.host import find_owner_path, find_server
 
 START = "import sys;sys.path.insert(0,{source!r});from hotdesk.cli import main;main()"
 ENTRY = """\
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     desk = find_desk(settings, name)
     if not arguments.stdio:
         return start_client(desk, arguments.user, arguments.command)
-    path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
+    path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     return serve(desk, dial_owner(str(path)))
 
 

@@ -19,7 +19,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
-from hotdesk.host import server
+from hotdesk.host import find_server
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
         return (await runtime.open(spec, scope, personal=True)).id
 
     if os.geteuid() != 0:
-        async with remote_runtime(server(settings)) as runtime:
+        async with remote_runtime(find_server(settings)) as runtime:
             return (await runtime.open(spec, scope, personal=True)).id
     return await _run_at_holder(work)
 

@@ -176,7 +176,7 @@ class Follower:
         """Take the frames that are whole; say whether there were any."""
         progressed = False
         try:
-            while self.reply is None and (frame := self.reader.next()) is not None:
+            while self.reply is None and (frame := self.reader.read_next()) is not None:
                 progressed = True
                 self.take(*frame)
         except wire.WireError as e:
@@ -205,13 +205,13 @@ class Follower:
             if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
                 raise LinkError("the guest sent an unknown stream")
             write_all(payload[0], payload[1:], self.signals)
-            self.give_back(wire.cost(payload))
+            self.give_back(wire.compute_cost(payload))
         elif kind == wire.EVENT:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.started or not isinstance(body, dict) or type(body.get("pid")) is not int:
                 raise LinkError("unexpected frame from the guest")
             self.started = True
-            self.give_back(wire.cost(payload))
+            self.give_back(wire.compute_cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.credit > wire.WINDOW:

@@ -81,7 +81,7 @@ class ProgramChannel:
     def take(self, kind: int, payload: bytes) -> None:
         """Take a frame of the guest's."""
         if kind in (wire.DATA, wire.EVENT):
-            cost = wire.cost(payload)
+            cost = wire.compute_cost(payload)
             self.window -= cost
             if self.window < 0 or len(payload) < 2:
                 raise wire.WireError("an empty frame, or more data than allowed")
@@ -157,7 +157,7 @@ class DeskLink:
     def take_frames(self) -> None:
         """Take the frames that are whole; a guest that breaks the protocol ends the link."""
         try:
-            while (frame := self.reader.next()) is not None:
+            while (frame := self.reader.read_next()) is not None:
                 self.take(*frame)
         except wire.WireError as e:
             raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None

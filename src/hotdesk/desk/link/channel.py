@@ -109,9 +109,9 @@ class Channel:
         if kind == wire.DATA:
             if len(payload) < 2:
                 raise wire.WireError("an empty frame")
-            self.put(Data(payload[0], payload[1:]), wire.cost(payload))
+            self.put(Data(payload[0], payload[1:]), wire.compute_cost(payload))
         elif kind == wire.EVENT:
-            self.put(GuestEvent(wire.decode(payload, wire.MAX_PARTS), len(payload)), wire.cost(payload))
+            self.put(GuestEvent(wire.decode(payload, wire.MAX_PARTS), len(payload)), wire.compute_cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:

@@ -50,7 +50,7 @@ class Borrowed:
     def deliver(self, kind: int, payload: bytes) -> None:
         """Pass a guest's frame on."""
         if kind in (wire.DATA, wire.EVENT):
-            self.window -= wire.cost(payload)
+            self.window -= wire.compute_cost(payload)
             if self.window < 0 or not payload:
                 raise wire.WireError("more data than allowed")
         elif kind == wire.CREDIT:
@@ -169,7 +169,7 @@ async def pass_on(sock: socket.socket, loan: Loan) -> None:
     count = 0
     while data := await receive(sock):
         reader.buffer += data
-        while (frame := reader.next()) is not None:
+        while (frame := reader.read_next()) is not None:
             await loan.take(*frame)
             count += 1
             if count % SLICE == 0:

@@ -137,7 +137,7 @@ class Link:
         self.reader.buffer += data
         end = time.perf_counter() + _SLICE_S
         try:
-            while (frame := self.reader.next()) is not None:
+            while (frame := self.reader.read_next()) is not None:
                 self.take(*frame)
                 if time.perf_counter() > end:
                     self.pause(over)

@@ -73,13 +73,13 @@ async def read_hello(sock: socket.socket) -> Body | None:
     """Read a guest's first frame, and nothing behind it; None when it is anything else."""
     reader = wire.FrameReader(frozenset((wire.HELLO,)), _MAX_HELLO_BYTES)
     try:
-        while (frame := reader.next()) is None:
+        while (frame := reader.read_next()) is None:
             data = await receive(sock)
             if not data:
                 return None
             reader.buffer += data
         body = wire.decode(frame[2], wire.MAX_PARTS)
-        has_more = reader.next() is not None or bool(reader.buffer)
+        has_more = reader.read_next() is not None or bool(reader.buffer)
     except (wire.WireError, OSError):
         return None
     return body if not has_more and isinstance(body, dict) and body.get("version") == wire.VERSION else None

@@ -22,7 +22,7 @@ from hotdesk.hands.browser.tools import ALL, DEFAULT_TIMEOUT_S, TABS
 from hotdesk.hands.paths import place
 from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.screen.reader_client import Seat, make_malformed_error
-from hotdesk.tool import Arguments, Observation, Tool, flag_of, integer_of, number_of, text_of, texts_of
+from hotdesk.tool import Arguments, Observation, Tool, flag_of, get_integer, get_number, get_text, get_texts
 
 Wait: TypeAlias = Literal["load", "dom", "idle", "none"]
 What: TypeAlias = Literal["text", "text_gone", "ref", "url", "load", "idle"]
@@ -156,25 +156,25 @@ class Browser:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
+        timeout = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         match tool:
             case "browser_goto":
-                url, wait = text_of(arguments, "url"), text_of(arguments, "wait")
+                url, wait = get_text(arguments, "url"), get_text(arguments, "wait")
                 return report_navigation(await self.ask("goto", url=url, wait=wait, timeout=timeout))
             case "browser_history":
-                return report_navigation(await self.ask(text_of(arguments, "go"), timeout=timeout))
+                return report_navigation(await self.ask(get_text(arguments, "go"), timeout=timeout))
             case "browser_tabs":
                 return await self.use_tabs(arguments)
             case "browser_read":
-                return format_page(await self.read(integer_of(arguments, "start")), tool)
+                return format_page(await self.read(get_integer(arguments, "start")), tool)
             case "browser_snapshot":
-                return format_page(await self.snapshot(integer_of(arguments, "start")), tool)
+                return format_page(await self.snapshot(get_integer(arguments, "start")), tool)
             case "browser_screenshot":
                 return await self.use_screenshot(arguments)
             case "browser_evaluate":
-                return format_value(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
+                return format_value(await self.evaluate(get_text(arguments, "expression"), timeout=timeout))
             case "browser_wait_for":
-                what, value = text_of(arguments, "what"), text_of(arguments, "value")
+                what, value = get_text(arguments, "what"), get_text(arguments, "value")
                 return format_wait(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
             case "browser_downloads":
                 waits = flag_of(arguments, "wait")
@@ -183,36 +183,38 @@ class Browser:
 
     async def act(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools that do something to the page."""
-        ref, text = text_of(arguments, "ref"), text_of(arguments, "text")
+        ref, text = get_text(arguments, "ref"), get_text(arguments, "text")
         match tool:
             case "browser_click":
-                button, count = text_of(arguments, "button"), integer_of(arguments, "count", 1)
+                button, count = get_text(arguments, "button"), get_integer(arguments, "count", 1)
                 return report_action(f"{ref} was clicked", await self.ask("click", ref=ref, button=button, count=count))
             case "browser_fill":
                 return report_action(f"{ref} was filled", await self.fill(ref, text))
             case "browser_select":
-                return report_action(f"{ref} was set", await self.select(ref, texts_of(arguments, "values")))
+                return report_action(f"{ref} was set", await self.select(ref, get_texts(arguments, "values")))
             case "browser_upload":
-                return report_action(f"{ref} was given the files", await self.upload(ref, texts_of(arguments, "paths")))
+                return report_action(
+                    f"{ref} was given the files", await self.upload(ref, get_texts(arguments, "paths"))
+                )
             case "browser_press":
-                return report_action("The keys were pressed", await self.press(texts_of(arguments, "keys")))
+                return report_action("The keys were pressed", await self.press(get_texts(arguments, "keys")))
             case "browser_type":
                 return report_action("The text was typed", await self.type(text))
             case "browser_hover":
                 return report_action(f"The pointer is on {ref}", await self.hover(ref))
             case "browser_scroll":
-                down, right = number_of(arguments, "down"), number_of(arguments, "right")
+                down, right = get_number(arguments, "down"), get_number(arguments, "right")
                 return report_action("The page was scrolled", await self.scroll(ref, down, right))
         return report_action("The dialog was answered", await self.answer_dialog(flag_of(arguments, "accept"), text))
 
     async def use_tabs(self, arguments: Arguments) -> Observation:
         """List, open, select or close tabs."""
-        do, tab = text_of(arguments, "do"), text_of(arguments, "tab")
+        do, tab = get_text(arguments, "do"), get_text(arguments, "tab")
         if do in ("select", "close") and not tab:
             raise TABS.refuse("tab is missing")
         match do:
             case "open":
-                return report_navigation(await self.open_tab(text_of(arguments, "url")))
+                return report_navigation(await self.open_tab(get_text(arguments, "url")))
             case "select":
                 return report_action(f"{tab} is in front", await self.select_tab(tab))
             case "close":
@@ -222,7 +224,7 @@ class Browser:
 
     async def use_screenshot(self, arguments: Arguments) -> Observation:
         """Take a picture."""
-        form = text_of(arguments, "format")
-        full, ref = flag_of(arguments, "full"), text_of(arguments, "ref")
+        form = get_text(arguments, "format")
+        full, ref = flag_of(arguments, "full"), get_text(arguments, "ref")
         result = await self.ask("screenshot", full=full, ref=ref, form=form)
         return Observation(describe_result("The picture was taken", result), image=result.image, media=f"image/{form}")

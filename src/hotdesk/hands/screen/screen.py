@@ -31,7 +31,7 @@ from hotdesk.hands.screen.tools import (
 )
 from hotdesk.hands.screen.widgets import Widgets
 from hotdesk.hands.screen.windows import Window
-from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
+from hotdesk.tool import Arguments, Observation, get_integer, get_number, get_text, get_texts
 
 SIZE = (WIDTH, HEIGHT)
 BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
@@ -233,10 +233,10 @@ class Screen:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        keys = text_of(arguments, "keys")
+        keys = get_text(arguments, "keys")
         match tool.removeprefix("screen_"):
             case "screenshot":
-                kind = cast(Format, text_of(arguments, "format"))
+                kind = cast(Format, get_text(arguments, "format"))
                 return _show_picture(
                     await self.screenshot(
                         parse_region(arguments, self.size),
@@ -252,10 +252,10 @@ class Screen:
                 )
                 return _show_picture(await self.zoom(parse_region(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
-                await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
+                await self.move(get_integer(arguments, "x"), get_integer(arguments, "y"), keys)
             case "click":
                 x, y = await self.find_target(arguments)
-                await self.click(x, y, get_button(arguments), integer_of(arguments, "count", 1), keys)
+                await self.click(x, y, get_button(arguments), get_integer(arguments, "count", 1), keys)
             case "drag":
                 await self.drag(parse_path(arguments), get_button(arguments), keys)
             case "press":
@@ -265,16 +265,16 @@ class Screen:
             case "scroll":
                 x, y = point_of(arguments)
                 await self.scroll(
-                    cast(Direction, text_of(arguments, "direction")), integer_of(arguments, "amount"), x, y, keys
+                    cast(Direction, get_text(arguments, "direction")), get_integer(arguments, "amount"), x, y, keys
                 )
             case "key":
-                await self.press_chords(keys, integer_of(arguments, "repeat", 1))
+                await self.press_chords(keys, get_integer(arguments, "repeat", 1))
             case "hold_key":
-                await self.hold_key(keys, number_of(arguments, "seconds"))
+                await self.hold_key(keys, get_number(arguments, "seconds"))
             case "wait":
-                await self.wait(number_of(arguments, "seconds"))
+                await self.wait(get_number(arguments, "seconds"))
             case "clipboard_set":
-                await self.write_clipboard(text_of(arguments, "text"))
+                await self.write_clipboard(get_text(arguments, "text"))
             case _:
                 return await self.tell(tool.removeprefix("screen_"), arguments)
         return Observation("done")
@@ -283,30 +283,33 @@ class Screen:
         """Use one of the tools that answer in words."""
         match tool:
             case "read":
-                return await self.widgets.read(text_of(arguments, "window"))
+                return await self.widgets.read(get_text(arguments, "window"))
             case "type":
-                if ref := text_of(arguments, "ref"):
+                if ref := get_text(arguments, "ref"):
                     await self.click(*await self.widgets.locate(ref))
                     await self.settle(_TAKES_FOCUS_S, 2.0)
-                way = await self.type(text_of(arguments, "text"))
+                way = await self.type(get_text(arguments, "text"))
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
                 settled = await self.settle(
-                    number_of(arguments, "quiet"), number_of(arguments, "timeout"), parse_region(arguments, self.size)
+                    get_number(arguments, "quiet"), get_number(arguments, "timeout"), parse_region(arguments, self.size)
                 )
                 return Observation(describe_stability(settled))
             case "cursor_position":
                 x, y = await self.get_cursor_position()
-                wide, high = integer_of(arguments, "width", self.size[0]), integer_of(arguments, "height", self.size[1])
+                wide, high = (
+                    get_integer(arguments, "width", self.size[0]),
+                    get_integer(arguments, "height", self.size[1]),
+                )
                 return Observation(f"X={x * wide // self.size[0]},Y={y * high // self.size[1]}")
             case "windows":
                 lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
                          f"{each.title}" for each in await self.list_windows()]  # fmt: skip
                 return Observation("\n".join(lines) or "No window is open.")
             case "focus":
-                return Observation(f"in front: {(await self.focus(text_of(arguments, 'window'))).title}")
+                return Observation(f"in front: {(await self.focus(get_text(arguments, 'window'))).title}")
             case "launch":
-                return Observation(f"started, pid {await self.launch(texts_of(arguments, 'argv'))}")
+                return Observation(f"started, pid {await self.launch(get_texts(arguments, 'argv'))}")
             case "clipboard_get":
                 return Observation(await self.read_clipboard())
         raise BriefError(f"the screen has no tool {tool}")
@@ -314,7 +317,7 @@ class Screen:
     async def find_target(self, arguments: Arguments) -> tuple[int | None, int | None]:
         """Return the point that was given, or where the widget is that was referred to."""
         point = point_of(arguments)
-        if not (ref := text_of(arguments, "ref")):
+        if not (ref := get_text(arguments, "ref")):
             return point
         if point != (None, None):
             raise BriefError("give a reference, or x and y, not both")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, cast
 
 from hotdesk.errors import BriefError
-from hotdesk.tool import Arguments, Parameter, Tool, integer_of, text_of
+from hotdesk.tool import Arguments, Parameter, Tool, get_integer, get_text
 
 Button: TypeAlias = Literal["left", "middle", "right", "back", "forward"]
 Direction: TypeAlias = Literal["up", "down", "left", "right"]
@@ -154,7 +154,7 @@ TOOLS = (
 
 def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
     """Return a whole number, if one was given."""
-    return integer_of(arguments, name) if name in arguments else None
+    return get_integer(arguments, name) if name in arguments else None
 
 
 def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
@@ -166,7 +166,7 @@ def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
 
 def get_button(arguments: Arguments) -> Button:
     """Return the button."""
-    return cast(Button, text_of(arguments, "button"))
+    return cast(Button, get_text(arguments, "button"))
 
 
 def get_integers(arguments: Arguments, name: str) -> list[int]:

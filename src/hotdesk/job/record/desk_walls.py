@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.drive.journal import read
-from hotdesk.event import Opened, WallProven, proof_of
+from hotdesk.event import Opened, WallProven, find_proof
 from hotdesk.event.desk import KEEPER
 from hotdesk.walls import WallProof
 
@@ -21,6 +21,6 @@ def read_walls(journal: Path, desks: Collection[str]) -> dict[str, WallProof]:
         if row.actor != KEEPER:
             continue
         with suppress(ValueError, RecursionError):
-            if (proof := proof_of(row.read_event())) is not None:
+            if (proof := find_proof(row.read_event())) is not None:
                 found[row.chain] = proof
     return found

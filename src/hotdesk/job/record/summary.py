@@ -37,7 +37,7 @@ from hotdesk.event import (
     Thought,
     Verified,
     VisionAsked,
-    kinds,
+    list_kinds,
 )
 from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.item_counts import ItemCounts
@@ -258,7 +258,7 @@ def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary
 @cache
 def list_names_but_items() -> tuple[str, ...]:
     """Name every kind of event but those of single items."""
-    return tuple(kind.__name__ for kind in kinds() if kind not in (ItemEnded, ItemsBegun))
+    return tuple(kind.__name__ for kind in list_kinds() if kind not in (ItemEnded, ItemsBegun))
 
 
 def find_job(journal: Path, text: str) -> str:

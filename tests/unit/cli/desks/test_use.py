@@ -16,7 +16,7 @@ KINDS = (
     Parameter("names", "texts", "some"),
     Parameter("region", "integers", "a box"),
 )
-TOOL = {"input_schema": Tool("try", "Try.", KINDS).schema()}
+TOOL = {"input_schema": Tool("try", "Try.", KINDS).build_schema()}
 
 
 @pytest.mark.parametrize(

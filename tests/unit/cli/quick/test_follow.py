@@ -169,7 +169,7 @@ def test_credit_is_given_back_as_output_is_written() -> None:
         assert (kind, number, int.from_bytes(payload, "big")) == (
             wire.CREDIT,
             1,
-            2 * wire.STEP + wire.cost(STARTED[wire.HEADER :]),
+            2 * wire.STEP + wire.compute_cost(STARTED[wire.HEADER :]),
         )
         running.guest.sendall(ended())
         assert running.end() == (0, bytes(2 * wire.CHUNK), b"")

@@ -64,7 +64,9 @@ def test_credit_is_given_back_once_output_went_on(link: DeskLink) -> None:
     channel = link.channels[1]
     link.out.clear()
     channel.give_back(wire.WINDOW // 4)
-    assert link.out == wire.frame(wire.CREDIT, 1, channel_credit(wire.WINDOW // 4 + wire.cost(wire.encode({"pid": 7}))))
+    assert link.out == wire.frame(
+        wire.CREDIT, 1, channel_credit(wire.WINDOW // 4 + wire.compute_cost(wire.encode({"pid": 7})))
+    )
 
 
 def channel_credit(count: int) -> bytes:

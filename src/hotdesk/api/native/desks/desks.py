@@ -25,7 +25,7 @@ from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtim
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
-from hotdesk.host import owner_path
+from hotdesk.host import find_owner_path
 from hotdesk.walls import read_proof
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
@@ -273,7 +273,7 @@ def count_bytes(size: str | int) -> int:
 async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
     """Yield the process that keeps a desk; one that has just ended takes its desks along."""
     try:
-        async with remote_runtime(owner_path(context.tenant.settings, desk)) as owner:
+        async with remote_runtime(find_owner_path(context.tenant.settings, desk)) as owner:
             yield owner
     except NoOwnerError:
         raise DeskGone(f"desk {desk} is gone, with the process that kept it; GET /desks lists open desks") from None
