@@ -161,7 +161,7 @@ class Actor:
     native_screen: bool = False
     sees: bool = True
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Give a plan of one step."""
         return Plan((Step("look", "Look so often."),))
 

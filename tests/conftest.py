@@ -35,7 +35,7 @@ kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 pool = disk.Btrfs(Path(sys.argv[1]), Path(sys.argv[2]))
 pool.mount()
-print(*pool.leftovers())
+print(*pool.list_leftovers())
 """
 
 # A busy machine is no fault of what is tested: time is never a reason to fail.

@@ -21,7 +21,7 @@ from hotdesk.doctor.examination import MEASURES
 pytestmark = pytest.mark.container
 
 SOURCE = Path(hotdesk.__file__).parents[1]
-PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+PROOF = ("desk/wall/container/prove.py", "while wrong := list_flaws(", "while wrong := [] and list_flaws(")
 """The keeper itself refuses some broken walls; without its proof doctor gets to see them."""
 
 
@@ -98,7 +98,8 @@ SLOW = {
     ),
     "the freezer": loss("freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
     "the deadline": loss(
-        "deadline", ("desk/keeper/keeper.py", "if at <= now():", "if at <= now() and self.desks[desk].runtime:")
+        "deadline",
+        ("desk/keeper/keeper.py", "if at <= read_clock():", "if at <= read_clock() and self.desks[desk].runtime:"),
     ),
     "no new privileges": loss(
         "no-new-privileges root-inside",
@@ -174,7 +175,7 @@ SLOW = {
         (
             "desk/wall/container/seccomp.py",
             "for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]",
-            "for test in match_none_of(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', equal(0, 38))]",
+            "for test in match_none_of(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', match_equal(0, 38))]",
         ),
     ),
     "socket options refused": loss("socket-options", ("desk/wall/container/seccomp.py", "TCP: (31,),", "TCP: (99,),")),
@@ -182,8 +183,8 @@ SLOW = {
         "call-arguments",
         (
             "desk/wall/container/seccomp.py",
-            '        refuse("ptrace", errno.EPERM, equal(1, 1)),\n',
-            '        allow("ptrace", equal(1, 1)),\n',
+            '        refuse("ptrace", errno.EPERM, match_equal(1, 1)),\n',
+            '        allow("ptrace", match_equal(1, 1)),\n',
         ),
     ),
     "the map of ids": loss("own-ids", ("linux/uids.py", "{USER + 1}\\n", "{USER + 1}\\n2000 {base + 1010} 1\\n")),
@@ -224,7 +225,7 @@ SLOW = {
         ),
         (
             "desk/wall/container/bundle.py",
-            '            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),\n',
+            '            **({} if room.filter else {"seccomp": seccomp.build_profile(room.machine)}),\n',
             "",
         ),
         PROOF,
@@ -269,7 +270,7 @@ SLOW = {
 }
 
 
-UNPROVEN = ("desk/wall/gvisor/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+UNPROVEN = ("desk/wall/gvisor/prove.py", "while wrong := list_flaws(", "while wrong := [] and list_flaws(")
 SENTRY = {
     "a user for the supervisor": loss(
         "sentry-ids",

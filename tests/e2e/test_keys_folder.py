@@ -24,7 +24,7 @@ from hotdesk.drive.signing import load_signer
 from hotdesk.event import Burnt
 from hotdesk.vault import Vault
 os.chroot(sys.argv[1]); os.chdir("/"); os.setgroups([]); os.setresgid(UID, UID, UID); os.setresuid(UID, UID, UID)
-assert Vault.open(Path("/")).reveal("erp").bytes() == b"a-very-secret-value"
+assert Vault.open(Path("/")).reveal("erp").get_bytes() == b"a-very-secret-value"
 journal = Journal(Path("/journal.db"), load_signer(Path("/")))
 for number in range(100):
     journal.add("i1", "door", Burnt("i1", str(number)))

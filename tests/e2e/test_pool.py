@@ -44,7 +44,7 @@ from hotdesk.host import Host
 async def main():
     async with Host(Config(run=Path(sys.argv[1]), lib=Path(sys.argv[2]), images=Path(sys.argv[3]))) as host:
         host.keep_ready(Spec(), 3)
-        await host.pool.full()
+        await host.pool.wait_until_full()
         await host.open(Spec())
         print("ready", host.runtime.keeper.pid, flush=True)
         await anyio.sleep_forever()

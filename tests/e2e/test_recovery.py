@@ -31,7 +31,7 @@ pool = disk.Btrfs(Path(sys.argv[1]), Path(sys.argv[2]))
 pool.mount()
 if len(sys.argv) > 3:
     pool.make(sys.argv[3], 1 << 20, Path("/"))
-print(*pool.leftovers())
+print(*pool.list_leftovers())
 """
 
 

@@ -60,7 +60,7 @@ class Loss:
     edits: tuple[tuple[str, str, str], ...]
 
 
-PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+PROOF = ("desk/wall/container/prove.py", "while wrong := list_flaws(", "while wrong := [] and list_flaws(")
 """The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
 LOOPBACK = "    syscalls.raise_loopback()\n"
@@ -129,10 +129,11 @@ SLOW = {
         (("door/policy/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
     ),
     "a secret taken out of a head": Loss(
-        "scrubbed", (("door/secrets/response.py", "return self.stream.headers(fields)", "return fields"),)
+        "scrubbed", (("door/secrets/response.py", "return self.stream.scrub_headers(fields)", "return fields"),)
     ),
     "a secret taken out in base64": Loss(
-        "scrubbed", (("door/secrets/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
+        "scrubbed",
+        (("door/secrets/scrub.py", "        found |= list_base64_middles(value, before)\n", "        pass\n"),),
     ),
     "the door's certificate": Loss(
         "another-host swapped scrubbed",

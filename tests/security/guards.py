@@ -122,15 +122,17 @@ def collect() -> tuple[tuple[Guard, ...], dict[str, str]]:
 
 
 WALLS_UNPROVEN = Removal(
-    "container/prove.py", "while wrong := flaws(pid, uid, capabilities, netns, userns):", "while wrong := list[str]():"
+    "container/prove.py",
+    "while wrong := list_flaws(pid, uid, capabilities, netns, userns):",
+    "while wrong := list[str]():",
 )
 """Without it a desk that lacks a wall is not handed over at all."""
 ALL_CAPABILITIES = (
     WALLS_UNPROVEN,
     Removal(
         "container/bundle.py",
-        "guest(room, uids.USER, [],",
-        'guest(room, uids.USER, [f"CAP_{each}" for each in ALL.split()],',
+        "build_guest_process(room, uids.USER, [],",
+        'build_guest_process(room, uids.USER, [f"CAP_{each}" for each in ALL.split()],',
     ),
     Removal(
         "container/bundle.py",
@@ -151,7 +153,7 @@ FIRST_PROCESS_SHOWN = Removal(
     "hotdesk_guest/agent.py", "    guest.is_hidden = hide()\n    guest.run()\n", "    guest.run()\n"
 )
 FIRST_PROCESS_TRACED = Removal(
-    "container/seccomp.py", 'refuse("ptrace", errno.EPERM, equal(1, 1))', 'allow("ptrace", equal(1, 1))'
+    "container/seccomp.py", 'refuse("ptrace", errno.EPERM, match_equal(1, 1))', 'allow("ptrace", match_equal(1, 1))'
 )
 SHORT_WAITS = (
     Removal("linux/cgroup.py", "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
@@ -171,7 +173,7 @@ HEADERS_TWICE = Removal(
     "        if False:\n",
 )
 STATE_SHARED = Removal(
-    "api/tenants.py", "        settings = settings_of(self.settings, name)\n", "        settings = self.settings\n"
+    "api/tenants.py", "        settings = get_settings(self.settings, name)\n", "        settings = self.settings\n"
 )
 ROUTED_TO_LOOPBACK = Removal(
     "room/room.py",

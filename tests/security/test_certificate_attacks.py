@@ -339,7 +339,7 @@ def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     "certificates on a terminal",
     Removal(
         "jobs/verify.py",
-        "    return [printable(each) for each in (head, *text)]\n",
+        "    return [make_printable(each) for each in (head, *text)]\n",
         "    return [each for each in (head, *text)]\n",
     ),
 )
@@ -449,7 +449,7 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
 )
 @falls_without(
     "what checks had beside them",
-    Removal("keys/certify.py", "    if any(look.beside != beside_digest(", "    if any(not look and beside_digest("),
+    Removal("keys/certify.py", "    if any(look.beside != digest_beside(", "    if any(not look and digest_beside("),
     cases="another rule | a rule nobody ran | no rule where there was one",
 )
 @falls_without(

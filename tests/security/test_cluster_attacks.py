@@ -99,7 +99,7 @@ BOTH = Removal(
 )
 
 
-ROLE = Removal("cluster/certificates.py", '    prefix = _uri(role, "")', '    prefix = "hotdesk:"')
+ROLE = Removal("cluster/certificates.py", '    prefix = _format_uri(role, "")', '    prefix = "hotdesk:"')
 
 
 @falls_without("cluster: a node cannot call", BOTH, ROLE)
@@ -165,7 +165,11 @@ async def test_a_server_unlocks_and_approves_nothing_on_a_node(room: ClusterAtta
 
 @falls_without(
     "cluster: a node gives its own ids",
-    Removal("cluster/runtime.py", "        if code_of(desk) != self.node.code:", "        if code_of(desk) == '':"),
+    Removal(
+        "cluster/runtime.py",
+        "        if get_node_code(desk) != self.node.code:",
+        "        if get_node_code(desk) == '':",
+    ),
 )
 async def test_a_node_cannot_answer_with_another_nodes_desk(room: ClusterAttacks) -> None:
     other = new_node_id("n2")

@@ -112,8 +112,9 @@ def host_nodes() -> dict[str, tuple[int, ...]]:
     "pipes for the runtime",
     Removal(
         "container/crun.py",
-        "(console_r, console_w) = syscalls.two_pipes()\n",
-        '(console_r, console_w) = syscalls.two_pipes()\n    console_w = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)\n',
+        "(console_r, console_w) = syscalls.make_two_pipes()\n",
+        '(console_r, console_w) = syscalls.make_two_pipes()\n    console_w = os.open("/tmp", os.O_TMPFILE | '
+        "os.O_RDWR)\n",
     ),
 )
 async def test_changing_devices_or_descriptors_does_not_reach_the_hosts(

@@ -339,10 +339,10 @@ ANY_ADDRESS = Removal(
     "whole addresses in requests to a proxy",
     Removal(
         "policy/target.py",
-        '        scheme = "http"\n        authority, rest = absolute(text, scheme)\n',
+        '        scheme = "http"\n        authority, rest = split_absolute(text, scheme)\n',
         '        scheme = "http"\n'
         "        at = Authority(named[0], 80)\n"
-        '        authority, rest = (at, text) if text[:1] == "/" else absolute(text, scheme)\n',
+        '        authority, rest = (at, text) if text[:1] == "/" else split_absolute(text, scheme)\n',
     ),
     cases="no host in the target",
 )
@@ -669,7 +669,7 @@ ANY_METHOD = Removal(
 )
 @falls_without(
     "a Host in every request",
-    Removal("http/framing.py", '    if headers.once(b"host") is None and version == "1.1":\n', "    if False:\n"),
+    Removal("http/framing.py", '    if headers.get_single(b"host") is None and version == "1.1":\n', "    if False:\n"),
     Removal(
         "policy/target.py",
         "    if len(hosts) != 1:\n        raise UnclearTargetError(",

@@ -55,7 +55,9 @@ NAMES = {
 }
 
 
-@falls_without("names of the drive", Removal("drive/names.py", "    if why := fault(name):\n", '    if why := "":\n'))
+@falls_without(
+    "names of the drive", Removal("drive/names.py", "    if why := describe_fault(name):\n", '    if why := "":\n')
+)
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_no_name_leads_out_of_the_drive_or_shows_as_another(drive: Drive, tmp_path: Path, name: str) -> None:
     before = sorted(map(str, tmp_path.rglob("*")))

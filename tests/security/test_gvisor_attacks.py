@@ -40,9 +40,9 @@ from tests.security.guards import Removal, falls_without, no_guard
 pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(90)]
 
 GVISOR = Spec(wall="gvisor", cpus=1)
-UNPROVEN = Removal("gvisor/prove.py", "while wrong := flaws(room, supervisor):", "while wrong := list[str]():")
+UNPROVEN = Removal("gvisor/prove.py", "while wrong := list_flaws(room, supervisor):", "while wrong := list[str]():")
 """Without it a desk whose sentry is not confined is not handed over at all."""
-ROOT_UNPROVEN = Removal("gvisor/wall.py", "return prove.root_flaws(room, pid, first)", "return []")
+ROOT_UNPROVEN = Removal("gvisor/wall.py", "return prove.list_root_flaws(room, pid, first)", "return []")
 DIAL = """
 def dial(path):
     with socket.socket(socket.AF_UNIX) as s:

@@ -356,7 +356,7 @@ async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: Lin
     "programs while a person drives",
     Removal(
         "keeper/operations.py",
-        "room.cgroup.hush([pid for pid in room.cgroup.loud() if",
+        "room.cgroup.hush([pid for pid in room.cgroup.list_unhushed() if",
         "room.cgroup.hush([pid for pid in () if",
     ),
 )

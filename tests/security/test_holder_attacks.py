@@ -131,7 +131,7 @@ def test_another_user_cannot_call_a_holder(place: Path, settings: Config) -> Non
 
 @falls_without(
     "whoever calls an owner is this user",
-    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if sock:"),
+    Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if sock:"),
 )
 def test_another_user_who_gets_at_the_socket_is_not_answered(place: Path, settings: Config) -> None:
     warm(place, settings)
@@ -343,7 +343,7 @@ def test_whoever_reads_a_desks_bytes_has_given_up_its_privileges(place: Path, se
     assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
 
 
-@falls_without("variables a holder gets", Removal("quick/start.py", "**holder_environment()}", "**os.environ}"))
+@falls_without("variables a holder gets", Removal("quick/start.py", "**get_holder_environment()}", "**os.environ}"))
 def test_a_holder_knows_none_of_its_callers_secrets(place: Path, settings: Config) -> None:
     holder = warm(place, settings, AWS_SECRET_ACCESS_KEY="a-secret")
     assert b"a-secret" not in Path(f"/proc/{holder}/environ").read_bytes()

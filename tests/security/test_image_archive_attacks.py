@@ -159,8 +159,8 @@ def test_a_manifest_in_another_spelling_is_refused(refuse: Callable[[bytes], str
     Removal("drive/image_manifest.py", "    size: Annotated[int, Range(0, MAX_FILE_BYTES)]\n", "    size: int\n"),
     Removal(
         "drive/image_manifest.py",
-        "        manifest = read(ImageManifest, loads(body))\n",
-        "        found = loads(body)\n"
+        "        manifest = read(ImageManifest, parse_json(body))\n",
+        "        found = parse_json(body)\n"
         "        payload = PayloadDigest(**found.pop('payload'))\n"
         "        manifest = ImageManifest(payload=payload, **{k: v for k, v in found.items() if k != 'extra'})\n",
     ),

@@ -298,8 +298,8 @@ def option(kind, level, number, value):
     ),
     Removal(
         "container/seccomp.py",
-        'refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in',
-        'allow("socket", equal(0, family), test) for test in',
+        'refuse("socket", errno.EPROTONOSUPPORT, match_equal(0, family), test)\n',
+        'allow("socket", match_equal(0, family), test)\n',
     ),
     cases="""
     MPTCP | MPTCP on IPv6 | UDPLITE | ICMP without root | a raw socket | a raw socket of TCP |
@@ -310,8 +310,8 @@ def option(kind, level, number, value):
     "netlink of routes only",
     Removal(
         "container/seccomp.py",
-        'rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for',
-        'rules += [allow("socket", equal(0, NETLINK), test) for',
+        'rules += [refuse("socket", errno.EPROTONOSUPPORT, match_equal(0, NETLINK), test) for',
+        'rules += [allow("socket", match_equal(0, NETLINK), test) for',
     ),
     cases="""
     netlink protocol 2 | netlink protocol 4 | netlink protocol 6 | netlink protocol 9 | netlink protocol 10 |
@@ -322,8 +322,8 @@ def option(kind, level, number, value):
     "socket options",
     Removal(
         "container/seccomp.py",
-        'rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for',
-        'rules += [allow("setsockopt", equal(1, level), equal(2, option)) for',
+        'refuse("setsockopt", errno.EPERM, match_equal(1, level), match_equal(2, option)) for',
+        'allow("setsockopt", match_equal(1, level), match_equal(2, option)) for',
     ),
     cases="""
     TCP_ULP | UDP_ENCAP | SO_ATTACH_FILTER | SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_CBPF | SO_ATTACH_REUSEPORT_EBPF
@@ -344,7 +344,7 @@ def option(kind, level, number, value):
     Removal(
         "container/seccomp.py",
         "    return cover(31, 0, list(values))\n",
-        "    return [other(index, *values)] if len(values) == 1 else cover(31, 0, list(values))\n",
+        "    return [match_other(index, *values)] if len(values) == 1 else cover(31, 0, list(values))\n",
     ),
     cases="""
     lower the core limit with high bits | lower the core limit by setrlimit with high bits |
@@ -355,13 +355,13 @@ def option(kind, level, number, value):
     "the core limit",
     Removal(
         "container/seccomp.py",
-        'refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE))',
-        'allow("setrlimit", equal(0, RLIMIT_CORE))',
+        'refuse("setrlimit", errno.EPERM, match_equal(0, RLIMIT_CORE))',
+        'allow("setrlimit", match_equal(0, RLIMIT_CORE))',
     ),
     Removal(
         "container/seccomp.py",
-        'refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), other(2, 0))',
-        'allow("prlimit64", equal(1, RLIMIT_CORE), other(2, 0))',
+        'refuse("prlimit64", errno.EPERM, match_equal(1, RLIMIT_CORE), match_other(2, 0))',
+        'allow("prlimit64", match_equal(1, RLIMIT_CORE), match_other(2, 0))',
     ),
     cases="lower the core limit | lower the core limit by setrlimit",
 )

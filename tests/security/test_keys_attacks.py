@@ -390,8 +390,8 @@ def test_a_line_that_is_garbled_is_cut_and_no_other(keys: Kept, actor: str, what
     "values are asked for under numbers of keys' own",
     Removal(
         "keys/process.py",
-        "            self.ask_teller(argv_of(secret.bytes()), deliver)\n",
-        "            self.number = number - 1\n            self.ask_teller(argv_of(secret.bytes()), deliver)\n",
+        "            self.ask_teller(decode_argv(secret.get_bytes()), deliver)\n",
+        "            self.number = number - 1\n            self.ask_teller(decode_argv(secret.get_bytes()), deliver)\n",
     ),
 )
 def test_a_door_that_asks_twice_under_one_number_gets_two_answers(keys: Kept) -> None:

@@ -119,7 +119,7 @@ async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Co
 
 @falls_without(
     "an end by the next keeper",
-    Removal("keeper/reap.py", "for desk in state.orphans(settings):", "for desk in list[str]():"),
+    Removal("keeper/reap.py", "for desk in state.list_orphans(settings):", "for desk in list[str]():"),
 )
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
 async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper(
@@ -138,7 +138,8 @@ async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_ke
 
 
 @falls_without(
-    "an end in time", Removal("keeper/keeper.py", "            if at <= now():\n", "            if at <= now() - 60:\n")
+    "an end in time",
+    Removal("keeper/keeper.py", "            if at <= read_clock():\n", "            if at <= read_clock() - 60:\n"),
 )
 async def test_a_stopped_owner_does_not_stop_a_deadline(settings: Config) -> None:
     with owner(settings, deadline=4) as (process, desk, _):

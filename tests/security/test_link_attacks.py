@@ -138,7 +138,7 @@ async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
 
 @falls_without(
     "a call from the first process only",
-    Removal("owner/runtime.py", 'if peer(sock) == (body["caller"], body["uid"]):', "if peer(sock):"),
+    Removal("owner/runtime.py", 'if get_peer(sock) == (body["caller"], body["uid"]):', "if get_peer(sock):"),
 )
 async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
     assert haunted.home == "/home/user"

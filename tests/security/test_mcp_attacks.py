@@ -87,7 +87,7 @@ def test_a_desk_cannot_write_the_end_of_its_fence() -> None:
     "what an MCP client is shown",
     Removal(
         "mcp/results.py",
-        'return "\\n".join("\\t".join(map(printable, line.split("\\t"))) for line in text.split("\\n"))',
+        'return "\\n".join("\\t".join(map(make_printable, line.split("\\t"))) for line in text.split("\\n"))',
         "return text",
     ),
 )
@@ -132,7 +132,9 @@ def test_no_text_of_a_desk_becomes_a_link_a_client_would_follow() -> None:
 @falls_without(
     "arguments a tool does not have",
     Removal(
-        "hotdesk/tool.py", "for name in arguments if name not in parameters]", "for name in arguments if name is None]"
+        "hotdesk/tool.py",
+        "for name in arguments if name not in parameters\n",
+        "for name in arguments if name is None\n",
     ),
 )
 @pytest.mark.container
@@ -159,8 +161,8 @@ async def test_a_path_is_the_desks_whatever_it_says(client: Client, tmp_path: Pa
     "names of delivered files",
     Removal(
         "mcp/deliver.py",
-        "name = check_name(f\"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}\")",
-        "name = f\"{desk.id}/fixed\" + text_of(arguments, 'name')[:0]",
+        "name = check_name(f\"{desk.id}/{get_text(arguments, 'name') or PurePosixPath(path).name}\")",
+        "name = f\"{desk.id}/fixed\" + get_text(arguments, 'name')[:0]",
     ),
 )
 @pytest.mark.container
@@ -191,8 +193,8 @@ async def test_a_file_that_runs_something_is_not_kept(here: Here, client: Client
     "keys of MCP's clients",
     Removal(
         "mcp/http.py",
-        "caller = self.keys.find(bearer(request))",
-        'caller = self.keys.find(bearer(request)) or Caller("default", "", "")',
+        "caller = self.keys.find(parse_bearer_key(request))",
+        'caller = self.keys.find(parse_bearer_key(request)) or Caller("default", "", "")',
     ),
 )
 @pytest.mark.container

@@ -170,7 +170,7 @@ def test_a_fact_is_quoted_and_looks_like_no_part_of_the_prompt() -> None:
 
 @falls_without(
     "a fact is one line",
-    Removal("drive/memory.py", '    return printable(" ".join(text.split()))\n', "    return text\n"),
+    Removal("drive/memory.py", '    return make_printable(" ".join(text.split()))\n', "    return text\n"),
 )
 async def test_a_fact_is_one_line_in_which_nothing_hides(machine: LocalMachine, job: Brief) -> None:
     async def hide(hands: Hands) -> None:

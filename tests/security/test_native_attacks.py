@@ -244,7 +244,7 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     "a screen's key",
     Removal(
         "desks/screens.py",
-        "name)\n            tasks.start_soon(while_admitted, context, tasks.cancel_scope)\n",
+        "name)\n            tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)\n",
         "name)\n",
     ),
 )
@@ -555,7 +555,7 @@ def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -
 
 @falls_without(
     "models with an address",
-    Removal("native/jobs/jobs.py", "        if why := refusal(name, listed):\n", '        if why := "":\n'),
+    Removal("native/jobs/jobs.py", "        if why := explain_refusal(name, listed):\n", '        if why := "":\n'),
     cases="0 | 1 | 2 | 3 | 4 | 5",
 )
 @pytest.mark.parametrize("model", ADDRESSED, ids=range(len(ADDRESSED)))

@@ -309,7 +309,7 @@ async def test_another_user_of_the_host_cannot_look_into_desks(
 
 @falls_without(
     "a control socket for its owner's user",
-    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if peer(sock):"),
+    Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if get_peer(sock):"),
 )
 async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control: Path) -> None:
     os.chmod(control, 0o666)  # noqa: S103 - an attack

@@ -133,7 +133,9 @@ USES_IGNORED = Removal(
 )
 @falls_without(
     "drawings are pages",
-    Removal("inside/active_office.py", '    if local(root) == "svg":\n', '    if local(root) == "SVG":\n'),
+    Removal(
+        "inside/active_office.py", '    if get_local_name(root) == "svg":\n', '    if get_local_name(root) == "SVG":\n'
+    ),
     cases="a drawing that fetches, as a part",
 )
 @falls_without(
@@ -162,7 +164,9 @@ USES_IGNORED = Removal(
 @falls_without(
     "nothing odd stands in an action",
     Removal(
-        "inside/active_pdf.py", "    return False\n\n\ndef object_streams(", "    return True\n\n\ndef object_streams("
+        "inside/active_pdf.py",
+        "    return False\n\n\ndef unpack_object_streams(",
+        "    return True\n\n\ndef unpack_object_streams(",
     ),
     cases="a PDF that goes on behind a remark | a PDF that goes on behind brackets",
 )
@@ -179,8 +183,8 @@ USES_IGNORED = Removal(
     "a PDF names no file elsewhere",
     Removal(
         "inside/active_pdf.py",
-        "            if AWAY.match(target := spelt(match)):\n",
-        '            if not (target := spelt(match) + b" "):\n',
+        "            if AWAY.match(target := decode_string(match)):\n",
+        '            if not (target := decode_string(match) + b" "):\n',
     ),
     cases="a PDF's stream by its address",
 )
@@ -189,8 +193,8 @@ USES_IGNORED = Removal(
     Removal("inside/active_pdf.py", 'rb"/FS" + GAP + rb"/URL"', 'rb"/FS" + GAP + rb"/None"'),
     Removal(
         "inside/active_pdf.py",
-        "            if AWAY.match(target := spelt(match)):\n",
-        '            if not (target := spelt(match) + b" "):\n',
+        "            if AWAY.match(target := decode_string(match)):\n",
+        '            if not (target := decode_string(match) + b" "):\n',
     ),
     cases="a PDF's file by its address",
 )
@@ -241,7 +245,7 @@ def test_what_acts_when_it_is_opened_is_found_without_opening_it(tmp_path: Path,
 
 ATTEMPTS_UNCOUNTED = Removal(
     "job/verify.py",
-    "        attempts = await at.attempts() if counted else None\n",
+    "        attempts = await at.count_send_attempts() if counted else None\n",
     "        attempts = 0 if counted else None\n",
 )
 

@@ -84,7 +84,7 @@ def told(tmp_path: Path) -> dict[str, object]:
 
 
 NO_LANDLOCK = Removal(
-    "linux/landlock.py", "    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""
+    "linux/landlock.py", "    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""
 )
 
 
@@ -111,7 +111,7 @@ def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(
 
 @falls_without(
     "a command that confines itself",
-    Removal("desks/run.py", "        confine_to([control_path(settings, 0).parent] if asks(scope) else [])\n", ""),
+    Removal("desks/run.py", "        confine_to([control_path(settings, 0).parent] if can_ask(scope) else [])\n", ""),
 )
 @pytest.mark.container
 @pytest.mark.parametrize("extra", [["--pids", "1000"], ["--out", "x:./nowhere"]])  # without any it is a quick command

@@ -112,7 +112,7 @@ def look(server: Served, url: str) -> httpx.Response:
     "rules of the page",
     Removal(
         "web/page.py",
-        'return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}',
+        'return {**ALWAYS, "content-security-policy": format_policy(scope["scheme"], host, self.content.domain)}',
         "return dict(ALWAYS)",
     ),
 )
@@ -197,7 +197,7 @@ def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
 
 @falls_without(
     "only links at the second origin",
-    Removal("web/page.py", "        if name == content_name(self.content.domain):\n", "        if False:\n"),
+    Removal("web/page.py", "        if name == get_content_name(self.content.domain):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/", f"/content/{'A' * 43}"])
 def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: str) -> None:

@@ -81,7 +81,7 @@ async def test_what_is_no_picture_a_model_takes_is_not_passed_on(liar: tuple[Des
     "printable words of what draws",
     Removal(
         "hands/page_view.py",
-        "It cannot be shown: {printable(str(e))}.",
+        "It cannot be shown: {make_printable(str(e))}.",
         "It cannot be shown: {e}.",
     ),
 )
@@ -132,7 +132,7 @@ async def test_a_widget_that_cannot_be_is_not_taken(liar: tuple[Desk, Toolbox], 
 
 @falls_without(
     "printable words of widgets",
-    Removal("screen/widgets.py", """f' "{printable(widget.name)}"' """, """f' "{widget.name}"' """),
+    Removal("screen/widgets.py", """f' "{make_printable(widget.name)}"' """, """f' "{widget.name}"' """),
 )
 async def test_a_widgets_name_makes_no_line_of_its_own(liar: tuple[Desk, Toolbox]) -> None:
     desk, hands = liar

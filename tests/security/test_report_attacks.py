@@ -122,8 +122,8 @@ async def place(home: Path) -> AsyncIterator[Place]:
     "escaped text in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
-        "    return escape_stacked_marks(printable(text))\n",
+        "    return html.escape(escape_stacked_marks(make_printable(text)), quote=True)\n",
+        "    return escape_stacked_marks(make_printable(text))\n",
     ),
 )
 @pytest.mark.container
@@ -267,7 +267,7 @@ TEXTS = strategies.lists(strategies.one_of(PIECES, strategies.text(max_size=8)),
     "characters that cannot be seen in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
+        "    return html.escape(escape_stacked_marks(make_printable(text)), quote=True)\n",
         "    return html.escape(escape_stacked_marks(text), quote=True)\n",
     ),
 )
@@ -288,8 +288,8 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
     "escaped quotes in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
-        "    return html.escape(escape_stacked_marks(printable(text)), quote=False)\n",
+        "    return html.escape(escape_stacked_marks(make_printable(text)), quote=True)\n",
+        "    return html.escape(escape_stacked_marks(make_printable(text)), quote=False)\n",
     ),
 )
 @falls_without("characters that cannot be seen in reports")

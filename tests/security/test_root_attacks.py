@@ -333,9 +333,9 @@ credit += wire.WINDOW
 def say(value):
     global credit
     payload = value if isinstance(value, bytes) else wire.encode(value)
-    while credit < wire.cost(payload):
+    while credit < wire.compute_cost(payload):
         told()
-    credit -= wire.cost(payload)
+    credit -= wire.compute_cost(payload)
     s.sendall(wire.frame(wire.EVENT, acts, payload))
 try:
     LIE
@@ -646,7 +646,9 @@ async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: 
 
 @falls_without(
     "the proof before root is handed over",
-    Removal("keeper/root.py", "        if wrong and root.hard <= now():\n", "        wrong = []\n        if wrong:\n"),
+    Removal(
+        "keeper/root.py", "        if wrong and root.hard <= read_clock():\n", "        wrong = []\n        if wrong:\n"
+    ),
 )
 @pytest.mark.parametrize(
     ("old", "new", "flaw"),
@@ -692,8 +694,8 @@ async def replace_python(desk: Desk, text: str) -> None:
     "a proof that keeps nobody waiting",
     Removal(
         "keeper/root.py",
-        "        try:\n            wrong = tracked.wall.root_flaws(",
-        '        try:\n            __import__("time").sleep(1)\n            wrong = tracked.wall.root_flaws(',
+        "        try:\n            wrong = tracked.wall.list_root_flaws(",
+        '        try:\n            __import__("time").sleep(1)\n            wrong = tracked.wall.list_root_flaws(',
     ),
 )
 async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: KeeperRuntime) -> None:

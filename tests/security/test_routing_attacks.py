@@ -219,7 +219,9 @@ async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost
 
 @falls_without(
     "desks that are kept ready for a tenant",
-    Removal("hotdesk/host.py", "self.pool.keep(self.keeper_runtime().route(spec), count", "self.pool.keep(spec, count"),
+    Removal(
+        "hotdesk/host.py", "self.pool.keep(self.get_keeper_runtime().route(spec), count", "self.pool.keep(spec, count"
+    ),
 )
 @pytest.mark.container
 @pytest.mark.timeout(60)

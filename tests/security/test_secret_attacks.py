@@ -137,7 +137,7 @@ UPGRADES_PASS = Removal(
     "no placeholder in a head but at its place",
     Removal(
         "secrets/inject.py",
-        "if marked and (refusal := stray(out, sent, uses, returned)):",
+        "if marked and (refusal := refuse_stray(out, sent, uses, returned)):",
         "if marked and (refusal := None):",
     ),
     FOREIGN_CREDENTIALS_PASS,
@@ -395,7 +395,7 @@ ANY_FIELD = Removal(
     "a field is there once",
     ANY_FIELD,
     Removal("secrets/bodies.py", "if PREFIX in value and times[name] > 1:", "if False:"),
-    Removal("secrets/bodies.py", "loads(body, overflow=True)", "loads(body, duplicates=True, overflow=True)"),
+    Removal("secrets/bodies.py", "parse_json(body, overflow=True)", "parse_json(body, duplicates=True, overflow=True)"),
     cases="form, twice | json, twice",
 )
 @falls_without(
@@ -548,7 +548,7 @@ def shown(answer: Answer) -> bytes:
 )
 @falls_without(
     "answers are unpacked",
-    Removal("secrets/response.py", "self.unpacker(answer, granted) if self.active else None", "None"),
+    Removal("secrets/response.py", "self.choose_decoder(answer, granted) if self.active else None", "None"),
     cases="gzip | deflate | brotli | zstd | gzip twice",
 )
 @pytest.mark.parametrize("where", REFLECTED)
@@ -1165,7 +1165,9 @@ tell("done")
     Removal(
         "door/egress.py", 'c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON]', "reason[:REASON]"
     ),
-    Removal("machine/door.py", 'return printable(f"{moment(row.at)}', 'return str(f"{moment(row.at)}'),
+    Removal(
+        "machine/door.py", 'return make_printable(f"{format_moment(row.at)}', 'return str(f"{format_moment(row.at)}'
+    ),
 )
 async def test_what_a_desk_writes_into_the_log_is_plain(room: Room, attack: Attack, command: Command) -> None:
     before = len((await command(room.settings, "door", "log")).stdout.splitlines())

@@ -483,7 +483,7 @@ def desk(server: Served) -> str:
     "a stream's key",
     Removal(
         "native/events.py",
-        "    while context.native.keys.still(context.caller.key) is not None:\n",
+        "    while context.native.keys.find_caller(context.caller.key) is not None:\n",
         "    while True:\n",
     ),
     cases="events",
@@ -584,7 +584,9 @@ def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> 
 
 @falls_without(
     "a server without privileges",
-    Removal("api/server.py", "        privileges.give_up(settings, ports=node_ports(serving))\n", "        pass\n"),
+    Removal(
+        "api/server.py", "        privileges.give_up(settings, ports=list_node_ports(serving))\n", "        pass\n"
+    ),
 )
 def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
     told = Path(f"/proc/{server.process.pid}/status").read_text()
@@ -654,7 +656,7 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
 )
 @falls_without(
     "models a starter takes",
-    Removal("launch/job_command.py", "        if why := refusal(each, listed):\n", '        if why := "":\n'),
+    Removal("launch/job_command.py", "        if why := explain_refusal(each, listed):\n", '        if why := "":\n'),
     cases="11 | 12",
 )
 @no_guard("each option has a shape of its own", cases="1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9")
@@ -755,7 +757,7 @@ FORGED: dict[str, dict[str, Any]] = {
 )
 @falls_without(
     "models of a server's orders",
-    Removal("cli/job_request.py", "        if why := refusal(name, listed):\n", '        if why := "":\n'),
+    Removal("cli/job_request.py", "        if why := explain_refusal(name, listed):\n", '        if why := "":\n'),
     cases="a model at an address | a model of this machine",
 )
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
@@ -941,7 +943,11 @@ def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> Non
 
 @falls_without(
     "signatures of one token",
-    Removal("envd/signing.py", "hmac.compare_digest(self.by(token).encode(), self.signature.encode())", "True"),
+    Removal(
+        "envd/signing.py",
+        "hmac.compare_digest(self.compute_signature(token).encode(), self.signature.encode())",
+        "True",
+    ),
 )
 def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> None:
     made = theirs.eve.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, "secure": True}).json()

@@ -269,7 +269,9 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
 
 @falls_without(
     "an end to what resists",
-    Removal("keeper/reboot.py", "if tracked.room.cgroup.strike() or tracked.children():", "if tracked.children():"),
+    Removal(
+        "keeper/reboot.py", "if tracked.room.cgroup.strike() or tracked.list_children():", "if tracked.list_children():"
+    ),
 )
 @pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
 async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_back_all_the_same(
@@ -307,7 +309,7 @@ tell(os.stat(given["name"]).st_size >> 20)
 
 @falls_without(
     "room that was used already",
-    Removal("room/btrfs.py", "most = max(size - self.charges.beside(desk), MIB)", "most = size"),
+    Removal("room/btrfs.py", "most = max(size - self.charges.sum_other_lives(desk), MIB)", "most = size"),
 )
 async def test_going_back_and_forking_win_no_room_on_the_disk(
     fresh: Open, runtime: KeeperRuntime, attack: Attack

@@ -181,8 +181,8 @@ def test_an_sftp_server_that_breaks_the_protocol_ends_its_session(room: SshRoom,
 
 @falls_without(
     "texts of a desk are escaped",
-    Removal("ssh/session.py", "hotdesk: {printable(text)}", "hotdesk: {text}"),
-    Removal("ssh/sftp_replies.py", "string(printable(text[:300]).encode())", "string(text.encode())"),
+    Removal("ssh/session.py", "hotdesk: {make_printable(text)}", "hotdesk: {text}"),
+    Removal("ssh/sftp_replies.py", "string(make_printable(text[:300]).encode())", "string(text.encode())"),
 )
 def test_no_word_of_a_desk_beside_its_programs_steers_a_terminal(room: SshRoom) -> None:
     turn(room, "status(n, 4)")

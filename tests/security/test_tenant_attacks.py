@@ -227,8 +227,8 @@ def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
     "whose an Idempotency-Key is",
     Removal(
         "access/auth.py",
-        "store.once(caller.tenant, key, body, work, (caller.key, act))\n",
-        'store.once("", key, body, work, ("", act))\n',
+        "store.run_once(caller.tenant, key, body, work, (caller.key, act))\n",
+        'store.run_once("", key, body, work, ("", act))\n',
     ),
 )
 def test_an_idempotency_key_of_anothers_gives_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:

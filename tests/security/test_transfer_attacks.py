@@ -135,7 +135,7 @@ class Guest:
     def say(self, kind, number, value):
         data = value if isinstance(value, bytes) else wire.encode(value)
         if number in self.credit and kind in (wire.DATA, wire.EVENT):
-            self.credit[number] -= wire.cost(data)
+            self.credit[number] -= wire.compute_cost(data)
         self.sock.sendall(wire.frame(kind, number, data))
 
     def begin(self, number, ask):

@@ -101,8 +101,8 @@ tell(found)
     "the key of an authority stays outside",
     Removal(
         "keys/process.py",
-        '"env": charter.environment(),',
-        '"env": charter.environment() | {"CA": charter.authority.key_pem.decode().replace("\\n", " ")},',
+        '"env": charter.build_environment(),',
+        '"env": charter.build_environment() | {"CA": charter.authority.key_pem.decode().replace("\\n", " ")},',
     ),
 )
 async def test_no_key_of_an_authority_is_in_a_desk(room: Room, attack: Attack) -> None:
@@ -123,8 +123,8 @@ tell(ssl.DER_cert_to_PEM_cert(context.wrap_socket(s, server_hostname="a.test").g
     "a leaf has one name",
     Removal(
         "http/ca.py",
-        "x509.SubjectAlternativeName([general_name(host)])",
-        'x509.SubjectAlternativeName([general_name(host), x509.DNSName("*.test")])',
+        "x509.SubjectAlternativeName([make_general_name(host)])",
+        'x509.SubjectAlternativeName([make_general_name(host), x509.DNSName("*.test")])',
     ),
 )
 async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, attack: Attack) -> None:
@@ -142,8 +142,8 @@ async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, att
     "an authority of its own for every desk",
     Removal(
         "keys/process.py",
-        'else authority(desk, float(str(message["seconds"])))',
-        "else next((one.authority for one in self.charters.values()), None) or authority(desk, "
+        'else make_authority(desk, float(str(message["seconds"])))',
+        "else next((one.authority for one in self.charters.values()), None) or make_authority(desk, "
         'float(str(message["seconds"])))',
     ),
 )
@@ -184,7 +184,7 @@ print(json.dumps(told))
 
 @falls_without(
     "an owner answers its own user only",
-    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if True:"),
+    Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if True:"),
     Removal("linux/sockets.py", "os.chmod(fresh, mode)", "os.chmod(fresh, 0o666)"),
 )
 async def test_another_user_of_the_machine_reaches_nothing(room: Room) -> None:

@@ -105,7 +105,9 @@ def first_of(*decisions: tuple[Decided, int], asked: Pending = ASKED) -> Decided
 @falls_without(
     "decisions count for their digest, in time",
     Removal(
-        "people/wait.py", "            case Decided() if self.counts(event, at):\n", "            case Decided():\n"
+        "people/wait.py",
+        "            case Decided() if self.is_valid_decision(event, at):\n",
+        "            case Decided():\n",
     ),
 )
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_a_turned_worker_changes_no_check_and_no_step_on_its_own_where_later_ste
     "steps that a worker lists have what they list",
     Removal(
         "brain/amendments.py",
-        'yield strict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))',
+        'yield restrict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))',
         'yield read_part(Step, tidy_step(each), f"steps[{index}]")',
     ),
 )
@@ -359,7 +361,9 @@ def test_what_a_step_reads_widens_no_later_step() -> None:
 
 @falls_without(
     "what is not planned is asked",
-    Removal("brain/permits.py", "            yield from asks(each, allowed, scope)\n", "            yield each\n"),
+    Removal(
+        "brain/permits.py", "            yield from iterate_asks(each, allowed, scope)\n", "            yield each\n"
+    ),
 )
 @pytest.mark.parametrize(("method", "path"), [("POST", "/orders"), ("GET", "/other")])
 def test_what_the_brief_admits_and_the_step_does_not_list_is_asked(method: str, path: str) -> None:
@@ -462,7 +466,7 @@ def chain(machine: LocalMachine, job: str) -> list[Event]:
     "names of inputs are no sentences",
     Removal(
         "job/safe_names.py",
-        '    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))\n',
+        '    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in make_printable(name))\n',
         "    safe = name\n",
     ),
 )
@@ -488,7 +492,7 @@ async def test_a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sent
     "silence means nothing",
     Removal(
         "brain/plan_reply.py",
-        "    return strict_steps(plan)\n",
+        "    return restrict_steps(plan)\n",
         "    return plan\n",
     ),
 )
@@ -624,7 +628,7 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     "a host's domain stands first",
     Removal(
         "people/cards.py",
-        "        yield f\"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "        yield f\"{get_registrable_domain(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
         "        yield f\"{f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
     ),
 )
@@ -700,7 +704,7 @@ def test_a_brief_cannot_say_what_this_machine_runs_or_dials(
     "a key is for one address",
     Removal(
         "models/chat.py",
-        '    if here is None or here != address(os.environ.get(URL_VARIABLE, "")):\n',
+        '    if here is None or here != parse_address(os.environ.get(URL_VARIABLE, "")):\n',
         "    if here is None:\n",
     ),
 )

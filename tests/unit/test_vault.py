@@ -430,7 +430,7 @@ folder = Path(sys.argv[1])
 vault = Vault.make(folder, "keyring")
 vault.put("erp", Token(), b"a-very-secret-value")
 vault.rotate_root("keyring")
-assert Vault.open(folder).reveal("erp").bytes() == b"a-very-secret-value"
+assert Vault.open(folder).reveal("erp").get_bytes() == b"a-very-secret-value"
 assert not (folder / "root.key").exists()
 """
 

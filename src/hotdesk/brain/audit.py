@@ -184,7 +184,8 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
     for each in step.actions:
         if each.tool not in usable:
             yield (
-                f"the action {make_printable(each.name[:64])!r} uses {make_printable(each.tool[:64])!r}, which this step cannot "
+                f"the action {make_printable(each.name[:64])!r} uses {make_printable(each.tool[:64])!r}, which "
+                "this step cannot "
                 f"use. It may use: {format_names(sorted(usable))}."
             )
             continue
@@ -250,13 +251,15 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
         for path in (*step.files, *step.makes):
             if not _is_path(path):
                 yield (
-                    f"Step {make_printable(step.name[:64])!r}: {make_printable(path[:80])!r} is not a path in the home folder. "
+                    f"Step {make_printable(step.name[:64])!r}: {make_printable(path[:80])!r} is not a path in the "
+                    "home folder. "
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
             if _is_path(path) and not any(is_below(path, each) or is_below(each, path) for each in there):
                 yield (
-                    f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an input and "
+                    f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an "
+                    "input and "
                     f"which no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step "
                     "that makes it."
                 )

@@ -148,7 +148,9 @@ def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
     if not covers_host(brief.host, rule.host):
         yield f"it is for the host {brief.host}"
     if not list_endpoints(rule) <= list_endpoints(brief):
-        yield f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(list_endpoints(brief)))} only"
+        yield (
+            f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(list_endpoints(brief)))} only"
+        )
     if not set(rule.methods) <= set(brief.methods) and brief.methods != ANY:
         yield f"it allows {'reading (GET, HEAD)' if brief.methods == READ else ', '.join(brief.methods)} only"
     same_but_path = replace(brief, path=rule.path, query=None, up=None, down=None, rate=None)

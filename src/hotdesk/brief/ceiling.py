@@ -70,7 +70,10 @@ def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
-            yield f"the secret {secret} may not be granted ({format_allowed(ceiling.grants)}); leave it out, or ask the operator"
+            yield (
+                f"the secret {secret} may not be granted ({format_allowed(ceiling.grants)}); leave it out, or ask "
+                "the operator"
+            )
     for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
         if not admits(model, ceiling.models):
             yield f"the model {model} may not be used here ({format_allowed(ceiling.models)}); name another"

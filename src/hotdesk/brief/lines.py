@@ -171,7 +171,8 @@ class Scan:
         """Refuse what lies so deep that parsers take long, or fail."""
         if depth > MAX_DEPTH:
             raise ValueError(
-                f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a brief is flat"
+                f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a "
+                "brief is flat"
             )
 
     def skip(self) -> None:

@@ -48,7 +48,8 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
             data = source.read(MAX_BRIEF_BYTES + 1)
     except OSError as e:
         raise BriefError(
-            f"the brief {make_printable(str(file))} cannot be read: {e.strerror}; pass the path of a brief or its folder"
+            f"the brief {make_printable(str(file))} cannot be read: {e.strerror}; pass the path of a brief or its "
+            "folder"
         ) from e
     form: Form = "json" if file.suffix == ".json" else "toml"
     try:

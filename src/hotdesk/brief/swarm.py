@@ -75,7 +75,8 @@ def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> No
         if PLACEHOLDER in item.path:
             where = brief.get("deliverables").list_items()[place].get("path")
             raise where.make_error(
-                f"{PLACEHOLDER} is an item's name, but the brief has no items; write {format_example(where, 'each.over')}"
+                f"{PLACEHOLDER} is an item's name, but the brief has no items; write "
+                f"{format_example(where, 'each.over')}"
             )
 
 

@@ -106,7 +106,8 @@ class ActiveCheck:
             if not isinstance(each, str) or each not in FAMILIES:
                 families = ", ".join(FAMILIES)
                 raise BriefError(
-                    f"{make_printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of {families}"
+                    f"{make_printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of "
+                    f"{families}"
                 )
         return cls(tuple(allow), *map(bool, flags))
 

@@ -21,7 +21,8 @@ def find_desk(settings: Config, text: str) -> DeskId:
         raise BriefError(f"several open desks start with {text!r}: {', '.join(found)}; pass more characters of the id")
     if not found:
         raise BriefError(
-            f"{make_printable(text[:40])!r} is not the id of an open desk{describe_prefix_rule(text)}; `hotdesk ps` lists open desks"
+            f"{make_printable(text[:40])!r} is not the id of an open desk{describe_prefix_rule(text)}; `hotdesk "
+            "ps` lists open desks"
         )
     return found[0]
 

@@ -60,7 +60,8 @@ def write_bash(commands: Sequence[CommandNode]) -> str:
     for node in _iterate_nodes(commands):
         acts = [each.name.split()[1] for each in node.acts]
         cases.append(
-            f"      '{node.name}') words='{' '.join((*acts, *_list_words(node), *_list_option_names(node.options)))}' ;;"
+            f"      '{node.name}') "
+            f"words='{' '.join((*acts, *_list_words(node), *_list_option_names(node.options)))}' ;;"
         )
         for option in (each for each in node.options if each.metavar):
             patterns = "|".join(f"'{node.name} {name}'" for name in option.names)

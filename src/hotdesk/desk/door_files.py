@@ -32,7 +32,7 @@ def build_environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str
 
     Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
     Releases of it that know no proxy load a file that does.
-    Java is left alone, as it prints a line for the variable at each start: see `java_environment`.
+    Java is left alone, as it prints a line for the variable at each start: see `build_java_environment`.
     """
     proxies = {"http_proxy": proxy, "https_proxy": proxy, "all_proxy": proxy, "no_proxy": LOCAL}
     bundles = (

@@ -85,7 +85,8 @@ def find_tasks(folder: Path, globs: Sequence[str] = ()) -> list[EvalTask]:
     places = [root] if (root / FILE).exists() else sorted(each.parent for each in _find_files(root))
     if not places:
         raise BriefError(
-            f"There is no task in {make_printable(str(folder))}. Name a task's folder, or a folder of FAMILY/TASK/{FILE}."
+            f"There is no task in {make_printable(str(folder))}. Name a task's folder, or a folder of "
+            f"FAMILY/TASK/{FILE}."
         )
     tasks = sorted((read_task(place) for place in places), key=lambda task: task.name)
     names = [task.name for task in tasks]

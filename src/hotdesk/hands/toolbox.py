@@ -207,7 +207,10 @@ class Toolbox:
     def describe_unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
         if name.startswith(_SIGHTED):
-            return f"There is no tool `{make_printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` has one."
+            return (
+                f"There is no tool `{make_printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` "
+                "has one."
+            )
         usable = self.list_usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."

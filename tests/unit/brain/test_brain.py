@@ -36,7 +36,7 @@ class Planned(Says):
 
     plan: Plan = field(default_factory=lambda: Plan(()))
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Give it."""
         return self.plan
 

@@ -437,8 +437,9 @@ def test_facts_of_wrong_kinds_are_strange() -> None:
     for read in (told.read_text, told.read_number, told.read_integer):
         with pytest.raises(ProtocolError):
             read("list")
-    for name, kind in (("text", told.read_text), ("number", told.read_number), ("truth", told.flag), ("list", told.read_list),
-                       ("object", told.read_object), ("yes", told.read_number), ("huge", told.read_integer)):  # fmt: skip
+    for name, kind in (("text", told.read_text), ("number", told.read_number), ("truth", told.flag),
+                       ("list", told.read_list), ("object", told.read_object), ("yes", told.read_number),
+                       ("huge", told.read_integer)):  # fmt: skip
         with pytest.raises(ProtocolError):
             kind(name)
 

@@ -49,7 +49,7 @@ class Listener:
         self.tasks: list[PlanningTask] = []
         self.requests: list[ModelRequest] = []
 
-    def plans(self, task: PlanningTask) -> Plan:
+    def provide_plan(self, task: PlanningTask) -> Plan:
         """Give the script's plan."""
         self.tasks.append(task)
         return self.script.provide_plan(task)

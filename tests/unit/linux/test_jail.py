@@ -31,8 +31,8 @@ from hotdesk.linux import bpf as calls, jail as cell
 from hotdesk.door.http import ca
 
 root, uid, kind, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-authority, key = ca.new_authority("i1", ca.utc_now()), ca.new_key()
-upstream = ca.upstream_context(authority.certificate_pem)
+authority, key = ca.new_authority("i1", ca.get_utc_now()), ca.new_key()
+upstream = ca.make_upstream_context(authority.certificate_pem)
 listener = socket.create_server(("127.0.0.1", 0))
 folder = os.open("/etc", os.O_RDONLY)
 parent = os.getppid()
@@ -137,7 +137,7 @@ def test_the_filter_alone_refuses_them_to_root(root: Path, kind: str) -> None:
     alone = """
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 def enter():
-    cell.install(calls.program(os.uname().machine, getattr(calls, kind), os.getpid()))
+    cell.install(calls.build_program(os.uname().machine, getattr(calls, kind), os.getpid()))
 """
     told = run(root, kind, REFUSED + alone + TRY)
     assert isinstance(told.pop("read a file of the host"), str)
@@ -220,7 +220,7 @@ enter()
 leaves = ca.Leaves(authority, key, Path("/"))
 
 async def serve(reader, writer):
-    await writer.start_tls(leaves.context("a.example.test"))
+    await writer.start_tls(leaves.get_tls_context("a.example.test"))
     writer.write(await reader.readline())
     await writer.drain()
     writer.close()
@@ -390,7 +390,7 @@ import os
 from hotdesk.linux import syscalls as kernel
 from hotdesk.linux import bpf as calls, jail as cell
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-cell.install(calls.program({foreign!r}, calls.DOOR, os.getpid()))
+cell.install(calls.build_program({foreign!r}, calls.DOOR, os.getpid()))
 os._exit(0)
 """
     env = {"PATH": os.defpath, "PYTHONPATH": ":".join(sys.path)}

@@ -107,7 +107,7 @@ async def find_scope(
     allow_internet_access: bool | None = None,
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
-    """Return what a sandbox reaches, as `scope_for` does, in a thread."""
+    """Return what a sandbox reaches, as `resolve_scope` does, in a thread."""
     return await run_in_thread(resolve_scope, serving, network, allow_internet_access, tokens)
 
 

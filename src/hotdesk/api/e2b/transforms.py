@@ -97,7 +97,8 @@ def find_placeholder(name: str, value: str) -> re.Match[str] | None:
     matches = list(_PLACEHOLDER.finditer(value))
     if not VALUE.fullmatch(value) or value.count(_MARK) != len(matches):
         raise BriefError(
-            f"the value of header {make_printable(name[:60])!r} cannot be sent, or has a placeholder that is not offered: "
+            f"the value of header {make_printable(name[:60])!r} cannot be sent, or has a placeholder that is not "
+            "offered: "
             "there are ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME}"
         )
     if len(matches) > 1:

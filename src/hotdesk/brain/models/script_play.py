@@ -165,7 +165,8 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
     """Describe where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
-        f"the script does not repeat its earlier calls: call {place} of step {step} was {make_printable(before)[:200]}, "
+        f"the script does not repeat its earlier calls: call {place} of step {step} was "
+        f"{make_printable(before)[:200]}, "
         f"and is now {make_printable(now)[:200]}, or has other arguments; start the job again"
     )
 

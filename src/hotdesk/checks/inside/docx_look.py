@@ -136,7 +136,7 @@ def render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main:
 
 def list_fonts(package: Any, root: Element) -> list[list[str]]:
     """Return the fonts that are used, and how they are drawn."""
-    themes, names = package.theme_fonts(), set()
+    themes, names = package.read_theme_fonts(), set()
     for each in [*root.iter(WORD + "rFonts"), *iterate_style_fonts(package, root)]:
         for which in ("ascii", "hAnsi"):
             theme = each.get(f"{WORD}{which}Theme", "")
@@ -148,7 +148,7 @@ def iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
     """Yield the fonts of styles that are used, and of those they are based on."""
     if "word/styles.xml" not in package.names:
         return
-    sheet = package.part("word/styles.xml")
+    sheet = package.parse_part("word/styles.xml")
     yield from sheet.iterfind(f"{WORD}docDefaults//{WORD}rFonts")
     by_id = {each.get(WORD + "styleId", ""): each for each in sheet.iter(WORD + "style")}
     kinds = ("pStyle", "rStyle", "tblStyle")
@@ -173,16 +173,16 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Return what is in a file, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
-        root = remove_fallbacks(package.part(package.main))
+        root = remove_fallbacks(package.parse_part(package.main))
         fixed_frames = list_frames(root)
         parts = {
-            "title": package.title(), "media": package.media({}), "charts": package.charts({}),
+            "title": package.read_title(), "media": package.find_media_problems({}), "charts": package.read_charts({}),
             "fonts": list_fonts(package, root), "frames": fixed_frames, "area": find_text_area(root),
             "loose": render_autofit_lines(path, fixed_frames, package.main),
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
-        return {"unreadable": drawn_look.why(e)}, []
+        return {"unreadable": drawn_look.describe_error(e)}, []
     return {**document, **parts}, packed
 
 

@@ -26,11 +26,11 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Return what is in a file, or why it cannot be opened."""
     try:
         require_complete(path)
-        document, packed = drawn_look.leaves(path)
+        document, packed = drawn_look.read_pages(path)
         title = str(pypdfium2.PdfDocument(path).get_metadata_dict().get("Title", ""))
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
-        return {"unreadable": drawn_look.why(e)}, []
-    return {**document, "tools": drawn_look.tools(), "title": title[:MAX_TITLE_CHARS]}, packed
+        return {"unreadable": drawn_look.describe_error(e)}, []
+    return {**document, "tools": drawn_look.describe_tools(), "title": title[:MAX_TITLE_CHARS]}, packed
 
 
 if __name__ == "__main__":

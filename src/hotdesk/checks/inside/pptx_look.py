@@ -110,8 +110,8 @@ def is_near(one: list[float], other: list[float]) -> bool:
 
 def list_fonts(package: Any) -> list[list[str]]:
     """Return the fonts of the theme and of runs, and how they are drawn."""
-    names = set(package.theme_fonts().values())
-    for _, root in package.parts(r"ppt/slides/slide\d+\.xml"):
+    names = set(package.read_theme_fonts().values())
+    for _, root in package.iterate_parts(r"ppt/slides/slide\d+\.xml"):
         names |= {each.get("typeface", "") for each in root.iter(DRAWING + "latin")}
     return list(ooxml_look.match_fonts(names))
 
@@ -124,14 +124,15 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
         places = {slide.part.partname.lstrip("/"): f"slide {at + 1}" for at, slide in enumerate(deck.slides)}
         deck_frames = list_frames(deck)
         parts = {
-            "title": package.title(), "media": package.media(places), "charts": package.charts(places),
+            "title": package.read_title(), "media": package.find_media_problems(places),
+            "charts": package.read_charts(places),
             "fonts": list_fonts(package), "frames": deck_frames,
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
         document["count"] = len(deck.slides)
         mark_own_pictures(document["pages"], deck_frames)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
-        return {"unreadable": drawn_look.why(e)}, []
+        return {"unreadable": drawn_look.describe_error(e)}, []
     return {**document, **parts}, packed
 
 

@@ -18,7 +18,7 @@ def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
         target = str(Path(folder) / "printed.pdf")
         with office.open_document(path) as document:
             office.as_pdf(document, target, **CHOSEN)
-        report, packed = drawn_look.leaves(target)
+        report, packed = drawn_look.read_pages(target)
     for page in report["pages"]:
         page["fonts"] = []  # those the office chose; the file's own program reports those it names
-    return {**report, "tools": {**drawn_look.tools(), "LibreOffice": office.version()}}, packed
+    return {**report, "tools": {**drawn_look.describe_tools(), "LibreOffice": office.read_version()}}, packed

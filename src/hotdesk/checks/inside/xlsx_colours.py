@@ -22,7 +22,7 @@ INDEXED = (
 
 def list_fill_colours(book: Any) -> list[str]:
     """Return the colour each style fills a cell with, as `RRGGBB`; empty: none."""
-    root, theme = book.part("xl/styles.xml"), read_theme_colours(book)
+    root, theme = book.parse_part("xl/styles.xml"), read_theme_colours(book)
     colours = [get_solid_colour(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
     return [colours[int(style.get("fillId", "0"))] if colours else "" for style in styles]
@@ -32,7 +32,7 @@ def read_theme_colours(book: Any) -> list[str]:
     """Return the theme's colours in its own order."""
     if THEME not in book.file.namelist():
         return []
-    scheme = book.part(THEME).find(f".//{DRAWING}clrScheme")
+    scheme = book.parse_part(THEME).find(f".//{DRAWING}clrScheme")
     return [(each[0].get("lastClr") or each[0].get("val") or "")[:6] for each in scheme] if scheme is not None else []
 
 

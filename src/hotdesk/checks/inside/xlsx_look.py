@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 500
 def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, bytes]]]:
     """Tell everything of a workbook."""
     report = xlsx_raw.tell(request["path"])
-    report["sums"] = [xlsx_sources.total(each["path"], each["column"]) for each in request["sources"]]
+    report["sums"] = [xlsx_sources.sum_column(each["path"], each["column"]) for each in request["sources"]]
     report["like"] = summarize_input(request["like"]) if request["like"] else None
     with tempfile.TemporaryDirectory() as folder:
         pages = str(Path(folder, "pages.pdf"))
@@ -45,14 +45,14 @@ def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None
         if request["colours"]:
             apply_conditional_fills(document, report["sheets"])
         report["mutations"] = [mutate(document, each) for each in request["mutate"]]
-        report["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
+        report["tools"] = {"LibreOffice": office.read_version(), "Python": platform.python_version()}
         print_sheets(document, pages)
 
 
 def summarize_input(path: str) -> dict[str, Any]:
     """Tell what the input workbook has, or why that cannot be told."""
     try:
-        return dict(xlsx_raw.summary(path))
+        return dict(xlsx_raw.summarize_workbook(path))
     except Exception as e:  # noqa: BLE001 - a broken input is no fault of the workbook, and told as what it is
         return {"why": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
@@ -161,7 +161,7 @@ def apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None
     reader = Colours()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "colours.html")
-        document.storeToURL(target.as_uri(), office.properties({"FilterName": "HTML (StarCalc)"}))
+        document.storeToURL(target.as_uri(), office.make_properties({"FilterName": "HTML (StarCalc)"}))
         reader.feed(target.read_text(errors="replace"))
     for table, sheet in zip(reader.tables, sheets, strict=False):
         if sheet["formats"]:

@@ -34,8 +34,8 @@ class Raw:
         self.book: Any = sheet_look.OpenedSheet(path)
         self.names = set(self.book.file.namelist())
         self.remaining = MOST_CELLS
-        self.root: ElementTree.Element = self.book.part("xl/workbook.xml")
-        self.fills = xlsx_colours.fills(self.book) if "xl/styles.xml" in self.names else []
+        self.root: ElementTree.Element = self.book.parse_part("xl/workbook.xml")
+        self.fills = xlsx_colours.list_fill_colours(self.book) if "xl/styles.xml" in self.names else []
 
     def read_relationships(self, part: str) -> dict[str, tuple[str, str]]:
         """Return what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
@@ -48,7 +48,7 @@ class Raw:
                 each.get("Type", "").rpartition("/")[2],
                 resolve_target(folder, each.get("Target", "")),
             )
-            for each in self.book.part(file)
+            for each in self.book.parse_part(file)
         }
 
     def find_related_parts(self, part: str, *kinds: str) -> list[str]:
@@ -76,7 +76,7 @@ class Raw:
 
     def read_sheet(self, part: str) -> dict[str, object]:
         """Tell one sheet of cells."""
-        root = self.book.part(part)
+        root = self.book.parse_part(part)
         cells = list(self.iterate_cells(root))
         self.remaining -= len(cells)
         if self.remaining < 0:
@@ -98,7 +98,7 @@ class Raw:
     def count_drawn_charts(self, drawing: str) -> int:
         """Count the charts a drawing has a place for."""
         targets = self.read_relationships(drawing)
-        named = (each.get(sheet_look.RELATION, "") for each in self.book.part(drawing).iter() if is_chart(each))
+        named = (each.get(sheet_look.RELATION, "") for each in self.book.parse_part(drawing).iter() if is_chart(each))
         found = [targets[name] for name in named if name in targets]
         return sum(kind in ("chart", "chartEx") and target in self.names for kind, target in found)
 
@@ -148,7 +148,7 @@ class Raw:
         for sheet in self.root.iter(MAIN + "sheet"):
             _, part = targets[sheet.get(sheet_look.RELATION, "")]
             for each in self.find_related_parts(part, "table"):
-                table = self.book.part(each)
+                table = self.book.parse_part(each)
                 name = table.get("displayName", "")
                 found.append([text[:MAX_TEXT_CHARS] for text in (name, sheet.get("name", ""), table.get("ref", ""))])
         return found[:MOST_NAMES]
@@ -160,7 +160,7 @@ class Raw:
 
     def is_broken(self, name: str) -> bool:
         """Return whether a chart's series points at nothing."""
-        return any(BROKEN in (each.text or "") for each in self.book.part(name).iter(SERIES))
+        return any(BROKEN in (each.text or "") for each in self.book.parse_part(name).iter(SERIES))
 
 
 def read_formula(

@@ -37,7 +37,7 @@ def lay(state: State, width: int, height: int, now: float, look: TerminalTraits)
     rest = [row for row in list_facts(state, now) if row[1]]
     rest = _drop_rows(rest, height - 2 - min(len(state.course.steps), FEWEST))
     plan = show_checklist(state, width, height - 2 - len(rest), now, look)
-    lines = [[("dim", "─" * width)], header(state, width, now, look), *plan, *(line for _, line in rest)]
+    lines = [[("dim", "─" * width)], show_header(state, width, now, look), *plan, *(line for _, line in rest)]
     return [look.paint(line, width) for line in lines[:height]]
 
 
@@ -83,9 +83,9 @@ def show_checklist(state: State, width: int, height: int, now: float, look: Term
     if height < 3:  # then the current step is more than a count of the others
         return rows
     if above:
-        rows[0] = [("dim", f" … {summary(above + steps[first : first + 1])}")]
+        rows[0] = [("dim", f" … {summarize_steps(above + steps[first : first + 1])}")]
     if below:
-        rows[-1] = [("dim", f" … {summary(steps[last - 1 : last] + below)}")]
+        rows[-1] = [("dim", f" … {summarize_steps(steps[last - 1 : last] + below)}")]
     return rows
 
 

@@ -157,5 +157,6 @@ def require_desks(settings: Config, names: list[str]) -> None:
     for name in names:
         if not ID_SHAPE.fullmatch(name) and not begin_with(settings, name):
             raise BriefError(
-                f"{make_printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` list them"
+                f"{make_printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` "
+                "list them"
             )

@@ -109,4 +109,7 @@ def exchange(event: Exchange) -> str:
     sizes = f"up={event.up} down={event.down} {event.ms}ms"
     note = "self-test" if event.test else event.note
     rest = {"step": event.step, "rule": event.rule, "grants": event.grants, "note": note}
-    return f"{event.verdict:7} {format_value(event.method or '-')} {url} {event.status or '-'} {sizes} {format_fields(rest)}".rstrip()
+    return (
+        f"{event.verdict:7} {format_value(event.method or '-')} {url} {event.status or '-'} {sizes} "
+        f"{format_fields(rest)}".rstrip()
+    )

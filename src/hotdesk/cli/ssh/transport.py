@@ -197,8 +197,8 @@ class Transport:
         macs = encode_names(MAC_NAMES)
         kinds = KEX_NAMES if self.session_id else (*KEX_NAMES, STRICT_SERVER)
         self.own_init = (
-            bytes((KEXINIT,)) + os.urandom(16) + encode_names(kinds) + encode_names((KEY_NAME,)) + ciphers * 2 + macs * 2
-            + encode_names((b"none",)) * 2 + encode_string(b"") * 2 + bytes(5)
+            bytes((KEXINIT,)) + os.urandom(16) + encode_names(kinds) + encode_names((KEY_NAME,)) + ciphers * 2
+            + macs * 2 + encode_names((b"none",)) * 2 + encode_string(b"") * 2 + bytes(5)
         )  # fmt: skip
         self.is_exchanging = True
         self.put(self.own_init)

@@ -78,7 +78,7 @@ class BrowserResult:
     tab: Tab
     dialogs: tuple[Dialog, ...] = ()
     """What pages ask and nobody answered yet."""
-    news: Annotated[tuple[Annotated[str, partial(line, longest=3000)], ...], lambda news: news[:30]] = ()
+    news: Annotated[tuple[Annotated[str, partial(format_line, longest=3000)], ...], lambda news: news[:30]] = ()
     """Tabs that came and went, downloads, dialogs that were dismissed."""
     interrupted: bool = False
     """Whether a dialog came in between."""

@@ -1,7 +1,7 @@
 """RFB 3.8 as a client speaks it: bytes in, updates out. No I/O, and nothing a server says makes it hold more.
 
 One security type (None), one encoding (Raw), a pixel format and a geometry of our own: whatever else comes is
-`ProtocolError`. The caller fills `room()` with what it receives and says how much came by `took()`, or feeds it;
+`ProtocolError`. The caller fills `get_space()` with what it receives and says how much came by `advance()`, or feeds it;
 `outgoing` is what it has to send.
 """
 
@@ -75,7 +75,7 @@ class Conversation:
         return self.space
 
     def advance(self, count: int) -> None:
-        """Go on with `count` more bytes, which lie in `room()` now."""
+        """Go on with `count` more bytes, which lie in `get_space()` now."""
         self.space = self.space[count:]
         while not self.space:
             self.space = next(self.course)

@@ -195,11 +195,13 @@ def describe_silence(report: WidgetReport, window: str) -> str:
         return f"No window has the focus.{others} Start a program with screen_launch."
     if report.busy:
         return (
-            f'The program of the window in front, "{make_printable(report.front.title)}", does not respond yet.{others} '
+            f'The program of the window in front, "{make_printable(report.front.title)}", does not respond '
+            f"yet.{others} "
             "Wait with screen_settle and read again, or use screen_screenshot."
         )
     return (
-        f'The window in front, "{make_printable(report.front.title)}", shows no widgets to other programs (Tk, Motif and '
+        f'The window in front, "{make_printable(report.front.title)}", shows no widgets to other programs (Tk, '
+        "Motif and "
         f"Chromium do not).{others} {PIXELS} For web pages use browser_snapshot."
     )
 

@@ -66,7 +66,8 @@ def _list_unknowns(report: JobReport) -> list[str]:
         sentences.append(f"{format_count(report.left_out, 'picture')} are omitted, to keep this file small.")
     if report.unread:
         sentences.append(
-            f"{format_count(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
+            f"{format_count(report.unread, 'picture')} made inside a desk are not shown: such files are not opened "
+            "here."
         )
     return sentences
 

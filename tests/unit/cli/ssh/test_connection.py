@@ -210,8 +210,9 @@ def test_the_desks_own_way_out_is_not_dialled(room: Room) -> None:
 def dial(room: Room) -> socket.socket:
     """Open a channel to a port; give the owner's end."""
     room.sign_in()
-    room.send(messages.OPEN, encode_string(b"direct-tcpip"), encode_uint32(5), encode_uint32(1 << 20), encode_uint32(1 << 15),
-              encode_string(b"localhost"), encode_uint32(80), encode_string(b"x"), encode_uint32(1))  # fmt: skip
+    room.send(messages.OPEN, encode_string(b"direct-tcpip"), encode_uint32(5), encode_uint32(1 << 20),
+              encode_uint32(1 << 15), encode_string(b"localhost"), encode_uint32(80), encode_string(b"x"),
+              encode_uint32(1))  # fmt: skip
     [port] = room.ports
     port.setblocking(False)
     assert port.recv(100) == b"dial/80"

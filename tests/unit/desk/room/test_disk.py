@@ -61,7 +61,7 @@ at = folder / f"at{os.getpid()}"
 at.mkdir()
 name = f"layer{os.getpid()}"
 layer = chosen.make(name, size, at)
-say(layer=str(layer), empty=os.listdir(layer) == [], left=chosen.leftovers(), name=name)
+say(layer=str(layer), empty=os.listdir(layer) == [], left=chosen.list_leftovers(), name=name)
 for order in sys.stdin:
     if order == "fill\\n":
         say(filled=fill(layer / "file"))
@@ -87,7 +87,7 @@ for order in sys.stdin:
             kernel.umount(str(at))
         chosen.drop(name)
         chosen.drop(name)
-        say(left=chosen.leftovers())
+        say(left=chosen.list_leftovers())
         break
 """
 

@@ -206,7 +206,7 @@ for number in range(3):
     for name in ("ia.1", "ia.2", "ia", "ib", "ib"):
         chosen.drop(name)
 found["more"] = descriptors() - before
-found["left"] = os.listdir(folder / "disks") + chosen.leftovers()
+found["left"] = os.listdir(folder / "disks") + chosen.list_leftovers()
 """
     assert carry_out("ext4", tmp_path, code) == {"more": 0, "left": []}
 

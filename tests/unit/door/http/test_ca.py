@@ -187,7 +187,7 @@ def test_the_door_refuses_a_server_nobody_vouches_for(tmp_path: Path) -> None:
         shake(trusting, made.get_tls_context("a.example.test"), "b.example.test")
 
 
-LOADED = "import sys; from hotdesk.door.http import ca; print(len(ca.upstream_context().get_ca_certs()))"
+LOADED = "import sys; from hotdesk.door.http import ca; print(len(ca.make_upstream_context().get_ca_certs()))"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -156,8 +156,8 @@ async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
     require_template(order.image)
     spec = Spec(
-        image=order.image, cpus=order.cpus, memory=count_bytes(order.memory), disk=count_bytes(order.disk), env=order.env,
-        deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
+        image=order.image, cpus=order.cpus, memory=count_bytes(order.memory), disk=count_bytes(order.disk),
+        env=order.env, deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
         wall=order.wall or Spec().wall,
     )  # fmt: skip
     scope = await run_in_thread(scope_of, order.allow) if order.allow else CLOSED

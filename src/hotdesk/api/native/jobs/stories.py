@@ -220,7 +220,8 @@ def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **summarize_act(act), "arguments": arguments, "exit_code": output.exit_code, "output": cut_text(output.text, OUTPUT),
+        **summarize_act(act), "arguments": arguments, "exit_code": output.exit_code,
+        "output": cut_text(output.text, OUTPUT),
     })  # fmt: skip
 
 

@@ -92,6 +92,12 @@ def describe(info: os.stat_result) -> bytes:
     )
 
 
+def make_folder(fields: Fields) -> None:
+    """Make a folder, with the permissions that a client wants."""
+    path, attributes = fields.read_path(), fields.read_attributes()
+    os.mkdir(path, attributes.get(PERMISSIONS, (0o777,))[0] & 0o7777)
+
+
 def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> None:
     """Give a path, or a descriptor, attributes."""
     if SIZE in attributes:
@@ -132,7 +138,7 @@ class Server:
             SETSTAT: lambda fields: change(fields.read_path(), fields.read_attributes()),
             FSETSTAT: lambda fields: change(self.find(fields), fields.read_attributes()),
             REMOVE: lambda fields: os.unlink(fields.read_path()),
-            MKDIR: lambda fields: os.mkdir(fields.read_path(), fields.read_attributes().get(PERMISSIONS, (0o777,))[0] & 0o7777),
+            MKDIR: make_folder,
             RMDIR: lambda fields: os.rmdir(fields.read_path()),
             REALPATH: lambda fields: name_path(os.path.realpath(fields.read_path())),
             READLINK: lambda fields: name_path(os.readlink(fields.read_path())),
