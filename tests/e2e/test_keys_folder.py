@@ -29,11 +29,11 @@ journal = Journal(Path("/journal.db"), load_signer(Path("/")))
 for number in range(100):
     journal.add("i1", "door", Burnt("i1", str(number)))
     journal.commit()
-print(journal.head("i1").seq, flush=True)
+print(journal.find_head("i1").seq, flush=True)
 sys.stdin.read()
 journal.add("i1", "door", Burnt("i1", "after root looked"))
 journal.commit()
-print(journal.head("i1").seq)
+print(journal.find_head("i1").seq)
 """.replace("UID", str(UID))
 FULL = """
 import sys

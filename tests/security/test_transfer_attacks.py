@@ -18,12 +18,12 @@ import pytest
 from hotdesk.config import MIB, Config
 from hotdesk.desk.image import image
 from hotdesk.desk.owner.control import serve_control
-from hotdesk.desk.owner.runtime import KeeperRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.owner.transfer import Fetch, get, put
 from hotdesk.desk.seam import Desk, Entry, Kind, Spec
 from hotdesk.errors import BriefError, FileError
 from hotdesk.host import control_path
-from tests.security.conftest import Attack, Command, Craft, Launch, Owning
+from tests.security.conftest import Attack, Command, Craft, Launch
 from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
@@ -344,13 +344,13 @@ async def test_a_lying_guest_brings_nothing_else_out(
     "so many bytes",
     Removal("owner/transfer.py", "if self.remaining_bytes < 0:", "if self.remaining_bytes < -(8 << 20):"),
 )
-async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, owning: Owning, local: Path) -> None:
+async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, local: Path) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
         (layer / "evil/python").write_text(LIAR)
         (layer / "evil/python").chmod(0o755)
 
-    async with owning(crafted("liar", fill, python="/evil/python")) as runtime:
+    async with container_runtime(crafted("liar", fill, python="/evil/python")) as runtime:
         desk = await runtime.open(Spec(image="liar"))
         above = os.open(local, os.O_RDONLY)
         try:

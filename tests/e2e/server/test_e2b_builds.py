@@ -82,11 +82,11 @@ MALFORMED: dict[str, tuple[str, str, Any, int]] = {
     "another's name": ("POST", "/v3/templates", {"name": "acme/x"}, 403),
     "an image's name": ("POST", "/v3/templates", {"name": "base"}, 409),
     "an odd size": ("POST", "/v3/templates", {"name": "x", "cpuCount": 0}, 400),
-    "no template": ("GET", "/templates/never/tags", None, 404),
-    "no build": ("GET", "/templates/never/builds/00000000-0000-4000-8000-000000000000/status", None, 404),
-    "no id": ("GET", "/templates/never/builds/x/status", None, 400),
-    "tags of nothing": ("POST", "/templates/tags", {"target": "never:x", "tags": ["y"]}, 404),
-    "no tags": ("DELETE", "/templates/tags", {"name": "never", "tags": []}, 400),
+    "no template": ("GET", "/templates/absent/tags", None, 404),
+    "no build": ("GET", "/templates/absent/builds/00000000-0000-4000-8000-000000000000/status", None, 404),
+    "no id": ("GET", "/templates/absent/builds/x/status", None, 400),
+    "tags of nothing": ("POST", "/templates/tags", {"target": "absent:x", "tags": ["y"]}, 404),
+    "no tags": ("DELETE", "/templates/tags", {"name": "absent", "tags": []}, 400),
 }
 
 
@@ -100,17 +100,17 @@ def test_a_call_that_cannot_be_meant_is_refused(server: Served, method: str, pat
 def test_calls_about_templates_that_are_not_there_fail(server: Served) -> None:
     options = api(server.e2b)
     with pytest.raises(TemplateException, match="not found"):
-        Template.get_tags("never", **options)
+        Template.get_tags("absent", **options)
     with pytest.raises(TemplateException, match="not found"):
-        Template.remove_tags("never", ["x"], **options)
+        Template.remove_tags("absent", ["x"], **options)
     with pytest.raises(BuildException, match="namespace"):
         Template.build_in_background(Template().from_base_image(), "acme/x", **options)
 
     async def work() -> None:
         with pytest.raises(TemplateException, match="not found"):
-            await AsyncTemplate.get_tags("never", **options)
+            await AsyncTemplate.get_tags("absent", **options)
         with pytest.raises(TemplateException, match="not found"):
-            await AsyncTemplate.remove_tags("never", ["x"], **options)
+            await AsyncTemplate.remove_tags("absent", ["x"], **options)
 
     asyncio.run(work())
 

@@ -44,7 +44,7 @@ ODD: dict[str, object] = {
 @pytest.fixture(scope="module")
 def raw(server: Served) -> Iterator[Envd]:
     """Give envd of a sandbox all tests here share; in the end the server has nothing to report."""
-    made = Sandbox.create(**server.e2b)
+    made = Sandbox.create(timeout=3600, **server.e2b)
     with envd(server, made) as found:
         yield found
         assert found.client.get("/health").status_code == 204

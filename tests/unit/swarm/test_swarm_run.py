@@ -176,7 +176,7 @@ async def test_what_is_in_quarantine_is_retried_after_the_swarm_was_done(tmp_pat
     room.script = room.script.replace('word == "broken"', 'word == "mended"')
     receipt = await room.carry_out(retry_failed=True)
     assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 2, 0), receipt.why
-    with pytest.raises(BriefError, match="is over"):
+    with pytest.raises(BriefError, match="has ended"):
         await room.carry_out()
 
 
@@ -234,7 +234,7 @@ async def test_the_report_is_not_built_twice(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, WORDS)
     await room.carry_out()
     assert sum(isinstance(event, Reduced) for event in room.events) == 1
-    with pytest.raises(BriefError, match="is over"):
+    with pytest.raises(BriefError, match="has ended"):
         await room.carry_out()
 
 
