@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hotdesk.cli.ssh import transport as ssh
 from hotdesk.cli.ssh.fields import FieldReader, encode_mpint, encode_names, encode_string, encode_uint32
 from hotdesk.cli.ssh.host_key import HostKey
-from hotdesk.cli.ssh.transport import PacketCipher, Transport, digest_of
+from hotdesk.cli.ssh.transport import PacketCipher, Transport, compute_digest
 
 CLIENT = b"SSH-2.0-test"
 OFFER = (b"curve25519-sha256", ssh.STRICT_CLIENT)
@@ -85,7 +85,7 @@ class SshTestClient:
         fields = FieldReader(self.read(), 1)
         key, server, signature = fields.read_string(), fields.read_string(), FieldReader(fields.read_string())
         shared = encode_mpint(private.exchange(X25519PublicKey.from_public_bytes(server)))
-        digest = digest_of(
+        digest = compute_digest(
             b"".join(map(encode_string, (CLIENT, ssh.VERSION, offer, theirs, key, public, server))) + shared
         )
         assert signature.read_string() == ssh.KEY_NAME
@@ -95,7 +95,7 @@ class SshTestClient:
         session = session or digest
 
         def derive(letter: bytes) -> bytes:
-            return digest_of(shared + digest + letter + session)
+            return compute_digest(shared + digest + letter + session)
 
         self.sealing = PacketCipher(derive(b"C")[:16], derive(b"A"))
         self.opening = PacketCipher(derive(b"D")[:16], derive(b"B"))

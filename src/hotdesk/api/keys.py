@@ -71,7 +71,7 @@ class ApiKeys:
             return None
         self.look()
         key = self.by_id.get(text[4:12])
-        same = hmac.compare_digest(digest_of(text), NOBODY if key is None else key.digest)
+        same = hmac.compare_digest(compute_digest(text), NOBODY if key is None else key.digest)
         return make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def find_caller(self, number: str) -> Caller | None:
@@ -98,7 +98,7 @@ class ApiKeys:
             now = time.time()
             until = None if seconds is None else now + seconds
             scope = tuple(sorted(set(powers)))
-            self.by_id[text[4:12]] = Key(text[4:12], digest_of(text), name, tenant, scope, now, until)
+            self.by_id[text[4:12]] = Key(text[4:12], compute_digest(text), name, tenant, scope, now, until)
         return text
 
     def require_room(self, tenant: str) -> None:
@@ -208,7 +208,7 @@ def make_caller(key: Key) -> Caller:
     return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
 
 
-def digest_of(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return what is kept of a key's secret."""
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -100,7 +100,7 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Col
     Steps before it, and later ones that are finished, stay. A step that has all of the scope lists it from then on:
     what is approved is the plan, so each host stands in it.
     """
-    index = _index_of(plan, amendment.step)
+    index = _find_index(plan, amendment.step)
     now, after = plan.steps[index], plan.steps[index + 1 :]
     if amendment.steps is not None:
         stays = tuple(step for step in after if step.name in finished)
@@ -132,7 +132,7 @@ def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
         names.add(step.name)
 
 
-def _index_of(plan: Plan, name: str) -> int:
+def _find_index(plan: Plan, name: str) -> int:
     """Find a step."""
     for index, step in enumerate(plan.steps):
         if step.name == name:
@@ -254,7 +254,7 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     where nothing is at stake in this step and in those that remain: what a step leaves, and whether it passes its
     check, decides what later steps do with their rights.
     """
-    index = _index_of(plan, amendment.step)
+    index = _find_index(plan, amendment.step)
     old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]
     reading = not any(can_write(parse_allow_rule(each)) for each in amendment.hosts)
     gains = {*is_risky(new[0], job.scope)} - {*is_risky(old[0], job.scope)}

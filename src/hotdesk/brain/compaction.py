@@ -185,7 +185,7 @@ class WorkingSet:
             self.unlisted = int(found[1])
             del self.lines[0]
 
-    def digest(self) -> list[OurMessage]:
+    def write_digest(self) -> list[OurMessage]:
         """Return what dropped turns became, if there are any."""
         if not self.lines and not self.unlisted:
             return []
@@ -195,14 +195,14 @@ class WorkingSet:
     def iterate_items(self) -> Iterator[Item]:
         """Yield all that is left, in order."""
         yield from self.head[:1]
-        yield from self.digest()
+        yield from self.write_digest()
         yield from self.head[1:]
         for turn in self.turns:
             yield from turn.items
 
     def estimate_cost(self) -> int:
         """Estimate what all of it costs."""
-        return sum(map(estimate_tokens, (*self.head, *self.digest()))) + sum(turn.cost for turn in self.turns)
+        return sum(map(estimate_tokens, (*self.head, *self.write_digest()))) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
         """Return whether it takes no more than a share of the window."""
@@ -230,7 +230,7 @@ class WorkingSet:
     def drop(self) -> None:
         """Make the oldest turn a line of the summary; when these are too much the oldest of them go."""
         self.lines.append("- " + self.turns.pop(0).format_line())
-        while self.lines and estimate_tokens(self.digest()[0]) > max(DIGEST * self.window, LINE):
+        while self.lines and estimate_tokens(self.write_digest()[0]) > max(DIGEST * self.window, LINE):
             del self.lines[0]
             self.unlisted += 1
 

@@ -32,11 +32,11 @@ _MAX_OBJECTS = 50
 
 def read_reply(reply: Reply) -> Plan:
     """Read the plan in a reply; `BriefError` or `ToolArgumentError` says what is wrong with its form."""
-    plan = read_part(Plan, tidy_plan(find_plan(plan_text(reply))))
+    plan = read_part(Plan, tidy_plan(find_plan(find_plan_text(reply))))
     return restrict_steps(plan)
 
 
-def plan_text(reply: Reply) -> str:
+def find_plan_text(reply: Reply) -> str:
     """Find the text that holds the plan: what the tool was used with, or else what was written beside it."""
     calls = [call for call in reply.calls if call.tool == PLAN.name]
     if not calls:

@@ -221,7 +221,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
     """Read what opened a file, and what the file asked of it; one that could not be opened has no pass."""
     match thing:
         case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= _MOST_REQUESTS:
-            return read_text(by, 40), tuple(_request_of(each) for each in requests)
+            return read_text(by, 40), tuple(_read_request(each) for each in requests)
         case {"by": by, "why": str(why)}:
             opener = read_text(by, 40)
             found = f"{opener} cannot open it: {make_printable(why[:160])}"
@@ -230,7 +230,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             raise ValueError("malformed inspection report: invalid opener")
 
 
-def _request_of(thing: object) -> Fault:
+def _read_request(thing: object) -> Fault:
     """Read what a file asked for when it was opened."""
     match thing:
         case [str(what), target]:

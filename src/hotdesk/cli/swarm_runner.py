@@ -61,7 +61,7 @@ def add_resume_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def resume_choice_of(arguments: argparse.Namespace) -> ResumeChoice:
+def read_resume_choice(arguments: argparse.Namespace) -> ResumeChoice:
     """Return what a command line says of items in quarantine, and of new ones."""
     return ResumeChoice(arguments.retry_failed, arguments.accept_failed, arguments.add_items)
 

@@ -29,7 +29,7 @@ from tests.security.certificate_room import (
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.seam import DrawnPixels, Verdict
 from hotdesk.checks.verdict_json import make_stored_verdict
-from hotdesk.cli.jobs.verify_page import format_short_page, page
+from hotdesk.cli.jobs.verify_page import format_page, format_short_page
 from hotdesk.config import Config
 from hotdesk.drive.certificate import CLAIM, DOMAIN, PROVEN, encode_canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
@@ -131,7 +131,7 @@ def test_a_certificate_tells_of_every_approval_and_model(tmp_path: Path) -> None
         ("amendment", "count", "refused", "uid 7 pid 1"),
     ]
     assert told["brain"]["models"] == ["recorded script 1a2b3c4d5e6f", "chat:small"]
-    words = "\n".join(page(told, NAME, "ab", "as --signer says"))
+    words = "\n".join(format_page(told, NAME, "ab", "as --signer says"))
     assert "made by      anthropic:large and chat:small, a model; replies came from" in words
     assert "plan approved by uid 1000 pid 42; amendment count refused by uid 7 pid 1" in words
 
@@ -145,10 +145,12 @@ def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_ve
     with closing(written(tmp_path / "keys", [begun, *rest, said, said, by_vendor, passed()])) as journal:
         told, _ = read(certify(journal, claim(brain={"kind": "model"})))
     assert told["brain"]["addresses"] == [{"address": place, "model": name}]
-    words = "\n".join(page(told, NAME, "ab", "as --signer says"))
+    words = "\n".join(format_page(told, NAME, "ab", "as --signer says"))
     assert f"made by      {name}, asked at {place}, a model; replies came from {name}, openai:gpt-5.4" in words
     told["brain"]["name"] = name
-    assert f"; {name}, asked at {place}, not at the vendor's own address" in "\n".join(page(told, NAME, "ab", "x"))
+    assert f"; {name}, asked at {place}, not at the vendor's own address" in "\n".join(
+        format_page(told, NAME, "ab", "x")
+    )
 
 
 def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_certificate_names_the_wall_that_was_proven(tmp_path: Path) -> None:
         "boundary": True, "id": DESK, "kernel": "host", "network": False, "platform": "", "sterile": True,
         "version": "crun 1.14.1", "wall": "container",
     }  # fmt: skip
-    words = " ".join("\n".join(page(told, NAME, "ab", "as --signer says")).split())
+    words = " ".join("\n".join(format_page(told, NAME, "ab", "as --signer says")).split())
     assert "wall container (crun 1.14.1; the host's kernel), as verified" in words
 
 
@@ -272,7 +274,7 @@ async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMac
     assert [each["check"] for each in told["checks"]] == ["active-content", "sheet"]
     assert told["checks"][1]["values"]["rows"] == 2
     assert [(each.path, each.certificate) for each in receipt.certified] == [(NAME, kept.certificate)]
-    for told_by in (page, format_short_page):
+    for told_by in (format_page, format_short_page):
         assert "NOT in a clean desk: wall local" in "\n".join(told_by(told, NAME, "ab", "this machine's own"))
 
 

@@ -71,7 +71,7 @@ class AcmeClient:
         """Get a certificate for names; return its new key and chain in PEM. `publish` has a token answered."""
         end = time.monotonic() + ORDER_TIMEOUT_S
         self._register()
-        order, place = self._order(names)
+        order, place = self._place_order(names)
         for url in order["authorizations"]:
             self._authorize(str(url), publish, end)
         key = ec.generate_private_key(ec.SECP256R1())
@@ -84,7 +84,7 @@ class AcmeClient:
 
     def _register(self) -> None:
         """Find out where things are, and have an account: the same for the same key."""
-        found = self.request("GET", self.directory).read_json()
+        found = self.send_request("GET", self.directory).read_json()
         self.places = {name: str(found[name]) for name in ("newNonce", "newAccount", "newOrder") if name in found}
         if len(self.places) < 3:
             raise AcmeError("the authority's directory has no newNonce, newAccount and newOrder")
@@ -94,7 +94,7 @@ class AcmeClient:
         if not self.account:
             raise AcmeError("the authority gave the account no address")
 
-    def _order(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
+    def _place_order(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
         """Order a certificate; return the order, and where it is."""
         reply = self.post(self.places["newOrder"], {"identifiers": [{"type": "dns", "value": name} for name in names]})
         order = reply.read_json()
@@ -138,7 +138,7 @@ class AcmeClient:
             protected: dict[str, object] = {"nonce": self.nonce or self._new_nonce(), "url": url}
             self.nonce = ""
             protected |= {"kid": self.account} if self.account else {"jwk": self.key.jwk}
-            reply = self.request("POST", url, self.key.sign(protected, payload))
+            reply = self.send_request("POST", url, self.key.sign(protected, payload))
             if reply.status < 400:
                 return reply
             problem = reply.read_json()
@@ -147,12 +147,12 @@ class AcmeClient:
         raise AcmeError("the authority refuses its own nonces")
 
     def _new_nonce(self) -> str:
-        self.request("HEAD", self.places["newNonce"])
+        self.send_request("HEAD", self.places["newNonce"])
         if not self.nonce:
             raise AcmeError("the authority gave no nonce")
         return self.nonce
 
-    def request(self, method: str, url: str, body: bytes | None = None) -> AcmeReply:
+    def send_request(self, method: str, url: str, body: bytes | None = None) -> AcmeReply:
         """Send one request: by https only, wherever the authority points."""
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:

@@ -89,13 +89,13 @@ class SavedSandboxes:
             try:
                 settings = get_settings(self.tenants.settings, name)
                 tenant = Tenant(name, settings, self.tenants.make_host(settings, name))  # not up: none waits
-                self.find_of(tenant)
+                self.find_for_tenant(tenant)
                 self.snapshots.list_all(tenant)
             except (HotdeskError, OSError) as e:
                 log(e)
         self.snapshots.deleted.set()
 
-    def find_of(self, tenant: Tenant) -> None:
+    def find_for_tenant(self, tenant: Tenant) -> None:
         """Have a tenant's sandboxes found; one that cannot be keeps no other from it."""
         for record in read(get_folder(tenant)):
             try:
@@ -169,7 +169,7 @@ class SavedSandboxes:
         """Write the record of a sandbox that was hibernated, so that it is left also by a server that is killed."""
         sandbox.until = sandbox.started + self.longest
         sandbox.saved_image = PREFIX + new_word()
-        data = record_of(sandbox, sandbox.desk.id).model_dump_json().encode()
+        data = make_record(sandbox, sandbox.desk.id).model_dump_json().encode()
         await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
@@ -209,7 +209,7 @@ class SavedSandboxes:
         with anyio.move_on_after(self.seconds):
             async with anyio.create_task_group() as tasks:
                 places = anyio.CapacityLimiter(AT_ONCE)
-                for _, group in groupby(sorted(here, key=name_of), name_of):
+                for _, group in groupby(sorted(here, key=describe_owner), describe_owner):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
             say(f"{burning} sandboxes cannot hibernate and are burnt")
@@ -247,7 +247,7 @@ class SavedSandboxes:
                 if not desk:
                     await sandbox.desk.pause(memory=False)
                     await sandbox.desk.save(sandbox.saved_image)
-                data = record_of(sandbox, desk).model_dump_json().encode()
+                data = make_record(sandbox, desk).model_dump_json().encode()
                 await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
             except (HotdeskError, OSError, ValueError) as e:
                 log(e)
@@ -268,13 +268,13 @@ class SavedSandboxes:
         return sandbox.desk.id
 
 
-def record_of(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
+def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     """Write down what a sandbox is, and the desk that was hibernated."""
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
     return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
 
 
-def name_of(sandbox: Sandbox) -> str:
+def describe_owner(sandbox: Sandbox) -> str:
     """Say whose a sandbox is."""
     return sandbox.tenant.name
 

@@ -72,7 +72,7 @@ class LiveRecords:
         """Write a sandbox's record, if it changed."""
         if sandbox.opened is None:
             return
-        data = record_of(sandbox).model_dump_json().encode()
+        data = make_record(sandbox).model_dump_json().encode()
         if self.written.get(sandbox.id, (None, b""))[1] != data:
             self.written[sandbox.id] = (sandbox.tenant, data)
             await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
@@ -115,7 +115,7 @@ class LiveRecords:
         self.written[sandbox.id] = (tenant, b"")
 
 
-def record_of(sandbox: Sandbox) -> LiveSandbox:
+def make_record(sandbox: Sandbox) -> LiveSandbox:
     """Write down what a sandbox is."""
     spec = sandbox.spec
     return LiveSandbox(

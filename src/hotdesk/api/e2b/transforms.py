@@ -76,7 +76,7 @@ def attach(rules: Rules, tokens: Tokens) -> Attachments:
             secret, place = f"header-{number}", SecretPlace("header", name)
             found.values[secret] = value.encode("latin-1")
         else:
-            place = _place(name, value[: match.start()], value[match.end() :])
+            place = _read_place(name, value[: match.start()], value[match.end() :])
             secret = name_in_vault(match["secret"]) if match["secret"] else f"identity-{number}"
             if match["token"]:
                 found.tokens[secret] = _find_token(match["token"], tokens)
@@ -106,7 +106,7 @@ def find_placeholder(name: str, value: str) -> re.Match[str] | None:
     return matches[0] if matches else None
 
 
-def _place(name: str, before: str, after: str) -> SecretPlace:
+def _read_place(name: str, before: str, after: str) -> SecretPlace:
     """Return where a placeholder's value goes."""
     if name == "authorization" and _BEARER.fullmatch(before) and not after:
         return SecretPlace("bearer")

@@ -120,8 +120,8 @@ class Front:
 
     def choose_part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return who answers; None when the request is for no name of this server."""
-        name = name_of(headers.get("host", ""))
-        if (aim := _aim_of(headers, name, self.serving.domain)) is not None:
+        name = get_host_name(headers.get("host", ""))
+        if (aim := _find_aim(headers, name, self.serving.domain)) is not None:
             scope["aim"] = aim
             return self.parts.traffic
         if name == get_content_name(self.serving.domain):
@@ -167,13 +167,13 @@ def find_oddity(scope: Scope, headers: Headers) -> str | None:
     return None
 
 
-def name_of(host: str) -> str:
+def get_host_name(host: str) -> str:
     """Return the name in a Host header, without its port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
 
 
-def _aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
+def _find_aim(headers: Headers, name: str, domain: str) -> Aim | None:
     """Return which sandbox and port a request is for, by its headers or the name it is sent to."""
     if (sandbox := headers.get("e2b-sandbox-id")) is not None:
         port = headers.get("e2b-sandbox-port", "49983")

@@ -11,7 +11,7 @@ from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.routes import call_route, control_route
 from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.log import LOG, REFUSED
-from hotdesk.api.native.metrics import Measures, route_of
+from hotdesk.api.native.metrics import Measures, get_route
 
 Labels = tuple[str, str]
 """A part of the server, and a route of its; none where there is none."""
@@ -59,7 +59,7 @@ def _build_label_table(parts: ServerParts) -> Mapping[int, Callable[[Scope], Lab
         id(parts.control): lambda scope: ("e2b", control_route(scope)),
         id(parts.traffic): of_traffic,
         id(parts.signed): lambda scope: ("envd", call_route(scope)),
-        id(parts.native): lambda scope: ("native", route_of(scope)),
+        id(parts.native): lambda scope: ("native", get_route(scope)),
         id(parts.web): lambda scope: ("page", page_route(scope)),
         id(parts.mcp): lambda scope: ("mcp", "/mcp"),
     }

@@ -60,7 +60,7 @@ async def list_names(
     context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
-    found = await run_in_thread(lambda: _drive_of(context).ls(prefix, who=OPERATOR))
+    found = await run_in_thread(lambda: _open_drive(context).ls(prefix, who=OPERATOR))
     some, more = paginate(found, lambda each: each.name, limit, after)
     checks = await context.native.get_checks(context.tenant).of(some)
     return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
@@ -105,7 +105,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
 
     def keep() -> Version:
         with place.open("rb") as file:
-            return _drive_of(context).keep(
+            return _open_drive(context).keep(
                 name, file, owner=OPERATOR, intent=lambda version: note(context, version, "put")
             )
 
@@ -121,7 +121,7 @@ async def remove(context: ForDrive, path: FileName) -> None:
     """Remove a name with all its versions, or one; the journal keeps what it was called."""
     name, number = parse_reference(path)
     await find(context, path)
-    await run_in_thread(lambda: _drive_of(context).remove(
+    await run_in_thread(lambda: _open_drive(context).remove(
         name, number, who=OPERATOR, intent=lambda version: note(context, version, "removed")
     ))  # fmt: skip
 
@@ -136,14 +136,14 @@ def note(context: RequestContext, version: Version, what: str) -> None:
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     """Return one version of the tenant's."""
     name, number = parse_reference(path)
-    drive = await run_in_thread(lambda: _drive_of(context))
+    drive = await run_in_thread(lambda: _open_drive(context))
     try:
         return drive, await run_in_thread(lambda: drive.get_version(name, number, who=OPERATOR))
     except BriefError as e:
         raise ProblemError(404, "drive.missing", str(e)) from None
 
 
-def _drive_of(context: RequestContext) -> Drive:
+def _open_drive(context: RequestContext) -> Drive:
     """Open the tenant's drive."""
     settings = context.tenant.settings
     return Drive(settings.lib / "drive", settings.drive_quota)

@@ -80,12 +80,12 @@ async def show(context: ForJobs) -> Fleet:
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
-    shares = [await share(context, tenant) for tenant in context.list_visible_tenants()]
+    shares = [await count_share(context, tenant) for tenant in context.list_visible_tenants()]
     found = _find_outliers(jobs, desks)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
-async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
+async def count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
     tales = (await context.native.get_ledger(tenant).read_summaries()).values()

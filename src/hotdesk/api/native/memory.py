@@ -41,14 +41,14 @@ async def list_memory(
     context: ForDrive, memory: Annotated[str, Query(max_length=64)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[MemoryItemShown]:
     """List facts and files that workers left, of all memories or of one."""
-    store = await run_in_thread(lambda: _store_of(context))
+    store = await run_in_thread(lambda: _open_store(context))
     found = await run_in_thread(lambda: [each for each in store.list_items() if memory in ("", each.memory)])
     ordered = sorted(found, key=lambda each: each.version.name)
     some, more = paginate(ordered, lambda each: each.version.name, limit, after)
     return Page(items=await run_in_thread(lambda: [_as_shown(context, store, each) for each in some]), next=more)
 
 
-def _store_of(context: RequestContext) -> MemoryStore:
+def _open_store(context: RequestContext) -> MemoryStore:
     """Open the tenant's memories; its jobs run as the operator of its own state directory."""
     settings = context.tenant.settings
     return MemoryStore(Drive(settings.lib / "drive", settings.drive_quota), OPERATOR)

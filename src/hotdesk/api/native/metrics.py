@@ -92,7 +92,7 @@ def format_values(name: str, kind: str, words: str, values: Mapping[str, float])
         yield f"{name}{label_text} {int(value) if value == int(value) else repr(float(value))}"
 
 
-def route_of(scope: Scope) -> str:
+def get_route(scope: Scope) -> str:
     """Return the route that was found for a request, whole; none for a path that leads nowhere."""
     found: str = getattr(scope.get("route"), "path", "")
     above = "/".join(scope["path"].split("/")[:3])

@@ -175,7 +175,9 @@ def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
         if call.tool != COMPUTER
         for block in write_result(call, observation, names[call.id])
     ]
-    pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
+    pictures = [
+        write_picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image
+    ]
     return [*written, *pictures]
 
 
@@ -183,7 +185,7 @@ def write_result(call: Call, observation: Observation, name: str) -> list[dict[s
     """Write what came of a call."""
     content = [write_text(each) for each in list_texts(observation)]
     if observation.image:
-        content.append(picture(observation))
+        content.append(write_picture(observation))
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": content}
     if not observation.ok:
         block["is_error"] = True
@@ -197,7 +199,7 @@ def write_text(content: str) -> dict[str, Any]:
     return {"type": "text", "text": content if content.strip() else NOTHING}
 
 
-def picture(observation: Observation) -> dict[str, Any]:
+def write_picture(observation: Observation) -> dict[str, Any]:
     """Write a picture."""
     data = base64.b64encode(observation.image).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": observation.media, "data": data}}

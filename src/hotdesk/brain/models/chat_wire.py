@@ -98,11 +98,13 @@ def write_results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, An
         for call, observation in turn.pairs
         if call.tool != COMPUTER
     ]
-    pictures = [part for call, observation in turn.pairs if observation.image for part in picture(call, observation)]
+    pictures = [
+        part for call, observation in turn.pairs if observation.image for part in write_picture(call, observation)
+    ]
     return [*written, *([{"role": "user", "content": pictures}] if pictures else [])]
 
 
-def picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
+def write_picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
     """Write a picture, and where it is from."""
     return [
         {"type": "text", "text": f"The picture that {call.tool} returned:"},

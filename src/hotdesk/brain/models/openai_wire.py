@@ -145,7 +145,7 @@ def write_output(observation: Observation, name: str) -> dict[str, Any]:
     texts = list_texts(observation, flagged=False)
     content: Any = "\n".join(texts)
     if observation.image:
-        content = [*(write_text(each) for each in texts), picture(observation)]
+        content = [*(write_text(each) for each in texts), write_picture(observation)]
     return {"type": "function_call_output", "call_id": name, "output": content}
 
 
@@ -161,7 +161,9 @@ def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
         encoded = json.dumps(get_arguments(call), ensure_ascii=False)
         written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": encoded})
     written += [write_output(observation, names[call.id]) for call, observation in plain]
-    pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
+    pictures = [
+        write_picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image
+    ]
     return [*written, *([write_our_message(*pictures)] if pictures else [])]
 
 
@@ -175,7 +177,7 @@ def write_text(content: str) -> dict[str, Any]:
     return {"type": "input_text", "text": content}
 
 
-def picture(observation: Observation) -> dict[str, Any]:
+def write_picture(observation: Observation) -> dict[str, Any]:
     """Write a picture."""
     return {"type": "input_image", "image_url": encode_data_url(observation), "detail": "auto"}
 

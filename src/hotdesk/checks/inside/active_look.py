@@ -83,7 +83,7 @@ class FileInspection:
             return "pdf"
         if self.inspect_program(data, where):
             return "program"
-        if self.picture(data, where):
+        if self.inspect_picture(data, where):
             return "picture"
         if office and suffix in FONTS:
             return "font"
@@ -113,7 +113,7 @@ class FileInspection:
                 return True
         return False
 
-    def picture(self, data: bytes, where: str) -> bool:
+    def inspect_picture(self, data: bytes, where: str) -> bool:
         """Return whether it is a picture, and find what is behind it."""
         if data.startswith(PNG):
             after = count_bytes_after_png(data)
@@ -163,7 +163,7 @@ class FileInspection:
         if active_text.BIDI.search(name):
             self.found.add("bidi", where, "bidirectional control characters in the name")
         if office:
-            active_office.name(name, self.found, where)
+            active_office.inspect_name(name, self.found, where)
         if package is not None and is_part(name, data):
             self.inspect_part(name, data, where, package)
         elif not (office and (not data or re.search(r"printerSettings\d*\.bin$|\.odttf$", name))):

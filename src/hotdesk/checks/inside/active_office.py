@@ -114,7 +114,7 @@ BLANK = "".join(map(chr, range(33)))
 TEXTS = ("t", "delText", "instrText", "f", "v", "p")
 
 
-def name(part: str, found: Found, where: str) -> None:
+def inspect_name(part: str, found: Found, where: str) -> None:
     """Find what a part's name gives away."""
     for family, shape, what in NAMED:
         if shape.search(part):

@@ -60,7 +60,7 @@ def list_frames(root: Element) -> list[dict[str, object]]:
     return found[: MAX_FRAMES + 1]
 
 
-def frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
+def read_frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
     """Return one of them."""
     return {
         "page": -1, "kind": kind, "name": name[:MAX_NAME_CHARS], "box": [0, 0, max(width, 0), max(height, 0)],
@@ -75,12 +75,12 @@ def iterate_tables(root: Element) -> Iterator[dict[str, object]]:
         grid = sum(read_length(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
         declared = read_length(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
         if declared or (layout is not None and layout.get(WORD + "type") == "fixed"):
-            yield frame("table", f"table {at}", declared or grid, 0)
+            yield read_frame("table", f"table {at}", declared or grid, 0)
         for count, row in enumerate(table.iterfind(WORD + "tr"), 1):
             height = row.find(f"{WORD}trPr/{WORD}trHeight")
             if height is not None and height.get(WORD + "hRule") == "exact":
                 for cell in row.iterfind(WORD + "tc"):
-                    yield frame("row", f"table {at}, row {count}", 0, read_length(height, "val"), get_text(cell))
+                    yield read_frame("row", f"table {at}, row {count}", 0, read_length(height, "val"), get_text(cell))
 
 
 def iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
@@ -89,7 +89,7 @@ def iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
         extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
         if extent is not None:
             wide, high = (int(extent.get(each, "0")) / POINT for each in ("cx", "cy"))
-            yield frame("picture", named.get("name", "") if named is not None else "", wide, high)
+            yield read_frame("picture", named.get("name", "") if named is not None else "", wide, high)
 
 
 def iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
@@ -97,14 +97,14 @@ def iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
     for paragraph in root.iter(WORD + "p"):
         place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
         if place is not None and place.get(WORD + "hRule") == "exact":
-            yield frame("frame", get_text(paragraph)[:40], 0, read_length(place, "h"), get_text(paragraph))
+            yield read_frame("frame", get_text(paragraph)[:40], 0, read_length(place, "h"), get_text(paragraph))
     for place in [*root.iter(PLACE + "inline"), *root.iter(PLACE + "anchor")]:
         extent, body = place.find(PLACE + "extent"), place.find(f".//{SHAPE}bodyPr")
         content, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
         if extent is None or content is None or (body is not None and body.find(DRAWING + "spAutoFit") is not None):
             continue
         name = named.get("name", "") if named is not None else ""
-        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, get_text(content))
+        yield read_frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, get_text(content))
 
 
 def get_text(root: Element) -> str:

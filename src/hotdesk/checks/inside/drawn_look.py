@@ -59,11 +59,11 @@ class DrawnPage:
 
     def compute_box(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Return where a place of the page's own is when it is shown."""
-        places = [self.place(left, bottom), self.place(right, top)]
+        places = [self.turn_point(left, bottom), self.turn_point(right, top)]
         across, down = [x for x, _ in places], [y for _, y in places]
         return [round(each, 2) for each in (min(across), min(down), max(across), max(down))]
 
-    def place(self, x: float, y: float) -> tuple[float, float]:
+    def turn_point(self, x: float, y: float) -> tuple[float, float]:
         """Turn one place."""
         across, down = ctypes.c_int(), ctypes.c_int()
         width, height = int(self.width * FINE), int(self.height * FINE)
@@ -84,7 +84,9 @@ class DrawnPage:
         found: list[dict[str, object]] = []
         for item, matrix in iterate_objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
             if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
-                found.append({"box": self.compute_box(*compute_bounds(item, matrix)), **picture(self.page, item)})
+                found.append(
+                    {"box": self.compute_box(*compute_bounds(item, matrix)), **describe_picture(self.page, item)}
+                )
         return found
 
     def list_links(self) -> list[list[object]]:
@@ -202,7 +204,7 @@ def compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, floa
     return min(across), min(down), max(across), max(down)
 
 
-def picture(page: Any, item: Any) -> dict[str, object]:
+def describe_picture(page: Any, item: Any) -> dict[str, object]:
     """Describe how large a picture is, whether it can be decoded, and whether it shows anything."""
     width, height = ctypes.c_uint(), ctypes.c_uint()
     pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)

@@ -28,7 +28,9 @@ def list_frames(deck: Any) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for page, slide in enumerate(deck.slides):
         found += [
-            frame(page, shape, how) for shape, how in iterate_shapes(slide.shapes, PLAIN) if shape.width is not None
+            read_frame(page, shape, how)
+            for shape, how in iterate_shapes(slide.shapes, PLAIN)
+            if shape.width is not None
         ]
     return found[: MAX_FRAMES + 1]
 
@@ -57,7 +59,7 @@ def compose_transform(group: Any, how: tuple[float, float, float, float]) -> tup
     return across * wide, across * left + right, down * high, down * top + below
 
 
-def frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict[str, object]:
+def read_frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict[str, object]:
     """Return one shape."""
     across, right, down, below = how
     left, top = shape.left * across + right, shape.top * down + below

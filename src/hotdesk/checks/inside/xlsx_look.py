@@ -64,7 +64,9 @@ def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
         if formulas:
             found = document.Sheets.getByName(sheet["name"])
             broken = found.queryFormulaCells(ERRORS)
-            errors = {place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
+            errors = (
+                {get_cell_place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
+            )
             add(formulas, read_values(found, formulas), errors)
 
 
@@ -92,7 +94,7 @@ def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], 
     return {(column, row): data[row - top][column - left] for column, row in zip(columns, rows, strict=True)}
 
 
-def place(cell: Any) -> tuple[int, int]:
+def get_cell_place(cell: Any) -> tuple[int, int]:
     """Return a cell's column and row, from 1."""
     return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
 

@@ -109,7 +109,7 @@ class Raw:
         for cell in root.iterfind(sheet_look.CELLS):
             at, formula = cell.get("r", ""), read_formula(cell, shared, arrays)
             kind, value = self.read_value(cell)
-            column, row = place(at)
+            column, row = parse_cell_place(at)
             if not formula and arrays:
                 formula = next((f"{{{of}}}" for of, area in arrays if is_in_area(column, row, area)), "")
             if kind or formula:
@@ -181,7 +181,7 @@ def read_formula(
     return text
 
 
-def place(at: str) -> tuple[int, int]:
+def parse_cell_place(at: str) -> tuple[int, int]:
     """Read where a cell is: column and row, from 1."""
     found = PLACE.fullmatch(at)
     if found is None:
@@ -195,7 +195,7 @@ def place(at: str) -> tuple[int, int]:
 def parse_area(text: str) -> tuple[int, int, int, int]:
     """Read an area such as `A1:B3`."""
     first, _, last = text.partition(":")
-    return (*place(first), *place(last or first))
+    return (*parse_cell_place(first), *parse_cell_place(last or first))
 
 
 def is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:

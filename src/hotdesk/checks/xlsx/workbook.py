@@ -77,11 +77,11 @@ class Sheet:
             if cell.formula and cell.formula[0] not in "@{":
                 found[at] = parse(cell.formula, cell.column, cell.row)
         for at, cell in self.cells.items():
-            if cell.formula[:1] == "@" and (of := self.place_of(cell.formula[1:])) in found:
+            if cell.formula[:1] == "@" and (of := self.parse_place(cell.formula[1:])) in found:
                 found[at] = found[of]
         return found
 
-    def place_of(self, text: str) -> tuple[int, int]:
+    def parse_place(self, text: str) -> tuple[int, int]:
         """Return row and column of a cell of this sheet."""
         found = parse_area(text)
         return found.top, found.left

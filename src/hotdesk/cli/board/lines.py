@@ -18,7 +18,7 @@ _MAX_WORDS_CHARACTERS = 300
 
 def say(event: Event, state: State) -> Iterator[tuple[str, str]]:
     """Yield the lines for an event, each with its style; the state has taken it in already."""
-    for line in (describe(event).line or _step_line(event, state), _make_brain_line(event)):
+    for line in (describe(event).line or _format_step(event, state), _make_brain_line(event)):
         if line is not None:
             style, word, text = line
             yield style, (f"{word:8} {text}" if word else text)[:_MAX_LINE_CHARACTERS]
@@ -28,7 +28,7 @@ def _make_brain_line(event: Event) -> BoardLine | None:
     return ("", "brain", event.brain) if isinstance(event, JobBegun) and event.brain else None
 
 
-def _step_line(event: Event, state: State) -> BoardLine | None:
+def _format_step(event: Event, state: State) -> BoardLine | None:
     match event:
         case StepBegun():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""

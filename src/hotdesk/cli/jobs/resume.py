@@ -18,7 +18,7 @@ from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
 from hotdesk.cli.job_request import JobRequest, add_limits, get_limits, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
 from hotdesk.cli.jobs.decision import describe_decider, get_journal_path, write_down
-from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, resume_choice_of
+from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, read_resume_choice
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.records import list_hibernated
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.ordered is not None:
         require_ordered(request, arguments.ordered, arguments.installed, arguments.listed)
     key = read_key() if arguments.key_stdin else ""
-    choice = resume_choice_of(arguments)
+    choice = read_resume_choice(arguments)
     if request.has_items and arguments.add_items and is_running(settings, jobs[0]):
         return offer_items(settings, jobs[0])
     if request.has_items:

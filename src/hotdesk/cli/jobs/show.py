@@ -14,7 +14,7 @@ from hotdesk.cli import options
 from hotdesk.cli.board.state import plan_intents
 from hotdesk.cli.jobs.decision import JOBS, get_journal_path
 from hotdesk.cli.jobs.jobs import get_state
-from hotdesk.cli.jobs.show_page import as_dict, page
+from hotdesk.cli.jobs.show_page import as_dict, format_page
 from hotdesk.cli.machine import door, journal
 from hotdesk.config import Config
 from hotdesk.drive.chain import Row
@@ -94,7 +94,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
         print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
         _tell_why(settings, tale)
-        print("\n".join(page(tale, state, door, read_intents(settings, tale), now)))
+        print("\n".join(format_page(tale, state, door, read_intents(settings, tale), now)))
     return 0
 
 

@@ -21,7 +21,7 @@ REFUSED = 20
 """Refusals that are listed one by one."""
 
 
-def page(
+def format_page(
     tale: JobSummary,
     state: tuple[str, str],
     door: DoorActivity,

@@ -11,7 +11,7 @@ from hotdesk.cli import options
 from hotdesk.cli.jobs.verify_file import Judged as Judged
 from hotdesk.cli.jobs.verify_file import hash_file, open_regular_file
 from hotdesk.cli.jobs.verify_item import judge_item, list_item_rows
-from hotdesk.cli.jobs.verify_page import format_short_page, page
+from hotdesk.cli.jobs.verify_page import format_page, format_short_page
 from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.drive.certificate import LARGEST, SUFFIX, read
 from hotdesk.drive.signing import compute_fingerprint
@@ -115,7 +115,7 @@ def format_judged(file: Path, judged: Judged, *, whole: bool = False) -> list[st
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
     if judged.claim is None:
         return [make_printable(head)]
-    text = (page if whole else format_short_page)(judged.claim, file.name, judged.signer, judged.trusted)
+    text = (format_page if whole else format_short_page)(judged.claim, file.name, judged.signer, judged.trusted)
     return [make_printable(each) for each in (head, *text)]
 
 

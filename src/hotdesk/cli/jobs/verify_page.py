@@ -18,7 +18,7 @@ WIDE = 100
 _CAVEAT = "a certificate proves what was checked and that this is the checked file, not that its content is true"
 
 
-def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
+def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
     for word, text in (
         *list_head_rows(claim, name, signer, believed),
@@ -43,9 +43,7 @@ def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> I
 def format_check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
-    text = (
-        f"{record['check']}, {'in a clean desk' if clean else place(record)}: {'; '.join(record['held']) or 'passed'}"
-    )
+    text = f"{record['check']}, {'in a clean desk' if clean else describe_place(record)}: {'; '.join(record['held']) or 'passed'}"
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
     yield from list_given_files(record)
@@ -108,7 +106,7 @@ def describe_approvals(records: Sequence[Fields]) -> str:
 
 def check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
-    yield "check", f"{record['check']}, {place(record)}"
+    yield "check", f"{record['check']}, {describe_place(record)}"
     yield from list_wall_rows(record["desk"])
     yield from limit_rows("holds", record["held"])
     yield from limit_rows("value", [f"{name}: {value}" for name, value in record["values"].items()])
@@ -122,7 +120,7 @@ def check(record: Fields) -> Iterator[tuple[str, str]]:
     yield from (("NOT CHECKED", each) for each in list_unchecked(record))
 
 
-def place(record: Fields) -> str:
+def describe_place(record: Fields) -> str:
     """Describe where a check looked."""
     desk, image = record["desk"], record["image"]
     if not desk["sterile"] or desk["network"]:

@@ -121,8 +121,10 @@ def verify(arguments: argparse.Namespace) -> int:
     saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
         raise BriefError("verifying an export needs a public key that you trust: --key FILE")
-    key = load_public(arguments.key) if arguments.key else load_own_public(place().parent)
-    report = _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
+    key = load_public(arguments.key) if arguments.key else load_own_public(get_path().parent)
+    report = (
+        _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(get_path(), key, saved_heads)
+    )
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": compute_fingerprint(key), **asdict(report)}, indent=1))
     else:
@@ -136,7 +138,7 @@ def head(arguments: argparse.Namespace) -> int:
     hotdesk journal head > heads.txt
     hotdesk journal head --chain $ID
     """
-    path = place()
+    path = get_path()
     chain = find_chain(path, arguments.chain) if arguments.chain else None
     lines = [export_head(path, chain)] if chain else [str(each) for each in read_heads(path)]
     for line in lines:
@@ -152,9 +154,9 @@ def export(arguments: argparse.Namespace) -> int:
     """
     chains = None
     if arguments.job is not None:
-        tale = tell(place(), find_job(place(), arguments.job))
+        tale = tell(get_path(), find_job(get_path(), arguments.job))
         chains = [tale.job, *tale.desks]
-    lines = export_lines(place(), chains)
+    lines = export_lines(get_path(), chains)
     if arguments.file == "-":
         return print_all(lines)
     path = Path(arguments.file)
@@ -190,14 +192,14 @@ def _prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> 
         raise BriefError(f"the export {name[:200]!r} cannot be read: {e.strerror}") from e
 
 
-def place() -> Path:
+def get_path() -> Path:
     """Return the journal's path."""
     return config.load().lib / "keys" / FILE
 
 
 def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
     """Return the events that were asked for."""
-    path = place()
+    path = get_path()
     chain, desk = (find_chain(path, text) if text else None for text in (arguments.chain, arguments.desk))
     if arguments.follow:
         return follow(path, chain, desk=desk, limit=arguments.limit)

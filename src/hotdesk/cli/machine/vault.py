@@ -118,7 +118,7 @@ def _set_(arguments: argparse.Namespace) -> None:
     """
     _check_options(arguments)
     public, value = build_secret(arguments)
-    vault = unlock_vault() if exists(place()) else Vault.make(place(), owner=OWNER)
+    vault = unlock_vault() if exists(get_folder()) else Vault.make(get_folder(), owner=OWNER)
     note(arguments.name, "put")
     tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
 
@@ -134,7 +134,7 @@ def rotate(arguments: argparse.Namespace) -> None:
         raise BriefError("rotate needs the name of a secret, or --root")
     vault = unlock_vault()
     if arguments.root:
-        vault.rotate_root(arguments.root_key or read_source(place()), _new_passphrase)
+        vault.rotate_root(arguments.root_key or read_source(get_folder()), _new_passphrase)
         print("the vault has a new root key")
         return
     entry = vault.read_entry(arguments.name)
@@ -163,7 +163,7 @@ def ls(arguments: argparse.Namespace) -> None:
     hotdesk vault ls
     hotdesk vault ls --json | jq -r '.[].name'
     """
-    entries = list_entries(place())
+    entries = list_entries(get_folder())
     if arguments.json:
         print(json.dumps([as_json(entry) for entry in entries], indent=1))
         return
@@ -180,8 +180,8 @@ def init(arguments: argparse.Namespace) -> None:
 
     A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
-    Vault.make(place(), arguments.root_key, _get_first_passphrase, owner=OWNER)
-    print(f"created a vault in {place()}")
+    Vault.make(get_folder(), arguments.root_key, _get_first_passphrase, owner=OWNER)
+    print(f"created a vault in {get_folder()}")
 
 
 ACTS = {"set": _set_, "ls": ls, "rm": rm, "rotate": rotate, "init": init}
@@ -194,7 +194,7 @@ _OF_KIND = {
 }
 
 
-def place() -> Path:
+def get_folder() -> Path:
     """Return the folder the vault is in."""
     return config.load().lib / "keys"
 
@@ -203,12 +203,12 @@ def note(name: str, what: str) -> None:
     """Have a change in the journal before it is made, unless a server did; only root's vault is beside a journal."""
     if os.geteuid() == 0 and "HOTDESK_REQUESTER" not in os.environ:
         fields = {"job": new_id(), "name": name, "what": what, "by": described_user()}
-        Outbox(place().parent).add("owner", "VaultChanged", fields)
+        Outbox(get_folder().parent).add("owner", "VaultChanged", fields)
 
 
 def unlock_vault() -> Vault:
     """Unlock the vault."""
-    return Vault.open(place(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
+    return Vault.open(get_folder(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -236,14 +236,14 @@ class Transport:
             raise SshError("invalid key exchange value from the client") from e
         key = encode_string(KEY_NAME) + encode_string(self.key.public)
         transcript = (self.client_version, VERSION, self.client_init, self.own_init, key, theirs, ours)
-        digest = digest_of(b"".join(map(encode_string, transcript)) + shared)
+        digest = compute_digest(b"".join(map(encode_string, transcript)) + shared)
         self.session_id = self.session_id or digest
         signature = encode_string(KEY_NAME) + encode_string(self.key.sign(digest))
         self.put(bytes((KEX_ECDH_REPLY,)) + encode_string(key) + encode_string(ours) + encode_string(signature))
         self.put(bytes((NEWKEYS,)))
 
         def derive(letter: bytes) -> bytes:
-            return digest_of(shared + digest + letter + self.session_id)
+            return compute_digest(shared + digest + letter + self.session_id)
 
         inward, outward = (CIPHER_KEY_BYTES[name] for name in self.cipher_names)
         self.next_opening = PacketCipher(derive(b"C")[:inward], derive(b"A"))
@@ -261,7 +261,7 @@ class Transport:
             self.put(payload)
 
 
-def digest_of(data: bytes) -> bytes:
+def compute_digest(data: bytes) -> bytes:
     """Return the SHA-256 of some bytes."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(data)

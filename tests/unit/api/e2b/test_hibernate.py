@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read, record_of
+from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, make_record, read
 from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.network import resolve_scope
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
@@ -108,7 +108,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         left = SavedSandboxes(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
         left.stop(sandbox)
-        again = await left.find_scope(record_of(sandbox), "default")
+        again = await left.find_scope(make_record(sandbox), "default")
     assert (again, again.values) == (sandbox.scope, sandbox.scope.values)
     assert sandbox.state == "paused"
 

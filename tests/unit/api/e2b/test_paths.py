@@ -14,7 +14,7 @@ from tests.sent_bodies import asked
 from hotdesk.api.e2b.envd import signing
 from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.fields import get_bytes, get_number, get_text, get_texts, read_text_map, resolve
-from hotdesk.api.e2b.envd.users import find_user, name_of
+from hotdesk.api.e2b.envd.users import find_user, read_user_name
 from hotdesk.api.e2b.responses import E2bError
 
 HOME = "/home/user"
@@ -67,13 +67,13 @@ def basic(text: str) -> str:
      (basic("root:x:y"), "root")],
 )  # fmt: skip
 def test_a_caller_says_as_whom_it_acts(shown: str, name: str) -> None:
-    assert find_user(name_of(asked(headers={"authorization": shown}))).name == name
+    assert find_user(read_user_name(asked(headers={"authorization": shown}))).name == name
 
 
 @pytest.mark.parametrize("shown", [basic("x:"), "Basic !", "Basic /w==", basic("root\0:"), basic("0:")])
 def test_an_unknown_user_is_refused(shown: str) -> None:
     with pytest.raises(RpcError, match="invalid username") as caught:
-        find_user(name_of(asked(headers={"authorization": shown})))
+        find_user(read_user_name(asked(headers={"authorization": shown})))
     assert caught.value.code == "unauthenticated"
 
 

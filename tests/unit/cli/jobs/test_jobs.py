@@ -12,7 +12,7 @@ from tests.ledger import DESK, JOB, Ledger, paused_job, whole_job
 
 from hotdesk.cli import carry_out
 from hotdesk.cli.jobs import jobs, show
-from hotdesk.cli.jobs.show_page import page
+from hotdesk.cli.jobs.show_page import format_page
 from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
 from hotdesk.job.record.door_activity import DoorActivity
@@ -207,9 +207,9 @@ def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
     events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
     for event in (*events, JobPaused(JOB, "stopped")):
         tale.take(event, tale.last + 1000)
-    assert "        1 attempt, 0 acts, 1.0 s" in page(tale, ("paused", ""), DoorActivity(), {}, 0)
+    assert "        1 attempt, 0 acts, 1.0 s" in format_page(tale, ("paused", ""), DoorActivity(), {}, 0)
 
 
 def test_a_page_of_a_job_of_which_little_is_known_is_a_page(ledger: Ledger) -> None:
     ledger.note(JobBegun(JOB, "", ""))
-    assert page(tell(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"
+    assert format_page(tell(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"

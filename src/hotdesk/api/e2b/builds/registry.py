@@ -141,7 +141,7 @@ async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Proces
     }  # fmt: skip
     await process.send(f"{len(_PROGRAM):8d}".encode() + _PROGRAM + json.dumps(order).encode() + b"\n")
     output = PullOutput(process.output())
-    digest = await output.digest()
+    digest = await output.find_digest()
     run.log.write(f"[base] {found.host}/{found.repository}@{digest}", step="base")
     key = hash_key("registry", found.address, found.repository, digest)
     if (picture := run.use_cached(key)) is not None:
@@ -180,7 +180,7 @@ class PullOutput:
         words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
         return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
 
-    async def digest(self) -> str:
+    async def find_digest(self) -> str:
         """Return the digest it found."""
         line = b""
         while b"\n" not in line:

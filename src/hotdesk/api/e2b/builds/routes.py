@@ -128,7 +128,7 @@ def show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request
     """Return how far a build is, and what it printed."""
     found, record = require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    entries = run.log.page(parse_offset(request), parse_level(request)) if run is not None else []
+    entries = run.log.read_page(parse_offset(request), parse_level(request)) if run is not None else []
     view: dict[str, object] = {
         "templateID": found.id,
         "buildID": record.id,
@@ -150,7 +150,7 @@ def show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, 
     """Return what a build printed."""
     _, record = require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    return answer({"logs": run.log.page(parse_offset(request), parse_level(request)) if run is not None else []})
+    return answer({"logs": run.log.read_page(parse_offset(request), parse_level(request)) if run is not None else []})
 
 
 def parse_offset(request: Request) -> int:

@@ -163,10 +163,10 @@ class TemplateBuildRun:
             for each in layer.steps:
                 self.announce(replace(layer, steps=(each,)))
                 if each.acts:
-                    await inside.carry_out(each, self.archive_of(each.step.files_hash, str(each.number)))
+                    await inside.carry_out(each, self.get_step_archive(each.step.files_hash, str(each.number)))
             return await self.save(inside.desk, layer.key, below)
 
-    def archive_of(self, digest: str | None, number: str) -> Path | None:
+    def get_step_archive(self, digest: str | None, number: str) -> Path | None:
         """Return the archive of a COPY step; None for others."""
         if digest is None:
             return None

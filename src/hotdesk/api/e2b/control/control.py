@@ -16,7 +16,7 @@ from hotdesk.api.e2b import identity, metrics, network
 from hotdesk.api.e2b.builds import routes as template_routes
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control import images, paging, requests, sharing, views
-from hotdesk.api.e2b.control.create import apply_build, choose_timeout, order_of
+from hotdesk.api.e2b.control.create import apply_build, choose_timeout, read_order
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_refusal
@@ -132,7 +132,7 @@ class ControlPlane:
             image = build.image if build is not None else self.snapshots.find_image(tenant, template)
             volumes = self.volumes.resolve(tenant.name, ((each.name, each.path) for each in body.volume_mounts or ()))
             secure = not old or body.secure
-            order = await order_of(
+            order = await read_order(
                 body, image, timeout, self.sandboxes, secure=secure, tenant=tenant.name, volumes=volumes
             )
             if build is not None:
@@ -163,7 +163,7 @@ class ControlPlane:
             and template in (None, each.template, each.template.partition(":")[0])
             and metadata.items() <= each.metadata.items()
         )
-        page, headers = paging.cut(found, place_of, paging.page_of(query))
+        page, headers = paging.cut(found, get_place, paging.read_page_request(query))
         return answer([views.summarize(each) for each in page], headers=headers)
 
     def list_running(self, caller: Caller, request: Request) -> Response:
@@ -171,7 +171,7 @@ class ControlPlane:
         metadata = paging.parse_metadata(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
         found = [each for each in running if metadata.items() <= each.metadata.items()]
-        return answer([views.summarize(each) for each in sorted(found, key=place_of, reverse=True)])
+        return answer([views.summarize(each) for each in sorted(found, key=get_place, reverse=True)])
 
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
         """List snapshots, in pages."""
@@ -183,7 +183,7 @@ class ControlPlane:
             found = [each for each in found if each == one]
         if sandbox := query.get("sandboxID"):
             found = [each for each in found if each.sandbox == sandbox]
-        page, headers = paging.cut(found, lambda each: (each.made, each.id), paging.page_of(query))
+        page, headers = paging.cut(found, lambda each: (each.made, each.id), paging.read_page_request(query))
         return answer([each.view for each in page], headers=headers)
 
     async def answer_volumes(self, caller: Caller, request: Request, method: str, rest: list[str]) -> Response:
@@ -313,6 +313,6 @@ def split_path(scope: Scope) -> list[str]:
     return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]
 
 
-def place_of(sandbox: Sandbox) -> paging.Place:
+def get_place(sandbox: Sandbox) -> paging.Place:
     """Return where a sandbox stands in a list."""
     return sandbox.started, sandbox.id

@@ -17,7 +17,7 @@ from hotdesk.api.e2b.volumes.registry import VolumeRecord
 from hotdesk.brief.data import Scope
 
 
-async def order_of(
+async def read_order(
     body: New,
     image: str,
     timeout: float,

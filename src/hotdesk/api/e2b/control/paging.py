@@ -29,7 +29,7 @@ class PageRequested:
     ascending: bool = False
 
 
-def page_of(query: Mapping[str, str]) -> PageRequested:
+def read_page_request(query: Mapping[str, str]) -> PageRequested:
     """Read which page is asked for."""
     limit, order = query.get("limit", str(MAX_PAGE_ITEMS)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MAX_PAGE_ITEMS:
@@ -37,7 +37,7 @@ def page_of(query: Mapping[str, str]) -> PageRequested:
     if order not in ("asc", "desc"):
         raise E2bError(400, "order must be asc or desc")
     token = query.get("nextToken", "")
-    return PageRequested(int(limit), place_of(token) if token else None, order == "asc")
+    return PageRequested(int(limit), read_place(token) if token else None, order == "asc")
 
 
 def cut(
@@ -58,7 +58,7 @@ def _encode_token(place: Place) -> str:
     return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
 
-def place_of(token: str) -> Place:
+def read_place(token: str) -> Place:
     """Read where the page before ended."""
     try:
         text = base64.urlsafe_b64decode(token[:200] + "=" * (-len(token) % 4)).decode()

@@ -93,9 +93,11 @@ class E2bSecrets:
     async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
         """List secrets, in pages."""
         found = await self.list_entries(tenant)
-        page, headers = paging.cut(found.items(), lambda each: (each[1].created, each[0]), paging.page_of(query))
+        page, headers = paging.cut(
+            found.items(), lambda each: (each[1].created, each[0]), paging.read_page_request(query)
+        )
         metadata = await anyio.to_thread.run_sync(_read, _get_folder(tenant))
-        return answer([_view(name, entry, metadata) for name, entry in page], headers=headers)
+        return answer([_describe_secret(name, entry, metadata) for name, entry in page], headers=headers)
 
     async def create(self, caller: Caller, tenant: Tenant, body: NewSecretValue) -> Response:
         """Make a secret."""
@@ -157,7 +159,7 @@ class E2bSecrets:
     async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:
         """Describe what a program is told of a secret."""
         entry = await self.find(tenant, name)
-        return _view(name, entry, await anyio.to_thread.run_sync(_read, _get_folder(tenant)))
+        return _describe_secret(name, entry, await anyio.to_thread.run_sync(_read, _get_folder(tenant)))
 
     async def write(self, tenant: Tenant, name: str, metadata: dict[str, str] | None) -> None:
         """Write a secret's metadata down; None: it has none any more."""
@@ -179,7 +181,7 @@ def _parse(reference: str) -> str:
     return name
 
 
-def _view(name: str, entry: VaultEntry, metadata: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+def _describe_secret(name: str, entry: VaultEntry, metadata: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
     return {
         "secretID": _ID_PREFIX + name,
         "name": name,

@@ -75,7 +75,7 @@ def _as_rpc(error: HotdeskError) -> RpcError:
     return RpcError("invalid_argument" if isinstance(error, BriefError) else "unavailable", str(error))
 
 
-def reset_of(scope: Scope) -> Callable[[], None]:
+def get_reset(scope: Scope) -> Callable[[], None]:
     """Return what cuts a request's connection."""
     found: Callable[[], None] = scope.get("extensions", {}).get("hotdesk.reset", lambda: None)
     return found

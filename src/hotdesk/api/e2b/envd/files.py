@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hotdesk.api.e2b.envd.envd import EnvdCall
 
 
-def act_of(request: Request) -> signing.Act:
+def choose_act(request: Request) -> signing.Act:
     """Return what a request would do to a file."""
     if request.method not in ("GET", "HEAD", "POST"):
         raise E2bError(405, "files are read with GET and written with POST")
@@ -30,7 +30,7 @@ def act_of(request: Request) -> signing.Act:
 
 async def authorize_and_respond(call: EnvdCall) -> Response:
     """Answer whoever shows the sandbox's token, or a signature by it."""
-    act = act_of(call.request)
+    act = choose_act(call.request)
     shown = call.request.headers.get("x-access-token")
     if shown is not None:
         signing.check_token(shown, call.sandbox.token)

@@ -40,7 +40,7 @@ def take() -> bytes:
     return source.read(int.from_bytes(head, "big"))
 
 
-def name_of(find: Any, number: int) -> str:
+def get_owner_name(find: Any, number: int) -> str:
     """Return a user's or a group's name, else its number."""
     try:
         return str(find(number)[0])
@@ -83,8 +83,8 @@ def describe_entry(path: str, shown: str) -> dict[str, object]:
         "size": info.st_size,
         "mode": mode & 0o777,
         "permissions": format_permissions(info.st_mode),
-        "owner": name_of(pwd.getpwuid, info.st_uid),
-        "group": name_of(grp.getgrgid, info.st_gid),
+        "owner": get_owner_name(pwd.getpwuid, info.st_uid),
+        "group": get_owner_name(grp.getgrgid, info.st_gid),
         "modified": info.st_mtime_ns,
         "target": target,
         "metadata": read_metadata(path),

@@ -27,9 +27,9 @@ class SignedFiles:
         address = request.client.host if request.client else ""
         try:
             with self.tries.limit_guesses(address):
-                signed = signing.read(request.query_params, files.act_of(request))
+                signed = signing.read(request.query_params, files.choose_act(request))
                 sandbox = signing.find(signed, [one for one in self.sandboxes.by_id.values() if one.state == "running"])
-            call = envd.EnvdCall(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+            call = envd.EnvdCall(request, sandbox, envd.get_reset(scope), self.sandboxes.tasks)
             response = await files.respond(call)
         except HotdeskError:
             response = make_not_running_error("").make_response()

@@ -47,7 +47,7 @@ def find_user(name: str) -> User:
     return found
 
 
-def name_of(request: Request) -> str:
+def read_user_name(request: Request) -> str:
     """Return the name of the user a call names; empty: none."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
@@ -60,7 +60,7 @@ def name_of(request: Request) -> str:
 
 async def find_caller(call: EnvdCall) -> User:
     """Say as whom a call shall act: whom it names, else the sandbox's default user."""
-    return await look_up(call, name_of(call.request))
+    return await look_up(call, read_user_name(call.request))
 
 
 async def look_up(call: EnvdCall, name: str) -> User:

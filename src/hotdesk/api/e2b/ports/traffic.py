@@ -28,7 +28,7 @@ from hotdesk.api.e2b.responses import E2bError, answer, log, make_not_running_er
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PLAIN, parse_image_name
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
-from hotdesk.api.http.dispatch import Aim, list_own_names, name_of
+from hotdesk.api.http.dispatch import Aim, get_host_name, list_own_names
 from hotdesk.api.quotas import Bucket, QuotaError, Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.dataclass import dataclass
@@ -77,7 +77,7 @@ class Traffic:
                     await self.forward(sandbox, aim.port, scope, receive, send)
                     return
                 self.count_call(sandbox, scope)
-                call = envd.EnvdCall(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+                call = envd.EnvdCall(Request(scope, receive), sandbox, envd.get_reset(scope), self.sandboxes.tasks)
                 response = await envd.respond(call)
             except (E2bError, RpcError) as e:
                 response = e.make_response()
@@ -164,7 +164,7 @@ async def relay_request(
     sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send
 ) -> str:
     """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
-    reset, take = envd.reset_of(scope), scope["extensions"]["hotdesk.take"]
+    reset, take = envd.get_reset(scope), scope["extensions"]["hotdesk.take"]
     sock = await dial_port(sandbox, port)
     sandbox.cuts.add(reset)
     try:
@@ -209,7 +209,7 @@ def mask_host(sandbox: Sandbox, port: int) -> str | None:
 
 def check_name(scope: Scope, serving: Serving) -> None:
     """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
-    name = name_of(Headers(scope=scope).get("host", ""))
+    name = get_host_name(Headers(scope=scope).get("host", ""))
     if name not in list_own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
         raise E2bError(421, "this server does not serve that host name")
 

@@ -164,7 +164,7 @@ def format_changes(following: Following, after: int) -> StoryShown:
         new = [each for each in new if each.changed <= new[PIECE].changed]
     return StoryShown(
         moments=[describe_moment(each) for each in new if isinstance(each, Moment)],
-        steps=[_attempt_of(each) for each in new if isinstance(each, Attempted)],
+        steps=[_describe_attempt(each) for each in new if isinstance(each, Attempted)],
         acts=[ActLine.model_validate(summarize_act(each)) for each in new if isinstance(each, ToolUse)],
         last=new[-1].changed if more else max(following.last, after), more=more,
     )  # fmt: skip
@@ -192,7 +192,7 @@ def _describe_faults(faults: Iterable[Fault]) -> list[FaultShown]:
     ]
 
 
-def _attempt_of(each: Attempted) -> AttemptShown:
+def _describe_attempt(each: Attempted) -> AttemptShown:
     """Tell of an attempt at a step."""
     return AttemptShown(
         number=each.number, at=each.at / 1000, step=cut_text(each.step, TITLE), attempt=each.attempt,

@@ -93,7 +93,7 @@ def describe_item(reading: PaperReader, record: ItemEnded, review: ItemReviewed 
         tokens=record.tokens,
         acts=record.acts,
         review=f"{review.verdict}, says {clean(review.by)}" if review is not None else "",
-        attempts=[_attempt_of(each) for each in _list_objects(paper.get("attempts"))[:_MAX_ATTEMPTS]],
+        attempts=[_describe_attempt(each) for each in _list_objects(paper.get("attempts"))[:_MAX_ATTEMPTS]],
         verdicts=[_parse_verdict(each) for each in _list_objects(paper.get("verdicts"))[:_MAX_ENTRIES]],
         files=_describe_files(reading, record),
     )
@@ -122,7 +122,7 @@ def _read_excerpt(reading: PaperReader, paper: str) -> str:
         return cut_text(data[: e.start].decode(), ARGUMENT) if is_cut else ""
 
 
-def _attempt_of(attempt: dict[str, object]) -> ItemAttemptShown:
+def _describe_attempt(attempt: dict[str, object]) -> ItemAttemptShown:
     entries = _list_objects(attempt.get("entries"))
     number = attempt.get("attempt")
     return ItemAttemptShown(

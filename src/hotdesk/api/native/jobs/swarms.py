@@ -303,7 +303,7 @@ def describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
         dollars_expected=dollars * total / ended if ended else None,
         tokens=sum(each.tokens for each in records),
         acts=sum(each.acts for each in records),
-        pilot=_forecast_of(state.pilot),
+        pilot=_describe_forecast(state.pilot),
         reviewed=len(state.reviews),
         wrong=sum(each.verdict == "wrong" for each in state.reviews.values()),
         failures=group_failures(state),
@@ -328,7 +328,7 @@ def _list_report(state: SwarmState) -> list[ReportFile]:
     return [ReportFile(path=clean(path), name=f"{job}/{path}", sha256=sha256) for path, sha256 in pairs]
 
 
-def _forecast_of(pilot: PilotEnded | None) -> ForecastShown | None:
+def _describe_forecast(pilot: PilotEnded | None) -> ForecastShown | None:
     if pilot is None:
         return None
     return ForecastShown(dollars=pilot.dollars, tokens=pilot.tokens, seconds=pilot.seconds)

@@ -185,8 +185,8 @@ def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence
     return JobShown.model_validate({
         **build_line_fields(context, tale),
         "plan": tale.plan,
-        "plan_text": plan_text(context, tale),
-        "steps": [step_of(each) for each in tale.list_steps()],
+        "plan_text": read_plan_text(context, tale),
+        "steps": [describe_step(each) for each in tale.list_steps()],
         "desks": [
             DeskOfJob(
                 id=each,
@@ -208,7 +208,7 @@ def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     return JobShown.model_validate({**build_unborn_fields(context, request), **rest})
 
 
-def plan_text(context: RequestContext, tale: JobSummary) -> str:
+def read_plan_text(context: RequestContext, tale: JobSummary) -> str:
     """Read the plan as people edit it; nothing where it is gone."""
     if not tale.plan_paper:
         return ""
@@ -218,7 +218,7 @@ def plan_text(context: RequestContext, tale: JobSummary) -> str:
         return ""
 
 
-def step_of(step: StepProgress) -> StepShown:
+def describe_step(step: StepProgress) -> StepShown:
     """Tell of a step."""
     last = step.tries[-1] if step.tries else None
     return StepShown(

@@ -10,10 +10,10 @@ def test_lines_are_read_in_pages() -> None:
     log = BuildLog()
     for number in range(250):
         log.write(str(number), "debug" if number % 2 else "info")
-    assert [each["message"] for each in log.page(0)] == [str(number) for number in range(100)]
-    assert len(log.page(200)) == 50
-    assert log.page(250) == []
-    assert [each["message"] for each in log.page(100, "info")] == [str(number) for number in range(200, 250, 2)]
+    assert [each["message"] for each in log.read_page(0)] == [str(number) for number in range(100)]
+    assert len(log.read_page(200)) == 50
+    assert log.read_page(250) == []
+    assert [each["message"] for each in log.read_page(100, "info")] == [str(number) for number in range(200, 250, 2)]
 
 
 def test_a_log_has_an_end() -> None:

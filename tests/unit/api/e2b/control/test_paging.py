@@ -18,7 +18,7 @@ def test_pages_put_together_are_the_whole_list_in_order(limit: str, order: str) 
     found: list[paging.Place] = []
     query = {"limit": limit, "order": order}
     while True:
-        page, headers = paging.cut(ITEMS, lambda item: item, paging.page_of(query))
+        page, headers = paging.cut(ITEMS, lambda item: item, paging.read_page_request(query))
         found += page
         if not headers:
             break
@@ -29,7 +29,7 @@ def test_pages_put_together_are_the_whole_list_in_order(limit: str, order: str) 
 def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
     first, headers = paging.cut(ITEMS, lambda item: item, paging.PageRequested(limit=2))
     changed = [item for item in [*ITEMS, (9.0, "z")] if item not in first]
-    rest, _ = paging.cut(changed, lambda item: item, paging.page_of({"nextToken": headers["x-next-token"]}))
+    rest, _ = paging.cut(changed, lambda item: item, paging.read_page_request({"nextToken": headers["x-next-token"]}))
     assert first + rest == sorted(ITEMS, reverse=True)
 
 
@@ -43,7 +43,7 @@ def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
 )  # fmt: skip
 def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(E2bError) as told:
-        paging.page_of(query)
+        paging.read_page_request(query)
     assert told.value.status == 400
 
 
