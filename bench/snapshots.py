@@ -111,7 +111,7 @@ def larger(settings: Config, home: Path) -> Iterator[Config]:
     subprocess.run(dd(BALLAST, str(ballast / "ballast")), check=True)
     large = replace(base, name="large", digest=digest, layers=(ballast, *base.layers), size=base.size + (BALLAST << 20))
     for each in (base, large):
-        image.record_path(store, each.name).write_bytes(image.dump(each))
+        image.get_record_path(store, each.name).write_bytes(image.dump(each))
     for layer, at in zip(base.layers, binds, strict=True):
         syscalls.mount(str(layer), str(at), None, syscalls.MS_BIND)
     try:

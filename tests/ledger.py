@@ -30,7 +30,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
     Verified,
-    chain_of,
+    get_chain,
 )
 from hotdesk.job.people.wait import Card, new_pending
 from hotdesk.job.record import papers
@@ -59,7 +59,7 @@ class Ledger:
     def note(self, *events: Event) -> None:
         """Write events down, together."""
         for event in events:
-            self.journal.add(chain_of(event), "owner", event)
+            self.journal.add(get_chain(event), "owner", event)
         self.journal.commit()
 
     def begin(self, job: str = JOB, goal: str = "compare the invoices") -> Papers:

@@ -6,7 +6,7 @@ import base64
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import Kind, LiveGrant, Refusal
-from hotdesk.door.secrets.inject import OutgoingRequest, apply, list_needed_grants, plan
+from hotdesk.door.secrets.inject import OutgoingRequest, apply, list_needed_grants, plan_injection
 from hotdesk.door.secrets.outgoing import Headers, Outgoing
 from hotdesk.door.secrets.placeholder import make_placeholder
 
@@ -42,7 +42,7 @@ def asks(
 
 def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest | Refusal:
     """Plan a request and put its secrets in."""
-    made = plan(out, grants)
+    made = plan_injection(out, grants)
     if isinstance(made, Refusal):
         return made
     return apply(made, out, body, dict.fromkeys(list_needed_grants(made, body), value))

@@ -269,7 +269,7 @@ def get_integer(arguments: Arguments, name: str, otherwise: int = 0) -> int:
     return int(get_number(arguments, name, otherwise))
 
 
-def flag_of(arguments: Arguments, name: str) -> bool:
+def get_flag(arguments: Arguments, name: str) -> bool:
     """Return whether a flag was given, and true."""
     return arguments.get(name) is True
 

@@ -20,7 +20,7 @@ import posix
 import select
 
 from hotdesk_guest.process import HOME
-from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, FrameReader, encode, frame
+from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, FrameReader, encode, encode_frame
 
 READ = 1 << 16
 HIGH = 1 << 20
@@ -75,7 +75,7 @@ class GuestLink:
         hello = {"version": VERSION, "pid": posix.getpid(), "home": HOME}
         if self.token:
             hello["token"] = self.token
-        self.out += frame(HELLO, 0, encode(hello))
+        self.out += encode_frame(HELLO, 0, encode(hello))
         self.flush()
 
     def hang_up(self) -> None:
@@ -88,9 +88,9 @@ class GuestLink:
     def send(self, kind: int, channel: int, payload: bytes = b"") -> None:
         """Queue a frame, and write what the socket takes."""
         if self.parked:
-            self.retained += frame(kind, channel, payload)
+            self.retained += encode_frame(kind, channel, payload)
             return
-        self.out += frame(kind, channel, payload)
+        self.out += encode_frame(kind, channel, payload)
         if len(self.out) < READ or not self.listening & select.EPOLLOUT:
             self.flush()
 

@@ -16,7 +16,7 @@ import posix
 import select
 
 from hotdesk_guest.ports import PortSocket
-from hotdesk_guest.wire import FrameReader, WireError, decode, encode, frame
+from hotdesk_guest.wire import FrameReader, WireError, decode, encode, encode_frame
 
 OPEN, DATA, END, CREDIT, CLOSE, WORD = range(1, 7)
 KINDS = frozenset((OPEN, DATA, END, CREDIT, CLOSE, WORD))
@@ -48,7 +48,7 @@ class MuxCarrier:
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Queue a frame, and write what the stream takes."""
-        self.out += frame(kind, number, payload)
+        self.out += encode_frame(kind, number, payload)
         self.flush()
 
     def flush(self) -> None:

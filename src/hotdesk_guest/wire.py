@@ -41,7 +41,7 @@ class WireError(Exception):
     """The other side broke the protocol."""
 
 
-def frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
+def encode_frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
     """Write one frame."""
     return len(payload).to_bytes(4, "big") + bytes((kind,)) + channel.to_bytes(4, "big") + payload
 

@@ -54,7 +54,7 @@ def list_modules(folder: Path, needed: Sequence[str] = NEEDED) -> list[Path]:
     for line in (folder / "modules.dep").read_text().splitlines():
         file, _, others = line.partition(":")
         depends[file] = others.split()
-    by_name = {_name(file): file for file in depends}
+    by_name = {_encode_name(file): file for file in depends}
     for name in needed:
         if (module := by_name.get(name)) is not None:
             for file in (*reversed(depends[module]), module):
@@ -63,7 +63,7 @@ def list_modules(folder: Path, needed: Sequence[str] = NEEDED) -> list[Path]:
     return order
 
 
-def _name(file: str) -> str:
+def _encode_name(file: str) -> str:
     return os.path.basename(file).partition(".")[0].replace("-", "_")
 
 

@@ -19,7 +19,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Size, Spec
 from hotdesk.errors import BriefError, DeskError, FileError, LinkError
-from hotdesk.event import Event, RootAct, RootActEnded, chain_of
+from hotdesk.event import Event, RootAct, RootActEnded, get_chain
 
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
@@ -567,7 +567,7 @@ async def test_every_act_is_noted_in_order_before_it_begins(fresh: Open, events:
         await desk.run(["true"])
         await process.kill()
         await sudo(desk, "no-such-program")
-    noted = [event for event in events[start:] if chain_of(event) == desk.id]
+    noted = [event for event in events[start:] if get_chain(event) == desk.id]
     assert noted == [
         RootAct(desk.id, "owner", ("sh", "-c", "exit 3"), "/etc"),
         RootAct(desk.id, "sudo", ("sh", "-c", "exit 4"), "/home/user", 1),

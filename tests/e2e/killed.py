@@ -110,7 +110,7 @@ async def carry_out(errand: Errand) -> str:
     settings, folder = settings_at(Path(errand.home)), Path(errand.folder)
     (settings.lib / "jobs").mkdir(parents=True, exist_ok=True)
     if errand.job:
-        chosen = read_chosen(papers.find(settings.lib / "jobs", errand.job).order())
+        chosen = read_chosen(papers.find(settings.lib / "jobs", errand.job).read_order())
     else:
         source = base64.b64encode((folder / "brain.py").read_bytes()).decode()
         brief, script = (folder / "brief.toml").read_text(), str(folder / "brain.py")

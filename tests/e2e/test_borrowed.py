@@ -270,7 +270,7 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
 async def test_what_is_the_owners_alone_no_borrower_asks(settings: Config, user: str, ask: dict[str, object]) -> None:
     async with lent(settings, Spec(root=True)) as (desk, borrowed):
         assert isinstance(borrowed, LinkedDesk)
-        channel = await (await borrowed.link_of(user)).open(dict(ask))
+        channel = await (await borrowed.get_link(user)).open(dict(ask))
         item = await channel.answer(20)
         assert isinstance(item, GuestReply)
         assert (item.body["error"], item.body["text"]) == ("denied", "only the desk's owner may send this request")

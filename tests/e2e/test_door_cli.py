@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief import digest, parse_rule
+from hotdesk.brief import compute_digest, parse_rule
 from hotdesk.config import Config
 from hotdesk.linux import private_files, uids
 from hotdesk.vault import Token, Vault
@@ -247,7 +247,7 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
         shown = place.call("approve").stdout
         assert place.call("approve", asked["id"]).returncode == 0
         out, told = running.communicate(timeout=60)
-    assert asked["digest"] == digest(parse_rule("GET erp.test/more/*"))
+    assert asked["digest"] == compute_digest(parse_rule("GET erp.test/more/*"))
     assert shown.splitlines()[-1] == '  the desk says: "the ?[31morders\' are there"'
     assert "\x1b" not in told
     answer, *codes = out.replace("}", "}\n").split("\n", 1)

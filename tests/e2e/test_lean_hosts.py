@@ -85,7 +85,7 @@ def test_without_erofs_the_sterile_copy_is_ext4(home: Path, settings: Config, tm
         (shelf / part).mkdir(mode=0o700, parents=True)
     for layer in base.layers:
         subprocess.run(["cp", "-al", layer, shelf / "layers"], check=True)
-    shutil.copy(image.record_path(settings.images, "base"), shelf / "images")
+    shutil.copy(image.get_record_path(settings.images, "base"), shelf / "images")
     done = hotdesk(hide("mkfs.erofs", BROKEN, tmp_path), home / "no-erofs", shelf, "setup")
     assert done.returncode == 0, done.stderr
     kinds = {each.suffix for each in (shelf / "sterile").iterdir() if each.suffix in (".erofs", ".ext4")}

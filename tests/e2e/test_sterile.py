@@ -37,7 +37,7 @@ def shelf(home: Path, settings: Config) -> Iterator[Config]:
         (folder / part).mkdir(mode=0o700, parents=True)
     for layer in base.layers:
         subprocess.run(["cp", "-al", layer, folder / "layers"], check=True)
-    shutil.copy(image.record_path(settings.images, "base"), folder / "images")
+    shutil.copy(image.get_record_path(settings.images, "base"), folder / "images")
     yield replace(settings, images=folder)
     shutil.rmtree(folder)
 

@@ -18,13 +18,13 @@ from typing import Any, TypeAlias
 import anyio
 
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, PONG, REPLY, SIGNAL, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, PONG, REPLY, SIGNAL, encode, encode_frame
 
 Frame: TypeAlias = tuple[int, int, bytes]
 Corpus: TypeAlias = dict[str, list[Frame]]
 """What a real guest said, by what it was asked; its channel was 1."""
 
-GREETING = frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/home/user"}))
+GREETING = encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/home/user"}))
 LINGERING = 1000.0
 """Seconds until a guest that only listens hangs up: some calls wait as long as their program runs."""
 SLOW = 30.0
@@ -278,11 +278,11 @@ class HostileGuest:
             await self.answer(number, self.corpus.get(asked(self.request(payload)), []))
         elif kind == DATA:
             size = len(payload) - 1 if not self.wicked() else self.chance.choice((0, 1, 1 << 20, (1 << 32) - 1))
-            await self.say(frame(CREDIT, number, size.to_bytes(4, "big")))
+            await self.say(encode_frame(CREDIT, number, size.to_bytes(4, "big")))
         elif kind == SIGNAL and "drain" in (order := self.request(payload)):
             await self.answer(number, [(EVENT, number, encode([{"drained": order["drain"]}]))])
         elif self.wicked():
-            await self.say(frame(*any_frame(self.chance, self.last)))
+            await self.say(encode_frame(*any_frame(self.chance, self.last)))
 
     def request(self, payload: bytes) -> dict[str, Any]:
         """Read what the host asks; a borrower may have it ask nonsense."""
@@ -297,7 +297,7 @@ class HostileGuest:
         mine = [(kind, number, payload) for kind, _, payload in frames]
         while self.wicked():
             mine = spoil_frames(self.chance, mine, self.last)
-        data = b"".join(frame(*each) for each in mine)
+        data = b"".join(encode_frame(*each) for each in mine)
         if self.wicked() and self.wicked():
             data = spoil_bytes(self.chance, data)
         await self.say(data)
@@ -400,17 +400,17 @@ class Flood(threading.Thread):
 
 
 IGNORED: dict[str, bytes] = {
-    "tiny frames": frame(PONG, 0) * 7000,
-    "credit": frame(CREDIT, 1, bytes(4)) * 5000,
-    "words on a channel that is over": frame(DATA, 1, b"\1x") * 6000,
-    "large values on a channel that is over": frame(REPLY, 1, b"l" + b"le" * 30_000 + b"e"),
+    "tiny frames": encode_frame(PONG, 0) * 7000,
+    "credit": encode_frame(CREDIT, 1, bytes(4)) * 5000,
+    "words on a channel that is over": encode_frame(DATA, 1, b"\1x") * 6000,
+    "large values on a channel that is over": encode_frame(REPLY, 1, b"l" + b"le" * 30_000 + b"e"),
 }
 """What a guest may send without end and nobody reads."""
 HEARD: dict[str, bytes] = {
-    "bytes": frame(DATA, 1, b"\1" + bytes(wire.CHUNK)),
-    "single bytes": frame(DATA, 1, b"\1x") * 1000,
-    "tiny values": frame(EVENT, 1, b"n") * 1000,
-    "values of many parts": frame(EVENT, 1, b"l" + b"s0:" * 4000 + b"e") * 4,
-    "nested values": frame(EVENT, 1, b"l" + b"llleee" * 1200 + b"e") * 8,
+    "bytes": encode_frame(DATA, 1, b"\1" + bytes(wire.CHUNK)),
+    "single bytes": encode_frame(DATA, 1, b"\1x") * 1000,
+    "tiny values": encode_frame(EVENT, 1, b"n") * 1000,
+    "values of many parts": encode_frame(EVENT, 1, b"l" + b"s0:" * 4000 + b"e") * 4,
+    "nested values": encode_frame(EVENT, 1, b"l" + b"llleee" * 1200 + b"e") * 8,
 }
 """What a guest may send as fast as it is consumed."""

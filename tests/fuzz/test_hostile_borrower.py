@@ -19,7 +19,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, DROP, END, OPEN, PING, SIGNAL, WINDOW, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, DROP, END, OPEN, PING, SIGNAL, WINDOW, encode, encode_frame
 from tests.fuzz.conftest import Seeds
 from tests.fuzz.hostile import (
     STRANGE,
@@ -89,16 +89,17 @@ async def taken_back(sock: socket.socket) -> bool:
 # -- lies --------------------------------------------------------------------------------------------------------
 
 LIES: dict[str, bytes] = {
-    "a channel opened twice": frame(OPEN, 1, encode({"op": "none"})) * 2,
-    "credit nobody used": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b"\0\0\0\1"),
-    "credit of eight bytes": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b"\0\0\0\0\xff\xff\xff\xff"),
-    "credit of none": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b""),
-    "more than the guest has room for": frame(OPEN, 1, encode({"op": "none"}))
-    + frame(DATA, 1, b"\0" + bytes(WINDOW + 1)),
-    "a guest's kind": frame(wire.REPLY, 1, encode({})),
+    "a channel opened twice": encode_frame(OPEN, 1, encode({"op": "none"})) * 2,
+    "credit nobody used": encode_frame(OPEN, 1, encode({"op": "none"})) + encode_frame(CREDIT, 1, b"\0\0\0\1"),
+    "credit of eight bytes": encode_frame(OPEN, 1, encode({"op": "none"}))
+    + encode_frame(CREDIT, 1, b"\0\0\0\0\xff\xff\xff\xff"),
+    "credit of none": encode_frame(OPEN, 1, encode({"op": "none"})) + encode_frame(CREDIT, 1, b""),
+    "more than the guest has room for": encode_frame(OPEN, 1, encode({"op": "none"}))
+    + encode_frame(DATA, 1, b"\0" + bytes(WINDOW + 1)),
+    "a guest's kind": encode_frame(wire.REPLY, 1, encode({})),
     "a frame over the limit": (wire.HOST_LIMIT + 1).to_bytes(4, "big") + bytes([OPEN, 0, 0, 0, 1]),
     "noise": bytes(range(255, -1, -1)) * 40,
-    "more channels than there are": b"".join(frame(OPEN, n, encode({"op": "none"})) for n in range(1, 6000)),
+    "more channels than there are": b"".join(encode_frame(OPEN, n, encode({"op": "none"})) for n in range(1, 6000)),
 }
 
 
@@ -130,7 +131,7 @@ def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corp
         async with lent(corpus, Random(0), 0.0) as (link, borrower):
             reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
             for number in range(1, 50):
-                await send(borrower, frame(OPEN, number, RUN))
+                await send(borrower, encode_frame(OPEN, number, RUN))
                 while not any(kind == wire.REPLY for kind, _, _ in await hear(borrower, reader)):
                     pass
             assert link.channels == {}
@@ -148,7 +149,7 @@ def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None
             try:
                 with anyio.move_on_after(10):
                     for number in range(1, 4000):
-                        await send(borrower, frame(OPEN, number, RUN))
+                        await send(borrower, encode_frame(OPEN, number, RUN))
             except OSError:
                 pass  # it lost its loan
             assert (await LinkedDesk(new_id(), link, "/").stat("x")).name == "file"
@@ -160,8 +161,8 @@ def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None
 def test_a_borrower_that_floods_leaves_others_their_turn(corpus: Corpus) -> None:
     async def play() -> None:
         async with lent(corpus, Random(0), 0.0) as (link, borrower), anyio.create_task_group() as tasks:
-            await send(borrower, frame(OPEN, 1, encode({"op": "none"})))
-            tasks.start_soon(say, borrower, frame(SIGNAL, 1) * 100_000)
+            await send(borrower, encode_frame(OPEN, 1, encode({"op": "none"})))
+            tasks.start_soon(say, borrower, encode_frame(SIGNAL, 1) * 100_000)
             answers = 0
             end = time.monotonic() + 0.4
             while time.monotonic() < end:
@@ -182,15 +183,15 @@ def sentence(chance: Random) -> bytes:
     number = chance.choice((0, 1, 2, 3, 3, 4, 0xFFFFFFFF))
     ask = {"op": chance.choice(asks), "path": "x", "argv": ["x"], "pid": 7, "tell": chance.random() < 0.5}
     frames = [
-        frame(OPEN, number, encode(ask)),
-        frame(OPEN, number, render({**ask, chance.choice(sorted(ask)): chance.choice(STRANGE)})),
-        frame(DATA, number, b"\0" + bytes(chance.choice((0, 1, 1000, 40_000)))),
-        frame(CREDIT, number, chance.choice((0, 1, 64, 70_000, 1 << 31)).to_bytes(4, "big")),
-        frame(CREDIT, number, chance.randbytes(chance.randrange(9))),
-        frame(END, number),
-        frame(SIGNAL, number, encode({"signal": 9, "tree": True})),
-        frame(DROP, number),
-        frame(PING, number, b"x" * chance.randrange(100)),
+        encode_frame(OPEN, number, encode(ask)),
+        encode_frame(OPEN, number, render({**ask, chance.choice(sorted(ask)): chance.choice(STRANGE)})),
+        encode_frame(DATA, number, b"\0" + bytes(chance.choice((0, 1, 1000, 40_000)))),
+        encode_frame(CREDIT, number, chance.choice((0, 1, 64, 70_000, 1 << 31)).to_bytes(4, "big")),
+        encode_frame(CREDIT, number, chance.randbytes(chance.randrange(9))),
+        encode_frame(END, number),
+        encode_frame(SIGNAL, number, encode({"signal": 9, "tree": True})),
+        encode_frame(DROP, number),
+        encode_frame(PING, number, b"x" * chance.randrange(100)),
     ]
     said = b"".join(chance.choices(frames, weights=(6, 1, 4, 3, 0.2, 2, 2, 3, 1), k=chance.randint(1, 8)))
     return spoil_bytes(chance, said) if chance.random() < 0.1 else said

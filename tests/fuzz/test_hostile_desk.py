@@ -25,7 +25,7 @@ from hotdesk_guest import wire
 chance = random.Random(int(sys.argv[1]))
 end = time.monotonic() + float(sys.argv[2])
 GREETING = wire.encode({"version": 1, "pid": 1, "home": "/evil", "code": 0})
-FRAMES = [wire.frame(kind, number, payload) for kind in range(1, 12) for number in (0, 1, 2, 0xFFFFFFFF)
+FRAMES = [wire.encode_frame(kind, number, payload) for kind in range(1, 12) for number in (0, 1, 2, 0xFFFFFFFF)
           for payload in (b"", b"n", b"l" * 50, b"\1x", GREETING)]
 HEADS = [
     b"GET http://a/ HTTP/1.1\r\n\r\n",

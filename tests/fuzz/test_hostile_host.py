@@ -19,15 +19,17 @@ from hotdesk.desk.seam import new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, DROP, END, HELLO, OPEN, PING, SIGNAL, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, DROP, END, HELLO, OPEN, PING, SIGNAL, encode, encode_frame
 from tests.fuzz.conftest import Seeds
 from tests.fuzz.corpus import RealGuest
 from tests.fuzz.hostile import render, resident
 
 pytestmark = pytest.mark.timeout(60)
 
-SLEEP = frame(OPEN, 1, encode({"op": "exec", "argv": ["sleep", "5"], "stdin": True, "timeout": 500}))
-SLEEP_IN_TERMINAL = frame(OPEN, 1, encode({"op": "exec", "argv": ["sleep", "5"], "pty": [24, 80], "timeout": 500}))
+SLEEP = encode_frame(OPEN, 1, encode({"op": "exec", "argv": ["sleep", "5"], "stdin": True, "timeout": 500}))
+SLEEP_IN_TERMINAL = encode_frame(
+    OPEN, 1, encode({"op": "exec", "argv": ["sleep", "5"], "pty": [24, 80], "timeout": 500})
+)
 VALUES: list[object] = [None, True, 5, -1, 10**18, b"bytes", "name", "", [], ["x"], {}, {"a": "b"}, [None], "~", "\0"]
 """What may stand anywhere in a request and is no path to anything but a name in the guest's folder."""
 ASKS: list[dict[str, object]] = [
@@ -47,31 +49,37 @@ ASKS: list[dict[str, object]] = [
     {"op": "nothing"},
 ]
 BROKEN: dict[str, bytes] = {
-    "an unknown kind": frame(99, 1),
-    "a guest's kind": frame(HELLO, 0, encode({})),
+    "an unknown kind": encode_frame(99, 1),
+    "a guest's kind": encode_frame(HELLO, 0, encode({})),
     "a frame over the limit": (wire.HOST_LIMIT + 1).to_bytes(4, "big") + bytes([OPEN, 0, 0, 0, 1]),
-    "a request that is no value": frame(OPEN, 1, b"?"),
-    "a request that is nothing": frame(OPEN, 1),
-    "a request that is a list": frame(OPEN, 1, b"le"),
-    "a request too deep": frame(OPEN, 1, b"l" * 60_000),
-    "an order that is no value": SLEEP + frame(SIGNAL, 1, b"?"),
-    "an order that is a list": SLEEP + frame(SIGNAL, 1, b"le"),
-    "an order without its words": SLEEP + frame(SIGNAL, 1, encode({})),
-    "a signal that is text": SLEEP + frame(SIGNAL, 1, encode({"tree": False, "signal": "KILL"})),
-    "a signal there is not": SLEEP + frame(SIGNAL, 1, encode({"tree": False, "signal": 999})),
-    "a signal of many digits": SLEEP + frame(SIGNAL, 1, encode({"tree": False, "signal": 10**18})),
-    "a size that is none": SLEEP_IN_TERMINAL + frame(SIGNAL, 1, encode({"size": [1]})),
-    "a size that is text": SLEEP_IN_TERMINAL + frame(SIGNAL, 1, encode({"size": "24x80"})),
-    "a size beyond all terminals": SLEEP_IN_TERMINAL + frame(SIGNAL, 1, encode({"size": [10**9, -1]})),
-    "an order to a watch without its words": frame(OPEN, 1, encode({"op": "watch", "path": "", "recursive": True}))
-    + frame(SIGNAL, 1, encode({})),
-    "credit of many bytes": SLEEP + frame(CREDIT, 1, b"\xff" * 5000),
+    "a request that is no value": encode_frame(OPEN, 1, b"?"),
+    "a request that is nothing": encode_frame(OPEN, 1),
+    "a request that is a list": encode_frame(OPEN, 1, b"le"),
+    "a request too deep": encode_frame(OPEN, 1, b"l" * 60_000),
+    "an order that is no value": SLEEP + encode_frame(SIGNAL, 1, b"?"),
+    "an order that is a list": SLEEP + encode_frame(SIGNAL, 1, b"le"),
+    "an order without its words": SLEEP + encode_frame(SIGNAL, 1, encode({})),
+    "a signal that is text": SLEEP + encode_frame(SIGNAL, 1, encode({"tree": False, "signal": "KILL"})),
+    "a signal there is not": SLEEP + encode_frame(SIGNAL, 1, encode({"tree": False, "signal": 999})),
+    "a signal of many digits": SLEEP + encode_frame(SIGNAL, 1, encode({"tree": False, "signal": 10**18})),
+    "a size that is none": SLEEP_IN_TERMINAL + encode_frame(SIGNAL, 1, encode({"size": [1]})),
+    "a size that is text": SLEEP_IN_TERMINAL + encode_frame(SIGNAL, 1, encode({"size": "24x80"})),
+    "a size beyond all terminals": SLEEP_IN_TERMINAL + encode_frame(SIGNAL, 1, encode({"size": [10**9, -1]})),
+    "an order to a watch without its words": encode_frame(
+        OPEN, 1, encode({"op": "watch", "path": "", "recursive": True})
+    )
+    + encode_frame(SIGNAL, 1, encode({})),
+    "credit of many bytes": SLEEP + encode_frame(CREDIT, 1, b"\xff" * 5000),
     "a channel opened twice": SLEEP * 2,
-    "a file opened twice": frame(OPEN, 1, encode({"op": "write", "path": "file", "mode": None})) * 50,
-    "bytes for a program that is gone": frame(OPEN, 1, encode({"op": "exec", "argv": ["true"], "stdin": True}))
-    + frame(DATA, 1, b"\0" + bytes(100_000)) * 5
-    + frame(END, 1) * 3,
-    "bytes for nobody": frame(DATA, 9, b"\0x") + frame(END, 9) + frame(SIGNAL, 9) + frame(DROP, 9) + frame(CREDIT, 9),
+    "a file opened twice": encode_frame(OPEN, 1, encode({"op": "write", "path": "file", "mode": None})) * 50,
+    "bytes for a program that is gone": encode_frame(OPEN, 1, encode({"op": "exec", "argv": ["true"], "stdin": True}))
+    + encode_frame(DATA, 1, b"\0" + bytes(100_000)) * 5
+    + encode_frame(END, 1) * 3,
+    "bytes for nobody": encode_frame(DATA, 9, b"\0x")
+    + encode_frame(END, 9)
+    + encode_frame(SIGNAL, 9)
+    + encode_frame(DROP, 9)
+    + encode_frame(CREDIT, 9),
     "noise": bytes(range(255, -1, -1)) * 100,
 }
 
@@ -94,7 +102,7 @@ async def shout(guest: RealGuest, *said: bytes) -> None:
         with suppress(OSError), anyio.move_on_after(0.5):
             for data in said:
                 await send(sock, data)
-            await send(sock, frame(PING, 0, b"last"))
+            await send(sock, encode_frame(PING, 0, b"last"))
             heard = b""
             while b"last" not in heard and (data := await receive(sock)):
                 heard = heard[-10:] + data
@@ -130,9 +138,11 @@ async def test_a_request_with_strange_parts_is_answered(guest: RealGuest, ask: d
         for value in VALUES:
             number += 1
             strange = encode({**ask, name: value})
-            said.append(frame(OPEN, number, strange) + frame(DATA, number, b"\0x") + frame(END, number))
+            said.append(
+                encode_frame(OPEN, number, strange) + encode_frame(DATA, number, b"\0x") + encode_frame(END, number)
+            )
         number += 1
-        said.append(frame(OPEN, number, encode({key: value for key, value in ask.items() if key != name})))
+        said.append(encode_frame(OPEN, number, encode({key: value for key, value in ask.items() if key != name})))
     await shout(guest, *said)
     await prove(guest)
 
@@ -142,7 +152,9 @@ async def test_a_program_that_cannot_be_keeps_no_descriptor(guest: RealGuest) ->
     before = len(os.listdir(f"/proc/{guest.process.pid}/fd"))
     wrong = ({"cwd": "\0"}, {"env": {"A": "\0"}}, {"env": {"A=B": ""}}, {"argv": ["\0"]}, {"pty": [0, 0]}, {"pty": 5})
     for ask in wrong:
-        await shout(guest, *[frame(OPEN, n, encode({"op": "exec", "argv": ["true"], **ask})) for n in range(1, 20)])
+        await shout(
+            guest, *[encode_frame(OPEN, n, encode({"op": "exec", "argv": ["true"], **ask})) for n in range(1, 20)]
+        )
         await prove(guest)
     assert len(os.listdir(f"/proc/{guest.process.pid}/fd")) <= before + 2
 
@@ -167,16 +179,16 @@ def sentence(chance: Random) -> bytes:
     for _ in range(chance.choice((0, 1, 1, 2))):
         ask[chance.choice(sorted(ask))] = chance.choice(VALUES)
     frames = [
-        frame(OPEN, number, render(ask)),
-        frame(DATA, number, b"\0" + bytes(chance.choice((0, 1, 1000, 40_000)))),
-        frame(CREDIT, number, chance.randbytes(chance.choice((0, 4, 4, 9)))),
-        frame(END, number),
-        frame(SIGNAL, number, encode({"signal": chance.choice((0, 9, 15, -1, 999, "x", None)), "tree": False})),
-        frame(SIGNAL, number, encode({"signal": 9, "tree": chance.choice(VALUES)})),
-        frame(SIGNAL, number, encode({chance.choice(("size", "drain", "act")): chance.choice(VALUES)})),
-        frame(SIGNAL, number, chance.randbytes(5)),
-        frame(DROP, number),
-        frame(PING, number, chance.randbytes(chance.randrange(100))),
+        encode_frame(OPEN, number, render(ask)),
+        encode_frame(DATA, number, b"\0" + bytes(chance.choice((0, 1, 1000, 40_000)))),
+        encode_frame(CREDIT, number, chance.randbytes(chance.choice((0, 4, 4, 9)))),
+        encode_frame(END, number),
+        encode_frame(SIGNAL, number, encode({"signal": chance.choice((0, 9, 15, -1, 999, "x", None)), "tree": False})),
+        encode_frame(SIGNAL, number, encode({"signal": 9, "tree": chance.choice(VALUES)})),
+        encode_frame(SIGNAL, number, encode({chance.choice(("size", "drain", "act")): chance.choice(VALUES)})),
+        encode_frame(SIGNAL, number, chance.randbytes(5)),
+        encode_frame(DROP, number),
+        encode_frame(PING, number, chance.randbytes(chance.randrange(100))),
         chance.randbytes(20),
     ]
     return b"".join(chance.choices(frames, weights=(9, 4, 3, 2, 1, 1, 1, 0.2, 2, 1, 0.1), k=chance.randint(5, 40)))

@@ -26,7 +26,7 @@ from hotdesk.host import Host, control_path
 from hotdesk.ipc.tasks import background
 from hotdesk.linux.sockets import accept, listen, receive, send
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, EVENT, REPLY, WINDOW, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, REPLY, WINDOW, encode, encode_frame
 from tests.fuzz.hostile import Corpus, Frame, HostileGuest
 
 pytestmark = pytest.mark.timeout(60)
@@ -65,7 +65,7 @@ class PatientGuest(HostileGuest):
                     return
                 credit += sum(int.from_bytes(given, "big") for said, _, given in heard if said == CREDIT)
             credit -= wire.compute_cost(payload)
-            await self.say(frame(kind, number, payload))
+            await self.say(encode_frame(kind, number, payload))
 
 
 async def failure(call: Call, said: list[Frame], patient: bool = True) -> HotdeskError:

@@ -27,7 +27,7 @@ from hotdesk.event import (
     Planned,
     Thought,
     Verified,
-    chain_of,
+    get_chain,
 )
 from hotdesk.job.local import LocalMachine
 from hotdesk.job.record.receipt import Receipt
@@ -129,9 +129,9 @@ def written(folder: Path, events: Iterable[Event], opened: Event | None = OPENED
     private_files.make_folder(folder)
     journal = Journal(folder / "journal.db", SIGNER)
     if opened is not None:
-        journal.add(chain_of(opened), by, opened)
+        journal.add(get_chain(opened), by, opened)
     for event in events:
-        journal.add(chain_of(event), "owner", event)
+        journal.add(get_chain(event), "owner", event)
     journal.commit()
     return journal
 

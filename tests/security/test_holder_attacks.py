@@ -242,7 +242,7 @@ def pose(listener: socket.socket, answer: bytes, heard: list[bytes]) -> None:
     with closing(call):
         call.settimeout(5)
         heard.append(call.recv(1 << 16))
-        call.sendall(answer + wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION})))
+        call.sendall(answer + wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION})))
         with suppress(OSError):
             while data := call.recv(1 << 16):
                 heard.append(data)

@@ -460,7 +460,7 @@ def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
 
 @falls_without(
     "a door may only report its own desks",
-    Removal("keys/process.py", "if chain_of(event) not in self.gated_desks:", "if False:"),
+    Removal("keys/process.py", "if get_chain(event) not in self.gated_desks:", "if False:"),
 )
 def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
     door, owner = keys.opened()

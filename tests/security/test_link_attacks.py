@@ -38,7 +38,8 @@ if os.fork() == 0:
     s.connect("/run/hotdesk/link.sock")
     s.settimeout(5)
     try:
-        s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 1, "home": "/impostor"})))
+        hello = wire.encode({"version": wire.VERSION, "pid": 1, "home": "/impostor"})
+        s.sendall(wire.encode_frame(wire.HELLO, 0, hello))
         time.sleep(0.3)
         said = s.recv(10)
     except ConnectionError:

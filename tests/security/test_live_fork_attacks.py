@@ -25,7 +25,7 @@ GVISOR = Spec(wall="gvisor", cpus=1, memory=512 * MIB)
 IMPOSTOR = """
 import socket, sys, time
 sys.path.insert(0, "/run/hotdesk/lib")
-from hotdesk_guest.wire import HELLO, OPEN, REPLY, encode, frame, FrameReader, HOST_KINDS, HOST_LIMIT
+from hotdesk_guest.wire import HELLO, OPEN, REPLY, encode, encode_frame, FrameReader, HOST_KINDS, HOST_LIMIT
 print("ready", flush=True)
 while True:
     s = socket.socket(socket.AF_UNIX)
@@ -35,12 +35,13 @@ while True:
         continue
     s.settimeout(30)
     try:
-        s.sendall(frame(HELLO, 0, encode({"version": 1, "pid": 1, "home": "/stolen", "token": "0" * 64})))
+        s.sendall(encode_frame(HELLO, 0, encode({"version": 1, "pid": 1, "home": "/stolen", "token": "0" * 64})))
         reader = FrameReader(HOST_KINDS, HOST_LIMIT)
         while data := s.recv(65536):
             for kind, number, payload in reader.feed(data):
                 if kind == OPEN:
-                    s.sendall(frame(REPLY, number, encode({"code": 0, "signal": None, "timed_out": False, "text": ""})))
+                    ended = {"code": 0, "signal": None, "timed_out": False, "text": ""}
+                    s.sendall(encode_frame(REPLY, number, encode(ended)))
     except OSError:
         pass
 """

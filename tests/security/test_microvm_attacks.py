@@ -183,14 +183,14 @@ async def test_a_template_and_the_layers_stay_as_they_are(emulating: Config, des
     await desk.run(["sh", "-c", "head -c 20M /dev/urandom >/dev/shm/x; rm /dev/shm/x"], timeout=TIME)
     assert {file: digest(file) for file in files} == before
     copy, _ = sterile.find_copy(emulating.images, base.layers[0].name)
-    assert digest(copy) == sterile.digest_file(copy).read_text().strip()
+    assert digest(copy) == sterile.get_digest_path(copy).read_text().strip()
 
 
 def digest(file: Path) -> str:
     """Return the sha256 of a file."""
     fd = os.open(file, os.O_RDONLY)
     try:
-        return sterile.digest_of(fd)
+        return sterile.compute_digest(fd)
     finally:
         os.close(fd)
 

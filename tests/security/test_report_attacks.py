@@ -30,7 +30,7 @@ from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
 from hotdesk.job.report.collect import gather
 from hotdesk.job.report.markup import escape_stacked_marks, isolate, render_block, tag
-from hotdesk.job.report.page import CSS, page
+from hotdesk.job.report.page import CSS, render_page
 from hotdesk.job.report.pictures import read_screen
 from hotdesk.job.results import Out
 from tests.conftest import settings_in
@@ -278,7 +278,7 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder))
         reported_job(ledger, word, word)
-        html = page(gather(ledger.path, ledger.jobs, JOB))
+        html = render_page(gather(ledger.path, ledger.jobs, JOB))
         ledger.journal.close()
     assert escape_stacked_marks(make_printable(f"Read the orders {word[:200]}")) in read_strictly(html)
 
@@ -326,7 +326,7 @@ def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None
         Acted(JOB, "read", 1, "browser_screenshot", kept.write("{}")),
         Observed(JOB, "read", 1, "done", 1, picture),
     )
-    html = page(gather(ledger.path, ledger.jobs, JOB))
+    html = render_page(gather(ledger.path, ledger.jobs, JOB))
     assert "<img" not in html
     assert "1 picture made inside a desk" in html
 

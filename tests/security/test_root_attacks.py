@@ -312,7 +312,7 @@ sys.path.insert(0, "/run/hotdesk/lib")
 from hotdesk_guest import wire
 s = socket.socket(socket.AF_UNIX)
 s.connect("/run/hotdesk/root.sock")
-s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 2, "home": "/root"})))
+s.sendall(wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 2, "home": "/root"})))
 reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
 credit = 0
 def told():
@@ -336,7 +336,7 @@ def say(value):
     while credit < wire.compute_cost(payload):
         told()
     credit -= wire.compute_cost(payload)
-    s.sendall(wire.frame(wire.EVENT, acts, payload))
+    s.sendall(wire.encode_frame(wire.EVENT, acts, payload))
 try:
     LIE
 except OSError:
@@ -353,7 +353,7 @@ LIES = {
     "an end with a strange code": "say({'act': 1, 'argv': ['x'], 'cwd': '/'}); say({'act': 1, 'code': 10 ** 17})",
     "a word of its own": "say({'hello': [1, 2, 3]})",
     "no value at all": "say(b'zzz')",
-    "a frame nobody opened": "s.sendall(wire.frame(wire.EVENT, 99, b'n'))",
+    "a frame nobody opened": "s.sendall(wire.encode_frame(wire.EVENT, 99, b'n'))",
     "an act that is a list of lists": "say({'act': 1, 'argv': [[[['x']]], {}, None, 5], 'cwd': '/'}); say({'x': 1})",
 }
 FILL_JOURNAL = """[say({'act': n, 'argv': ['\\x01' * 20000], 'cwd': '/'}) for n in range(1, 400)]"""

@@ -193,7 +193,7 @@ def test_no_word_of_a_desk_beside_its_programs_steers_a_terminal(room: SshRoom) 
         link, transport = DeskLink(ours, b""), Transport(HostKey(bytes(32)))
         session = Session(transport, 1, (0, 1 << 20, 1 << 15), link, print)
         session.start(["true"])
-        link.reader.buffer += wire.frame(wire.REPLY, 1, wire.encode({"code": 126, "text": "\x1b[2Jowned"}))
+        link.reader.buffer += wire.encode_frame(wire.REPLY, 1, wire.encode({"code": 126, "text": "\x1b[2Jowned"}))
         link.take_frames()
         assert b"owned" in (told := b"".join(transport.queue))
         assert b"\x1b" not in told

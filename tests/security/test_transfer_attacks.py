@@ -136,7 +136,7 @@ class Guest:
         data = value if isinstance(value, bytes) else wire.encode(value)
         if number in self.credit and kind in (wire.DATA, wire.EVENT):
             self.credit[number] -= wire.compute_cost(data)
-        self.sock.sendall(wire.frame(kind, number, data))
+        self.sock.sendall(wire.encode_frame(kind, number, data))
 
     def begin(self, number, ask):
         path = ask.get("path", "")

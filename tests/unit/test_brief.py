@@ -21,7 +21,7 @@ from hotdesk.brief import (
     SecretPlace,
     check_grant,
     check_rule,
-    digest,
+    compute_digest,
     grant_text,
     parse_grant,
     parse_rule,
@@ -320,11 +320,11 @@ def test_a_scope_crosses_a_border_unchanged(rules: list[Rule], grants: list[Gran
 
 
 def test_a_digest_is_of_every_field() -> None:
-    assert digest(SCOPE) == digest(parse_scope(json.loads(scope_json(SCOPE))))
-    assert len(digest(SCOPE)) == 64
+    assert compute_digest(SCOPE) == compute_digest(parse_scope(json.loads(scope_json(SCOPE))))
+    assert len(compute_digest(SCOPE)) == 64
     others = [replace(SCOPE, may_ask=False), replace(SCOPE, names={}), replace(SCOPE, rules=SCOPE.rules[::-1])]
-    assert len({digest(scope) for scope in (SCOPE, *others)}) == 4
-    assert digest(parse_rule("GET a.test")) != digest(parse_rule("GET a.test private"))
+    assert len({compute_digest(scope) for scope in (SCOPE, *others)}) == 4
+    assert compute_digest(parse_rule("GET a.test")) != compute_digest(parse_rule("GET a.test private"))
 
 
 @pytest.mark.parametrize(

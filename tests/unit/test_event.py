@@ -66,9 +66,9 @@ from hotdesk.event import (
     VisionAsked,
     VolumeChanged,
     WallProven,
-    chain_of,
     find_proof,
     from_json,
+    get_chain,
     ignore,
     list_kinds,
     to_json,
@@ -176,8 +176,8 @@ def test_what_a_keeper_proved_is_read_from_either_event() -> None:
 
 
 def test_an_event_is_in_the_chain_of_its_job_or_else_of_its_desk() -> None:
-    assert chain_of(StepBegun("i2", "read", "read it all", "i1")) == "i2"
-    assert chain_of(Burnt("i1", "done")) == "i1"
+    assert get_chain(StepBegun("i2", "read", "read it all", "i1")) == "i2"
+    assert get_chain(Burnt("i1", "done")) == "i1"
 
 
 def test_a_field_that_has_a_default_may_be_missing() -> None:

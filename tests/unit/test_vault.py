@@ -30,10 +30,10 @@ from hotdesk.vault import (
     Vault,
     compute_totp_code,
     decode_argv,
+    decode_seed,
     encode_argv,
     ls,
     root,
-    seed_of,
 )
 
 VALUE = b"a-very-secret-value"
@@ -572,7 +572,7 @@ def test_a_seed_is_kept_as_people_do_not_write_it(folder: Path) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Totp(), b"gezd gnbv gy3t qojq-gezd gnbv gy3t qojq ====")
     assert vault.reveal("erp").get_bytes() == SEED
-    assert compute_totp_code(seed_of(vault.reveal("erp").get_bytes()), 59) == "287082"
+    assert compute_totp_code(decode_seed(vault.reveal("erp").get_bytes()), 59) == "287082"
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
     for each in fields.read_list(field, "inputs", _MOST_FILES):
-        name, written = _drive_input(each) if each.value.startswith(DRIVE) else _read_file_input(each, folder)
+        name, written = _read_drive_input(each) if each.value.startswith(DRIVE) else _read_file_input(each, folder)
         if name in found:
             raise each.make_error(f"two inputs are called {name!r}; list each once")
         found[name] = written
@@ -60,7 +60,7 @@ def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     return path, path
 
 
-def _drive_input(field: BriefValue) -> tuple[str, str]:
+def _read_drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
@@ -163,4 +163,4 @@ def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
             raise expect.get(key).make_error(
                 "expect contains a date, an invalid number or text that is not UTF-8; write it as a text"
             )
-    return RequiredCheck(fields.name(check, "check", "xlsx"), expect.value)
+    return RequiredCheck(fields.read_name(check, "check", "xlsx"), expect.value)

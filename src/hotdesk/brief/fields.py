@@ -26,7 +26,7 @@ def read_list(
     return field.list_items()
 
 
-def name(field: BriefValue, key: str, instead: str) -> str:
+def read_name(field: BriefValue, key: str, instead: str) -> str:
     """Read the name of an image or a check."""
     if not isinstance(field.value, str) or not NAME_SHAPE.fullmatch(field.value):
         remedy = field.write(key, instead)

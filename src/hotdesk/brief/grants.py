@@ -64,7 +64,7 @@ def check_grant(grant: Grant) -> Grant:
 def grant_text(grant: Grant) -> str:
     """Write a grant as the text it can be read from."""
     words = [f"{grant.secret}@{bracket_ipv6(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
-    words += [_place_text(place) for place in grant.places]
+    words += [_format_place(place) for place in grant.places]
     words += [f"env={grant.env}"] if grant.env else []
     words += [f"step={grant.step}"] if grant.step else []
     words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
@@ -75,7 +75,7 @@ def grant_text(grant: Grant) -> str:
     return " ".join(words)
 
 
-def _place_text(place: SecretPlace) -> str:
+def _format_place(place: SecretPlace) -> str:
     """Write one place."""
     name = f"={encode_name(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""

@@ -29,7 +29,7 @@ MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
 def read_image(field: BriefValue) -> str:
     """Read which image its desks are opened from."""
-    return fields.name(field, "image", "base")
+    return fields.read_name(field, "image", "base")
 
 
 def read_tools(brief: BriefValue) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def read_sensitive_wall(brief: BriefValue) -> str:
 
 def read_memory(brief: BriefValue) -> str:
     """Read the name of the memory that its jobs share; empty: they have none."""
-    return fields.name(brief.get("memory"), "memory", "invoices") if brief.has("memory") else ""
+    return fields.read_name(brief.get("memory"), "memory", "invoices") if brief.has("memory") else ""
 
 
 def read_size(field: BriefValue) -> DeskSize:

@@ -26,7 +26,7 @@ def scope_json(scope: Scope) -> str:
     return format_canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
 
 
-def digest(thing: Scope | Rule) -> str:
+def compute_digest(thing: Scope | Rule) -> str:
     """Return the SHA-256 of a scope or a rule in canonical JSON, in hexadecimal."""
     text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(asdict(thing))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -151,7 +151,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
 def _require_image(name: str) -> None:
     """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
     store = prestart.get_settings().images
-    if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
+    if os.geteuid() != 0 or image.get_record_path(store, image.as_name(name)).exists():
         return
     there = sorted(each.stem for each in (store / "images").glob("*.json"))
     images = f"the images are {', '.join(there)}" if there else "there are no images yet: run `hotdesk setup`"

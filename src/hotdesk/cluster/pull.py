@@ -55,7 +55,7 @@ class PulledJournal:
             raise KeeperError("malformed journal reply of a node")
         if not lines:
             return 0
-        walk = self._walk_of(pem)
+        walk = self._find_walk(pem)
         for line in lines:
             row = parse_row(load_json(line)) if isinstance(line, str) else None
             if row is None:
@@ -68,7 +68,7 @@ class PulledJournal:
         self._append("".join(f"{line}\n" for line in lines).encode())
         return len(lines)
 
-    def _walk_of(self, pem: str) -> Walk:
+    def _find_walk(self, pem: str) -> Walk:
         """Return the walk along what a key signed, from the file where this process has none yet."""
         key = _parse_key(pem)
         name = f"{compute_fingerprint(key)}.jsonl"

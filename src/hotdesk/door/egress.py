@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from hotdesk.brief import Grant, Rule, digest, parse_rule, parse_scope, rule_text
+from hotdesk.brief import Grant, Rule, compute_digest, parse_rule, parse_scope, rule_text
 from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
 from hotdesk.door.grant import LiveGrant
@@ -263,7 +263,7 @@ class Egress:
         if len(self.questions) >= ASKS or len(self.question_times) >= ASKS_AN_HOUR:
             return "busy"
         self.question_times.append(now)
-        number, mark = secrets.token_hex(4), digest(rule)
+        number, mark = secrets.token_hex(4), compute_digest(rule)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[number] = (mark, answer)
         method, path = (target.method, format_target(target)) if target else (",".join(rule.methods), rule.path)

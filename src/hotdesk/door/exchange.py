@@ -264,7 +264,7 @@ class Forward:
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
         grants = {one.id: one for one in self.way.list_active_grants()}
-        plan = inject.plan(out, grants.values(), issued, self.way.ours, minting_named=exact)
+        plan = inject.plan_injection(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.report_alarm(plan)
         self.granted = plan.granted or issued is not None

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.chain import Head, Row, digest, encode_statement
+from hotdesk.drive.chain import Head, Row, compute_digest, encode_statement
 from hotdesk.drive.signing import is_signed
 from hotdesk.drive.table import SELECT, TABLE, read_schema, reading
 
@@ -86,7 +86,7 @@ class Walk:
             self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
         elif row.seq < expected:
             self.blame("order", row.chain, row.seq, f"it is in the place of event {expected}")
-        elif digest(row, before) != row.hash:
+        elif compute_digest(row, before) != row.hash:
             self.blame("changed", row.chain, row.seq, "this event or the one before it was changed")
 
     def check_signature(self, row: Row) -> None:

@@ -180,7 +180,7 @@ def parse(data: bytes) -> Fields:
     return found
 
 
-def digest_of(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

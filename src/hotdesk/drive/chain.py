@@ -73,7 +73,7 @@ def encode_statement(chain: str, seq: int, digest: bytes) -> bytes:
     return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode()
 
 
-def digest(row: Row, before: Row | None) -> bytes:
+def compute_digest(row: Row, before: Row | None) -> bytes:
     """Hash an event onto the one before, its signature included, so that none can be taken off later.
 
     Every field has its length in front: no two events are written alike.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
-from hotdesk.drive.chain import Head, Row, check_names, digest, encode_statement
+from hotdesk.drive.chain import Head, Row, check_names, compute_digest, encode_statement
 from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
@@ -122,7 +122,7 @@ class Journal:
         before = None
         with translate_errors():
             for row in select(self._db, make_filter(chain), 0):
-                if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
+                if row.seq != (before.seq + 1 if before else 1) or row.hash != compute_digest(row, before):
                     raise HostError(f"chain {chain} was changed since it was written; run `hotdesk journal verify`")
                 before = row
                 yield row
@@ -177,7 +177,7 @@ class Journal:
         for place, draft in enumerate(self._buffer):
             before = heads.get(draft.chain)
             row = place_row(draft, count + 1 + place, before.seq + 1 if before else 1)
-            hashed = digest(row, before)
+            hashed = compute_digest(row, before)
             last = ends[row.chain] == place
             signature = self.signer.sign(encode_statement(row.chain, row.seq, hashed)) if last else None
             heads[row.chain] = row = place_row(row, row.id, row.seq, hashed, signature)

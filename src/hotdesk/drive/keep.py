@@ -124,7 +124,7 @@ class Drive:
         with self.catalog.reading() as db:
             return self.catalog.list_newest(db, prefix, who)
 
-    def place(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
+    def get_version_path(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
         """Return where the bytes of a version lie."""
         return self.get_version(name, number, who=who, owner=owner).path
 

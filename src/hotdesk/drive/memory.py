@@ -83,7 +83,7 @@ def name_fact(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def drive_name(memory: str, kind: MemoryKind, name: str) -> str:
+def make_drive_name(memory: str, kind: MemoryKind, name: str) -> str:
     """Return the name that something in a memory has in the drive."""
     return f"{MEMORY}/{memory}/{FOLDERS[kind]}/{name}"
 
@@ -165,7 +165,7 @@ class MemoryStore:
         intent: Intent = tell_nobody,
     ) -> bool:
         """Keep something a job left, in place of what had its name; False when this job has kept it already."""
-        full = drive_name(memory, kind, name)
+        full = make_drive_name(memory, kind, name)
         sha256 = hashlib.sha256(data).hexdigest()
         mine = [each for each in self.drive.ls(full, who=self.owner) if (each.name, each.owner) == (full, self.owner)]
         if any((each.sha256, each.job) == (sha256, job) for each in mine):

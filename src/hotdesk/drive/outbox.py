@@ -8,7 +8,7 @@ from pathlib import Path
 from hotdesk.desk.keeper.outbox import is_empty, take_entries
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
-from hotdesk.event import Burnt, Event, chain_of, from_json
+from hotdesk.event import Burnt, Event, from_json, get_chain
 
 _ACTORS = ("keeper", "owner")
 
@@ -32,12 +32,12 @@ def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object
     except ValueError:
         return
     if not is_known(journal, event):
-        journal.add(chain_of(event), actor, event, at)
+        journal.add(get_chain(event), actor, event, at)
 
 
 def is_known(journal: Journal, event: Event) -> bool:
     """Return whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
-    return journal.has(chain_of(event), Burnt if isinstance(event, Burnt) else None)
+    return journal.has(get_chain(event), Burnt if isinstance(event, Burnt) else None)
 
 
 def take_in_at(lib: Path) -> None:

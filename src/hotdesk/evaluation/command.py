@@ -75,7 +75,7 @@ class StateDirectory:
     @asynccontextmanager
     async def start(self, *argv: str, module: str = "hotdesk.cli", log_name: str = "") -> AsyncIterator[Process]:
         """Start a command for the length of a block; what still runs at its end is ended."""
-        with self.log(log_name or argv[0]).open("wb") as log:
+        with self.get_log_path(log_name or argv[0]).open("wb") as log:
             process = await anyio.open_process(
                 [sys.executable, "-P", "-c", START, str(SOURCE), module, *argv],
                 stdin=subprocess.PIPE,
@@ -90,13 +90,13 @@ class StateDirectory:
             with anyio.CancelScope(shield=True):
                 await end_process(process)
 
-    def log(self, command: str) -> Path:
+    def get_log_path(self, command: str) -> Path:
         """Return the file with the standard error of a command that ran last."""
         return self.folder / f"{command}.log"
 
     def read_last_error(self, command: str, *, is_own: bool = True) -> str:
         """Return the last line that a command, or the program it ran, wrote to standard error."""
-        with self.log(command).open("rb") as file:
+        with self.get_log_path(command).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
         return get_last_line(text, is_own=is_own)

@@ -63,7 +63,7 @@ class Evaluation:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
         for task, seed in self.runs:
-            label = task.label(seed)
+            label = task.format_label(seed)
             recording = worker.get_recording(label)
             if recording is not None and not recording.is_file():
                 raise BriefError(f"There is no recording {recording}. Record it, or select other tasks with --task.")
@@ -107,7 +107,7 @@ class TaskRun:
     def out(self) -> Path:
         """Return the folder of the job's results."""
         kept_in = self.evaluation.options.out
-        return kept_in / self.task.label(self.seed) if kept_in is not None else self.data / "out"
+        return kept_in / self.task.format_label(self.seed) if kept_in is not None else self.data / "out"
 
     async def carry_out(self) -> TaskResult:
         """Generate, work and grade; whatever breaks is a result."""
@@ -133,14 +133,14 @@ class TaskRun:
             output = self.output = await self._work(state)
         found = await self._grade(state, output)
         figures = score_job(output.events)
-        recording = self.evaluation.options.worker.get_recording(self.task.label(self.seed))
+        recording = self.evaluation.options.worker.get_recording(self.task.format_label(self.seed))
         if recording is not None:
             figures = add_recorded_usage(figures, record.read_lines(recording))
         return judge(self.task.name, self.seed, figures, found, output.seconds)
 
     async def _work(self, state: StateDirectory) -> JobOutput:
         options = self.evaluation.options
-        words = options.worker.build_arguments(self.task, self.task.label(self.seed))
+        words = options.worker.build_arguments(self.task, self.task.format_label(self.seed))
         seconds = 60.0 * (options.minutes or self.task.file.minutes)
         return await carry_out(state, self.data / "brief", self.out, words, seconds)
 

@@ -46,7 +46,7 @@ class EvalTask:
         """Return its name, as `family/task`."""
         return f"{self.file.family}/{self.folder.name}"
 
-    def label(self, seed: int) -> str:
+    def format_label(self, seed: int) -> str:
         """Return the name of one run's files: `family-task-seed`."""
         return f"{self.file.family}-{self.folder.name}-{seed}"
 

@@ -100,7 +100,7 @@ def list_kinds() -> tuple[type, ...]:
     return (*get_args(desk.DeskEvent), *get_args(job.JobEvent), *get_args(swarm.SwarmEvent))
 
 
-def chain_of(event: Event) -> str:
+def get_chain(event: Event) -> str:
     """Return the chain an event belongs to: its job's, or its desk's."""
     return str(getattr(event, "job", "") or getattr(event, "desk", ""))
 

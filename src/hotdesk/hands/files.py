@@ -11,9 +11,9 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, make_printable
 from hotdesk.hands import file_view
 from hotdesk.hands.page_view import MAX_PAGES
-from hotdesk.hands.paths import place
+from hotdesk.hands.paths import make_absolute
 from hotdesk.hands.picture import Sight
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, get_integer, get_text
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_flag, get_integer, get_text
 
 EDITED = 8 * MIB
 """Bytes of a file that is edited."""
@@ -110,7 +110,7 @@ class Files:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        path = place(self.desk, get_text(arguments, "path"))
+        path = make_absolute(self.desk, get_text(arguments, "path"))
         match tool:
             case "file_view":
                 return await file_view.show(self.desk, path, arguments, self.sight)
@@ -125,7 +125,7 @@ class Files:
     async def create(self, path: str, arguments: Arguments) -> Observation:
         """Write a whole file."""
         before = await self.read_current(path)
-        if before is not None and not flag_of(arguments, "overwrite"):
+        if before is not None and not get_flag(arguments, "overwrite"):
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
         data = get_text(arguments, "content").encode()
         await self.change(path, before, data)
@@ -168,7 +168,7 @@ class Files:
         if edit is None:
             return report_failure(f"There is no edit of {path} to undo: these tools made none, or too many since.")
         current = await self.read_current(path)
-        if current is None or digest(current) != edit.after:
+        if current is None or compute_digest(current) != edit.after:
             return report_failure(f"{path} was changed by another program since that edit; nothing was undone.")
         if edit.before is None:
             await self.desk.remove(path)
@@ -190,12 +190,12 @@ class Files:
     async def change(self, path: str, before: bytes | None, after: bytes) -> None:
         """Write a file, and remember what was there."""
         await self.desk.write(path, after)
-        self.edits.append(Edit(path, before, digest(after)))
+        self.edits.append(Edit(path, before, compute_digest(after)))
         while len(self.edits) > UNDONE or sum(edit.size for edit in self.edits) > _UNDONE_BYTES:
             self.edits.popleft()
 
 
-def digest(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     """Return a SHA-256."""
     return hashlib.sha256(data).hexdigest()
 

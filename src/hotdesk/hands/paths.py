@@ -7,7 +7,7 @@ import posixpath
 from hotdesk.desk.seam import Desk
 
 
-def place(desk: Desk, path: str) -> str:
+def make_absolute(desk: Desk, path: str) -> str:
     """Return a path as an absolute one: relative ones and `~` mean the home folder."""
     if path == "~" or path.startswith("~/"):
         path = path[2:]

@@ -7,7 +7,7 @@ import json
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.hands.paths import place
+from hotdesk.hands.paths import make_absolute
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_number, get_text, get_texts
 
 MAX_OUTPUT_BYTES = 4 * MIB
@@ -63,7 +63,7 @@ class Exact:
 
     async def read(self, arguments: Arguments) -> Observation:
         """Return a file."""
-        data = await self.desk.read(place(self.desk, get_text(arguments, "path")), limit=MAX_FILE_BYTES)
+        data = await self.desk.read(make_absolute(self.desk, get_text(arguments, "path")), limit=MAX_FILE_BYTES)
         return Observation(json.dumps({"data": encode_base64(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:
@@ -72,7 +72,7 @@ class Exact:
             data = base64.b64decode(get_text(arguments, "data"), validate=True)
         except ValueError:
             raise WRITE.refuse("data is not base64") from None
-        await self.desk.write(place(self.desk, get_text(arguments, "path")), data)
+        await self.desk.write(make_absolute(self.desk, get_text(arguments, "path")), data)
         return Observation(json.dumps({"size": len(data)}))
 
 

@@ -6,8 +6,8 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable
 from hotdesk.hands.file_view import fit_lines
 from hotdesk.hands.output import make_readable
-from hotdesk.hands.paths import place
-from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, get_integer, get_text
+from hotdesk.hands.paths import make_absolute
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_flag, get_integer, get_text
 
 TIMEOUT_S = 60.0
 WIDTH = 300
@@ -62,11 +62,11 @@ class Search:
         options = _build_lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
         if glob := get_text(arguments, "glob"):
             options.append(f"--glob={glob}")
-        if flag_of(arguments, "all"):
+        if get_flag(arguments, "all"):
             options += ["--hidden", "--no-ignore"]
         if tool == "search":
             options.append(f"--regexp={get_text(arguments, 'pattern')}")
-        path, limit = place(self.desk, get_text(arguments, "path") or "."), get_integer(arguments, "limit", 100)
+        path, limit = make_absolute(self.desk, get_text(arguments, "path") or "."), get_integer(arguments, "limit", 100)
         argv = ["bash", "-c", HEAD, "bash", str(limit), "--no-config", "--color=never", *options, "--", path]
         done = await self.desk.run(argv, timeout=TIMEOUT_S, output_limit=OUTPUT)
         return tell(done, path, limit)
@@ -76,7 +76,7 @@ def _build_lines_options(arguments: Arguments) -> list[str]:
     """Return the options for a search by what files hold."""
     context = get_integer(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
-    return [*options, f"--context={context}", *(["--ignore-case"] if flag_of(arguments, "ignore_case") else [])]
+    return [*options, f"--context={context}", *(["--ignore-case"] if get_flag(arguments, "ignore_case") else [])]
 
 
 def tell(done: Done, path: str, limit: int) -> Observation:

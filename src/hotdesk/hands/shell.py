@@ -10,7 +10,7 @@ import anyio
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import DeskError, make_printable
 from hotdesk.hands.output import MAX_OUTPUT_BYTES, BoundedOutput, Outputs
-from hotdesk.hands.paths import place
+from hotdesk.hands.paths import make_absolute
 from hotdesk.hands.shell_session import BashSession, CommandOutcome
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_number, get_text, get_texts
 
@@ -158,7 +158,7 @@ class Shell:
             argv or ["bash", "-c", command],
             stdin=get_text(arguments, "stdin").encode(),
             env=self.env,
-            cwd=place(self.desk, cwd) if cwd else None,
+            cwd=make_absolute(self.desk, cwd) if cwd else None,
             timeout=timeout,
             output_limit=MAX_OUTPUT_BYTES,
         )

@@ -7,7 +7,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import HostError, make_printable
 from hotdesk.hands.file_view import detect_kind
 from hotdesk.hands.output import make_readable
-from hotdesk.hands.paths import place
+from hotdesk.hands.paths import make_absolute
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, Vision, get_text
 
 MAX_PICTURE_BYTES = 5 * MIB
@@ -42,7 +42,7 @@ class VisionTool:
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Have a picture looked at."""
         assert self.vision is not None
-        path = place(self.desk, get_text(arguments, "path"))
+        path = make_absolute(self.desk, get_text(arguments, "path"))
         image = await self.desk.read(path, limit=MAX_PICTURE_BYTES)
         media = detect_kind(image)
         if not media.startswith("image/"):

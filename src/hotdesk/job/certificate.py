@@ -16,11 +16,11 @@ from hotdesk.job.verify import Candidate
 _NO_WALL = "local"
 
 
-def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
+def describe_claim(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
     """Describe what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
-        "checks": [_check_of(verdict, wall, images) for verdict in candidate.verdicts],
+        "checks": [_describe_check(verdict, wall, images) for verdict in candidate.verdicts],
         "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
         "hotdesk": {"architecture": os.uname().machine, "version": __version__},
         "job": job,
@@ -32,7 +32,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
     return claim
 
 
-def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
+def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
     """Describe what one check was, and what it saw."""
     return {
         "beside": dict(verdict.beside),
@@ -40,7 +40,7 @@ def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, obje
         "desk": build_desk_fields(wall),
         "expect": dict(verdict.expect),
         "held": list(verdict.held),
-        "image": {"digest": digest_of(images, verdict.image), "name": verdict.image},
+        "image": {"digest": find_image_digest(images, verdict.image), "name": verdict.image},
         "looked_for": list(verdict.looked_for),
         "not_checked": list(verdict.not_checked),
         "pages": [
@@ -58,7 +58,7 @@ def build_desk_fields(wall: str) -> Mapping[str, object]:
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}
 
 
-def digest_of(images: Path, name: str) -> str:
+def find_image_digest(images: Path, name: str) -> str:
     """Return an image's digest; nothing where there is no image, as without walls."""
     try:
         return image.find(images, name).digest

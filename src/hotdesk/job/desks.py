@@ -96,7 +96,7 @@ class Desks:
             data = read_input(Drive(self.machine.config.lib / "drive"), name, get_current_user())
             await desk.write(target, data)
             return hashlib.sha256(data).hexdigest()
-        digest = await anyio.to_thread.run_sync(digest_of, self.job.folder / name)
+        digest = await anyio.to_thread.run_sync(compute_digest, self.job.folder / name)
         await put(desk, self.job.folder / name, target)
         return digest
 
@@ -216,11 +216,11 @@ def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
     return str(inside) if inside.is_relative_to(folder) and ".." not in inside.parts else None
 
 
-def digest_of(path: Path) -> str:
+def compute_digest(path: Path) -> str:
     """Return the SHA-256 of a file; of a folder, that of its files' digests and names as `sha256sum` lists them."""
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     files = sorted(each for each in path.rglob("*") if each.is_file())
-    listed = "".join(f"{digest_of(each)}  {each.relative_to(path)}\n" for each in files)
+    listed = "".join(f"{compute_digest(each)}  {each.relative_to(path)}\n" for each in files)
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()

@@ -13,7 +13,7 @@ from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
-from hotdesk.event import Event, Note, chain_of
+from hotdesk.event import Event, Note, get_chain
 from hotdesk.hands.files import Files
 from hotdesk.hands.picture import Sight
 from hotdesk.hands.script_tools import Exact
@@ -57,7 +57,7 @@ class LocalMachine:
     def note(self, *events: Event) -> None:
         """Write events down, together."""
         for event in events:
-            self.journal.add(chain_of(event), "owner", event)
+            self.journal.add(get_chain(event), "owner", event)
         self.journal.commit()
 
     def certify(self, claim: Mapping[str, object]) -> bytes:

@@ -15,7 +15,7 @@ from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS
 from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, make_printable
 from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
-from hotdesk.job.certificate import claim_of
+from hotdesk.job.certificate import describe_claim
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import describe_error, shorten_words
@@ -194,7 +194,7 @@ class JobRun:
             return b""
         config = self.log.machine.config
         wall = self.job.verify_wall or self.job.wall
-        claim = claim_of(candidate, self.id, wall, config.images, recorded=self.steps.exact)
+        claim = describe_claim(candidate, self.id, wall, config.images, recorded=self.steps.exact)
         proof = self.log.machine.certify(claim)
         self.log.listener(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
         return proof

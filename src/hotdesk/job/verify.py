@@ -199,7 +199,7 @@ class DeliverableVerifier:
         async with AsyncExitStack() as own:
             if not check.alone:
                 await own.enter_async_context(self.turn)
-            at = await self.place(check, own, office=office)
+            at = await self.get_clean_desk(check, own, office=office)
             self.log.note(StepBegun(self.log.job, "verify", f"{candidate.item.path} by {name}", at.desk.id))
             try:
                 evidence, beside = await self.gather_evidence(check, at, place, candidate)
@@ -211,7 +211,7 @@ class DeliverableVerifier:
         self.write_down(candidate, verdict, stored, at.desk.id)
         return stored
 
-    async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
+    async def get_clean_desk(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
         """Return a clean desk: one of its own to what is run, one for all to what is only opened."""
         if check.alone:
             return await self.open_desk(check.image, own)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.certificate import CLAIM, Fields, digest_beside, digest_of, fits, sign
+from hotdesk.drive.certificate import CLAIM, Fields, compute_digest, digest_beside, fits, sign
 from hotdesk.drive.journal import Journal
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import (
@@ -198,7 +198,7 @@ def build_certificate(
         "checks": [{**each, "desk": describe_desk(each["desk"], look.desk, walls)} for each, look in checks],
         "file": claim["file"],
         "hotdesk": claim["hotdesk"],
-        "job": {"brief": begun.brief, "by": begun.by, "goal": digest_of(begun.goal), "id": begun.job},
+        "job": {"brief": begun.brief, "by": begun.by, "goal": compute_digest(begun.goal), "id": begun.job},
         "journal": {
             "job": {"hash": head.hash.hex(), "seq": head.seq},
             "last": {"hash": last.hash.hex(), "id": last.id},

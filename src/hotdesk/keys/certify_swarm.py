@@ -15,7 +15,7 @@ from dataclasses import field, replace
 
 from hotdesk import __version__
 from hotdesk.dataclass import dataclass
-from hotdesk.drive.certificate import Fields, digest_of
+from hotdesk.drive.certificate import Fields, compute_digest
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.swarm_certificate import MOST_SHARED, compute_error_bound, compute_root, sign
 from hotdesk.errors import BriefError
@@ -173,7 +173,7 @@ def _write_fields(journal: Journal, swarm: str, story: SwarmStory, walls: list[s
             "quarantined": len(story.items) - len(done),
             "root": compute_root([story.items[at] for at in range(story.begun.items)]),
         },
-        "job": {"brief": begun.brief, "by": begun.by, "goal": digest_of(begun.goal), "id": begun.job},
+        "job": {"brief": begun.brief, "by": begun.by, "goal": compute_digest(begun.goal), "id": begun.job},
         "journal": {
             "job": {"hash": head.hash.hex(), "seq": head.seq},
             "last": {"hash": last.hash.hex(), "id": last.id},

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
+from hotdesk.brief import Grant, Scope, compute_digest, grant_text, parse_rule, parse_scope, rule_text
 from hotdesk.brief.data import PROXY_PASSWORD
 from hotdesk.door import canary
 from hotdesk.door.policy.policy import format_rules
@@ -51,7 +51,7 @@ from hotdesk.event import (
     TookOver,
     Used,
     WallProven,
-    chain_of,
+    get_chain,
     to_json,
 )
 from hotdesk.event.desk import KEEPER
@@ -64,7 +64,7 @@ from hotdesk.keys.parse import as_desk, as_list, decode_secret, parse_event, par
 from hotdesk.keys.peer import READ, Peer
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import bpf, jail
-from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, seed_of
+from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, decode_seed
 from hotdesk.vault.store import open_sealed, seal
 from hotdesk.walls import WallProof
 
@@ -273,7 +273,7 @@ class KeysProcess:
         """Take what a door tells."""
         if "event" in message:
             event = parse_event(message)
-            if chain_of(event) not in self.gated_desks:
+            if get_chain(event) not in self.gated_desks:
                 raise BriefError("a door may only report its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk, ended=event.test))
@@ -311,7 +311,7 @@ class KeysProcess:
         """Take an event down, from whom it may come, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
             raise BriefError(f"{actor} may not record this event")
-        chain = as_desk(chain_of(event))
+        chain = as_desk(get_chain(event))
         self.shares[chain] = self.shares.get(chain, 0) + len(to_json(event))
         if self.shares[chain] > self.share:
             self.change(chain, {"verb": "full"})
@@ -345,7 +345,7 @@ class KeysProcess:
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
-        self.journal.add(desk, "keys", Opened(desk, digest(scope), format_rules(scope), grants, by, image))
+        self.journal.add(desk, "keys", Opened(desk, compute_digest(scope), format_rules(scope), grants, by, image))
         self.note_wall(desk)  # of one that was kept ready it is known
         reply = {
             "ca": charter.authority.certificate_pem.decode(),
@@ -377,7 +377,9 @@ class KeysProcess:
         charter.allowed = ()
         charter.proxy_password = parse_values(message.get("values", {})).get(PROXY_PASSWORD, b"")
         grants = tuple(map(grant_text, scope.grants))
-        self.journal.add(desk, "keys", Rescoped(desk, digest(scope), format_rules(scope), grants, str(message["by"])))
+        self.journal.add(
+            desk, "keys", Rescoped(desk, compute_digest(scope), format_rules(scope), grants, str(message["by"]))
+        )
         self.mark += 1
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.build_message())
@@ -393,7 +395,7 @@ class KeysProcess:
             raise BriefError(f"more than {_MOST_ALLOWED} rules were added to the brief's; put them into the brief")
         charter.allowed = allowed
         texts, grants = (*format_rules(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
-        event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
+        event = Rescoped(desk, compute_digest(charter.scope), texts, grants, str(message["by"]), allowed)
         self.journal.add(desk, "keys", event)
         self.mark += 1
         for door in self.to("door"):
@@ -497,7 +499,7 @@ class KeysProcess:
             return
         entry, secret = self.open_vault().take(grants[0].grant.secret)
         if isinstance(entry.public, Totp):
-            code = compute_totp_code(seed_of(secret.get_bytes()), time.time(), entry.public)
+            code = compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
         else:
 
@@ -560,7 +562,7 @@ class KeysProcess:
             self.ask_teller(decode_argv(secret.get_bytes()), lambda reply: done(reply.get("error", "")))
             return
         if isinstance(entry.public, Totp):
-            compute_totp_code(seed_of(secret.get_bytes()), time.time(), entry.public)
+            compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public)
         done("")
 
 

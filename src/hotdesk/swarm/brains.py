@@ -28,7 +28,7 @@ class Brains(Protocol):
         """Return whether scripts act, which get the tools that are for scripts."""
         ...
 
-    def plan(self, brief: Brief) -> Brain:
+    def choose_planner(self, brief: Brief) -> Brain:
         """Return who plans for the kind of item."""
         ...
 
@@ -71,7 +71,7 @@ class ScriptBrains:
     def __post_init__(self) -> None:
         self.scenes = load(self.source, self.path)
 
-    def plan(self, brief: Brief) -> Brain:
+    def choose_planner(self, brief: Brief) -> Brain:
         """Return who plans."""
         return self._make(brief, "")
 
@@ -101,7 +101,7 @@ class ModelBrains:
     workers: Sequence[LanguageModel]
     exact: bool = False
 
-    def plan(self, brief: Brief) -> Brain:
+    def choose_planner(self, brief: Brief) -> Brain:
         """Return who plans."""
         return SharedBrain(brief, self.planners, self.workers)
 

@@ -46,7 +46,7 @@ def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) 
         tag("div", *(_render_square(each, state) for each in records), class_="map"),
         _list_failures(state),
         tag("h2", "Records"),
-        *(_record(each, files.get(each.item, "")) for each in records),
+        *(_render_record(each, files.get(each.item, "")) for each in records),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en').html}\n".encode()
 
@@ -87,7 +87,7 @@ def _list_failures(state: SwarmState) -> Markup | None:
     return tag("section", tag("h2", "In quarantine, by cause"), tag("table", head, *rows))
 
 
-def _record(record: ItemEnded, text: str) -> Markup:
+def _render_record(record: ItemEnded, text: str) -> Markup:
     facts = {
         "outcome": f"{record.outcome} at attempt {record.attempt}" + (f": {record.why}" if record.why else ""),
         "input": f"sha256 {record.input}",

@@ -85,7 +85,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
     items = await find_items(order.machine, brief, order.id)
     await order.machine.prepare()
     order.job, order.reopens = make_kind(brief, items), context.add_items or context.retry_failed
-    planner = context.brains.plan(order.job)
+    planner = context.brains.choose_planner(order.job)
     try:
         with begin_job(order, planner) as line:
             run = SwarmRun(context, replace(brief, walls=order.job.walls), items, line)

@@ -17,8 +17,8 @@ from hotdesk.vault.kinds import (
     Totp,
     compute_totp_code,
     decode_argv,
+    decode_seed,
     encode_argv,
-    seed_of,
 )
 from hotdesk.vault.root import Source, Unlock
 from hotdesk.vault.store import Vault, VaultEntry, exists, ls, read_source
@@ -39,9 +39,9 @@ __all__ = [
     "VaultEntry",
     "compute_totp_code",
     "decode_argv",
+    "decode_seed",
     "encode_argv",
     "exists",
     "ls",
     "read_source",
-    "seed_of",
 ]

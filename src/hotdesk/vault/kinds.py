@@ -208,7 +208,7 @@ def check_value(public: Public, value: bytes) -> bytes:
     )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
-        require(len(seed_of(seed)) >= _MIN_SEED_BYTES, f"the seed has less than {_MIN_SEED_BYTES} bytes")
+        require(len(decode_seed(seed)) >= _MIN_SEED_BYTES, f"the seed has less than {_MIN_SEED_BYTES} bytes")
         return seed
     check_text(value)
     return value
@@ -255,7 +255,7 @@ def decode_argv(value: bytes) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def seed_of(value: bytes) -> bytes:
+def decode_seed(value: bytes) -> bytes:
     """Decode a seed from base32."""
     try:
         return base64.b32decode(value + b"=" * (-len(value) % 8))

@@ -11,7 +11,7 @@ import pytest
 from hotdesk.api.e2b.network import redact, resolve_scope
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.settings import Egress, Serving
-from hotdesk.brief import digest, scope_json
+from hotdesk.brief import compute_digest, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door.policy.policy import Policy
@@ -210,4 +210,4 @@ def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
 def test_the_values_of_headers_are_told_to_nobody() -> None:
     scope = resolve_scope(Serving(), WITH_HEADER)
     assert SECRET not in repr(scope) + scope_json(scope) + str(redact(WITH_HEADER))
-    assert digest(scope) == digest(replace(scope, values={}))
+    assert compute_digest(scope) == compute_digest(replace(scope, values={}))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief import CLOSED, Rule, digest
+from hotdesk.brief import CLOSED, Rule, compute_digest
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize, JobBudget, Models, RequiredCheck
 from hotdesk.brief.keys import KEYS
 from hotdesk.brief.load import MAX_BRIEF_BYTES, brief_of, parse_job, parse_table, read_job
@@ -181,7 +181,7 @@ def test_the_same_words_on_a_command_line_and_in_a_brief_give_the_same_policy(fo
     ]
     given = options.make_scope(parser.parse_args(argv))
     assert job.scope == given
-    assert digest(job.scope) == digest(given)
+    assert compute_digest(job.scope) == compute_digest(given)
     assert len(given.rules) > 2
 
 

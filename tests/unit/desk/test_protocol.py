@@ -38,12 +38,12 @@ from hotdesk_guest.wire import (
     WINDOW,
     compute_cost,
     encode,
-    frame,
+    encode_frame,
 )
 
 pytestmark = pytest.mark.timeout(60)
 
-GREETING = frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/"}))
+GREETING = encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/"}))
 
 
 # -- a link against a model of its guest ---------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Protocol(RuleBasedStateMachine):
 
     def say(self, kind: int, model: Model, payload: bytes) -> None:
         """Say something, and let it arrive."""
-        self.guest.sendall(frame(kind, model.number, payload))
+        self.guest.sendall(encode_frame(kind, model.number, payload))
         self.settle()
 
     @rule(model=channels, size=st.sampled_from([1, 2, 1000, wire.CHUNK, 60_000]), stream=st.sampled_from([0, 1, 2]))
@@ -374,7 +374,9 @@ async def test_a_burst_of_small_frames_is_taken_in_slices_and_in_order() -> None
     async with linked() as (link, guest):
         channel = await link.open({})
         numbers = range(2500)
-        burst = b"".join(frame(EVENT, 1, encode(number)) for number in numbers) + frame(REPLY, 1, encode({}))
+        burst = b"".join(encode_frame(EVENT, 1, encode(number)) for number in numbers) + encode_frame(
+            REPLY, 1, encode({})
+        )
         guest.sendall(burst)
         items = [await channel.receive() for _ in numbers]
         assert [item.value for item in items if isinstance(item, GuestEvent)] == list(numbers)
@@ -385,10 +387,10 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
     async with linked() as (link, guest):
         channel = await link.open({})
         await channel.send(bytes(1000))
-        guest.sendall(frame(CREDIT, 1, (1000).to_bytes(4, "big")))
+        guest.sendall(encode_frame(CREDIT, 1, (1000).to_bytes(4, "big")))
         await anyio.sleep(0.02)
         assert channel.credit == WINDOW
-        guest.sendall(frame(CREDIT, 1, (1).to_bytes(4, "big")))
+        guest.sendall(encode_frame(CREDIT, 1, (1).to_bytes(4, "big")))
         with pytest.raises(LinkError, match="more flow-control credit than allowed"):
             await channel.receive()
 
@@ -428,18 +430,18 @@ def readable(sock: socket.socket) -> bool:
 
 def act(**words: object) -> bytes:
     """Tell of an act."""
-    return frame(EVENT, 1, encode(words))
+    return encode_frame(EVENT, 1, encode(words))
 
 
 STRANGE_ACTS: dict[str, bytes] = {
-    "a number of twenty digits": frame(EVENT, 1, b"ds3:acti99999999999999999999;s4:argvles3:cwds0:e"),
-    "a code of twenty digits": frame(EVENT, 1, b"ds3:acti1;s4:codei-99999999999999999999;e"),
+    "a number of twenty digits": encode_frame(EVENT, 1, b"ds3:acti99999999999999999999;s4:argvles3:cwds0:e"),
+    "a code of twenty digits": encode_frame(EVENT, 1, b"ds3:acti1;s4:codei-99999999999999999999;e"),
     "a command that is text": act(act=1, argv="sh", cwd=""),
     "words of all kinds": act(act=1, argv=[None, 1, b"x", ["y"], {}], cwd="\udc80\ud7ff"),
-    "nothing": frame(EVENT, 1, b"n"),
+    "nothing": encode_frame(EVENT, 1, b"n"),
     "a yes for a number": act(act=True, argv=[], cwd=""),
-    "bytes": frame(DATA, 1, b"\1x"),
-    "a last word": frame(REPLY, 1, encode({"error": "other"})),
+    "bytes": encode_frame(DATA, 1, b"\1x"),
+    "a last word": encode_frame(REPLY, 1, encode({"error": "other"})),
 }
 
 

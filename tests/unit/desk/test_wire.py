@@ -45,7 +45,7 @@ def test_types_survive_the_round_trip() -> None:
 @pytest.mark.slow
 @given(FRAMES, st.data())
 def test_frames_may_arrive_in_any_pieces(frames: list[tuple[int, int, bytes]], data: st.DataObject) -> None:
-    stream = b"".join(wire.frame(*frame) for frame in frames)
+    stream = b"".join(wire.encode_frame(*frame) for frame in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
     reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     got = []
@@ -57,7 +57,7 @@ def test_frames_may_arrive_in_any_pieces(frames: list[tuple[int, int, bytes]], d
 
 def test_frames_may_arrive_byte_by_byte() -> None:
     reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
-    stream = wire.frame(wire.DATA, 7, b"abc") + wire.frame(wire.PONG, 0)
+    stream = wire.encode_frame(wire.DATA, 7, b"abc") + wire.encode_frame(wire.PONG, 0)
     got = [frame for byte in stream for frame in reader.feed(bytes([byte]))]
     assert got == [(wire.DATA, 7, b"abc"), (wire.PONG, 0, b"")]
 
@@ -157,12 +157,12 @@ def test_a_header_is_refused_before_its_payload_comes() -> None:
 @pytest.mark.parametrize("kind", [0, wire.OPEN, wire.END, wire.SIGNAL, wire.DROP, wire.PING, 12, 255])
 def test_a_guest_may_not_send_what_only_hosts_send(kind: int) -> None:
     with pytest.raises(WireError, match="kind"):
-        wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(wire.frame(kind, 1))
+        wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(wire.encode_frame(kind, 1))
 
 
 def test_the_largest_frame_passes() -> None:
     reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
-    assert reader.feed(wire.frame(wire.DATA, 1, bytes(wire.GUEST_LIMIT)))[0][2] == bytes(wire.GUEST_LIMIT)
+    assert reader.feed(wire.encode_frame(wire.DATA, 1, bytes(wire.GUEST_LIMIT)))[0][2] == bytes(wire.GUEST_LIMIT)
 
 
 @pytest.mark.parametrize("value", [1.5, {1, 2}, object(), "\ud800", 10**25], ids=range(5))

@@ -15,8 +15,8 @@ from hotdesk.drive.memory import (
     MemoryStore,
     check_memory_name,
     clean_fact,
-    drive_name,
     find_name_fault,
+    make_drive_name,
     name_fact,
     parse_drive_name,
 )
@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> MemoryStore:
 def test_a_name_in_the_drive_is_one_of_ours_or_none(name: str, expected: tuple[str, str, str] | None) -> None:
     assert parse_drive_name(name) == expected
     if expected is not None:
-        assert drive_name(*expected) == name
+        assert make_drive_name(*expected) == name
 
 
 def test_names_of_files_are_plain() -> None:

@@ -18,7 +18,7 @@ from hotdesk.drive.export import export, verify_export
 from hotdesk.drive.journal import Journal, read, read_heads
 from hotdesk.drive.signing import load_public
 from hotdesk.errors import BriefError
-from hotdesk.event import as_dict, chain_of, list_kinds
+from hotdesk.event import as_dict, get_chain, list_kinds
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "keys/journal.db"
     journal = Journal(place, SIGNER)
     for number, event in enumerate(ONE_OF_EACH):
-        journal.add(chain_of(event), "owner", event)
+        journal.add(get_chain(event), "owner", event)
         if number % 3 == 0:
             journal.commit()
     journal.commit()

@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotdesk.drive.audit import MAX_FAULTS, AuditReport, verify
-from hotdesk.drive.chain import Head, Row, digest, encode_statement, parse_head
+from hotdesk.drive.chain import Head, Row, compute_digest, encode_statement, parse_head
 from hotdesk.drive.journal import Journal, export_head, follow, read, read_heads
 from hotdesk.drive.signing import Signer, compute_fingerprint, load_public, load_signer
 from hotdesk.drive.table import SELECT, list_values
@@ -269,7 +269,7 @@ def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("DELETE FROM events")
         for row in rows:
-            row = replace(row, hash=digest(row, ends.get(row.chain)))
+            row = replace(row, hash=compute_digest(row, ends.get(row.chain)))
             row = replace(row, signature=sign(row) if row.signature else None)
             db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", list_values(row))
             ends[row.chain] = row
@@ -421,11 +421,11 @@ def test_a_damaged_index_shows_though_every_event_is_there(path: Path, journal: 
 def test_no_two_events_hash_alike_by_moving_a_border() -> None:
     row = Row(1, "i1", 1, 5, "door", "Alarm", 1, "{}", b"", None)
     moved = [replace(row, chain="i1d", actor="oor"), replace(row, id=11, seq=1), replace(row, at=51, version=1)]
-    hashes = {digest(each, None) for each in [row, *moved]}
+    hashes = {compute_digest(each, None) for each in [row, *moved]}
     assert len(hashes) == 4
     signed = replace(row, signature=b"x")
-    assert digest(row, row) != digest(row, signed)
-    assert digest(row, replace(row, hash=b"ab", signature=b"c")) != digest(
+    assert compute_digest(row, row) != compute_digest(row, signed)
+    assert compute_digest(row, replace(row, hash=b"ab", signature=b"c")) != compute_digest(
         row, replace(row, hash=b"a", signature=b"bc")
     )
 

@@ -14,7 +14,7 @@ from hotdesk.evaluation.task import find_tasks
 from hotdesk.event import JobEnded
 
 [TASK] = find_tasks(Path(__file__).parents[2] / "evals")
-LABEL = TASK.label(1)
+LABEL = TASK.format_label(1)
 HAND = "chat:hand@http://127.0.0.1:1/v1"
 
 

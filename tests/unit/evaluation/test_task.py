@@ -31,7 +31,7 @@ def write_task(folder: Path, **changes: str) -> Path:
 
 def test_the_sample_is_a_task() -> None:
     [task] = find_tasks(SAMPLES)
-    assert (task.name, task.label(7), task.has_site) == ("code/sample", "code-sample-7", True)
+    assert (task.name, task.format_label(7), task.has_site) == ("code/sample", "code-sample-7", True)
     assert find_tasks(SAMPLES / "code/sample") == [task]
 
 

@@ -117,15 +117,20 @@ def test_words_are_told_both_ways(pair: Pair) -> None:
 @pytest.mark.parametrize(
     "frames",
     [
-        pytest.param(wire.frame(WORD, 0, b"l"), id="half a word"),
-        pytest.param(wire.frame(WORD, 0, wire.encode([1])), id="a word that is no table"),
-        pytest.param(wire.frame(WORD, 0, wire.encode({str(n): n for n in range(5000)})), id="a word of many parts"),
-        pytest.param((VM_LIMIT + 1).to_bytes(4, "big") + bytes((DATA,)) + bytes(4), id="a frame too large"),
-        pytest.param(wire.frame(99, 0), id="a kind that is none"),
-        pytest.param(wire.frame(OPEN, 7, b"gate") * 2, id="a stream twice"),
-        pytest.param(b"".join(wire.frame(OPEN, n, b"gate") for n in range(MAX_STREAMS + 1)), id="too many streams"),
+        pytest.param(wire.encode_frame(WORD, 0, b"l"), id="half a word"),
+        pytest.param(wire.encode_frame(WORD, 0, wire.encode([1])), id="a word that is no table"),
         pytest.param(
-            wire.frame(OPEN, 7, b"gate") + wire.frame(DATA, 7, bytes(VM_LIMIT)) * 20, id="more than there is credit for"
+            wire.encode_frame(WORD, 0, wire.encode({str(n): n for n in range(5000)})), id="a word of many parts"
+        ),
+        pytest.param((VM_LIMIT + 1).to_bytes(4, "big") + bytes((DATA,)) + bytes(4), id="a frame too large"),
+        pytest.param(wire.encode_frame(99, 0), id="a kind that is none"),
+        pytest.param(wire.encode_frame(OPEN, 7, b"gate") * 2, id="a stream twice"),
+        pytest.param(
+            b"".join(wire.encode_frame(OPEN, n, b"gate") for n in range(MAX_STREAMS + 1)), id="too many streams"
+        ),
+        pytest.param(
+            wire.encode_frame(OPEN, 7, b"gate") + wire.encode_frame(DATA, 7, bytes(VM_LIMIT)) * 20,
+            id="more than there is credit for",
         ),
     ],
 )

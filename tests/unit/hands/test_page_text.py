@@ -8,7 +8,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.markdown import to_markdown
 from hotdesk.hands.reader.navigation import as_url
-from hotdesk.hands.reader.tabs import PageBlockedError, References, Tabs, place, sanitize_file_name
+from hotdesk.hands.reader.tabs import PageBlockedError, References, Tabs, read_download_path, sanitize_file_name
 from hotdesk.hands.reader.tree import cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
@@ -168,8 +168,8 @@ def test_the_name_of_a_download_is_a_name_that_can_be_shown(told: str, name: str
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "/home/user/Downloads/../x", "/home/user/Downloads/a\nb"])
 def test_a_download_that_cannot_lie_where_it_is_said_to_lies_in_the_folder(path: str) -> None:
-    assert place("/home/user/Downloads/a b.csv") == "/home/user/Downloads/a b.csv"
-    assert place(path) == "/home/user/Downloads"
+    assert read_download_path("/home/user/Downloads/a b.csv") == "/home/user/Downloads/a b.csv"
+    assert read_download_path(path) == "/home/user/Downloads"
 
 
 def test_a_reference_lives_as_long_as_its_page_and_is_never_given_again() -> None:

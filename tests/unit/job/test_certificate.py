@@ -39,7 +39,7 @@ from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import compute_fingerprint
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought, WallProven
-from hotdesk.job.certificate import claim_of
+from hotdesk.job.certificate import describe_claim
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.verify import Candidate
 from hotdesk.keys.certify import certify
@@ -64,7 +64,7 @@ def looked_at(**more: Any) -> Candidate:
 
 
 def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
-    told: Any = claim_of(looked_at(), JOB, "container", tmp_path, recorded=True)
+    told: Any = describe_claim(looked_at(), JOB, "container", tmp_path, recorded=True)
     assert fits(json.loads(json.dumps(told)), CLAIM)
     (check,) = told["checks"]
     (shown,) = looked_at().verdicts[0].pictures
@@ -72,16 +72,16 @@ def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
     assert (check["expect"], check["not_checked"], check["tools"]) == (EXPECT, ["the rest"], {"python": "3.13"})
     assert check["desk"] == {"id": "", "network": False, "sterile": True, "wall": "container"}
     assert told["file"] == {"name": NAME, "sha256": hashlib.sha256(FILE).hexdigest(), "size": len(FILE)}
-    assert claim_of(looked_at(), JOB, "container", tmp_path, recorded=False)["brain"] == {"kind": "model"}
+    assert describe_claim(looked_at(), JOB, "container", tmp_path, recorded=False)["brain"] == {"kind": "model"}
 
 
 def test_more_than_a_certificate_holds_is_not_said(tmp_path: Path) -> None:
     with pytest.raises(BriefError, match="too large for a certificate"):
-        claim_of(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
+        describe_claim(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
 
 
 def test_without_a_wall_nothing_is_said_to_be_clean(tmp_path: Path) -> None:
-    told: Any = claim_of(looked_at(), JOB, "local", tmp_path, recorded=True)
+    told: Any = describe_claim(looked_at(), JOB, "local", tmp_path, recorded=True)
     assert told["checks"][0]["desk"] == {"id": "", "network": True, "sterile": False, "wall": "local"}
     assert told["checks"][0]["image"] == {"digest": "", "name": "base"}
 

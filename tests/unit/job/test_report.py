@@ -23,8 +23,8 @@ from hotdesk.job.record.progress import Cost
 from hotdesk.job.report import make, name_beside, write
 from hotdesk.job.report.collect import gather
 from hotdesk.job.report.markup import Markup, cut, render_block, tag
-from hotdesk.job.report.page import CSS, page
-from hotdesk.job.report.paper_text import describe_failure, use_of
+from hotdesk.job.report.page import CSS, render_page
+from hotdesk.job.report.paper_text import describe_failure, describe_use
 from hotdesk.job.report.pictures import Album, read_screen, spread
 from hotdesk.job.report.summary import describe_cost, render_brain
 from hotdesk.job.results import Out
@@ -47,7 +47,7 @@ def text_of(html: str) -> str:
 
 def told(ledger: Ledger, job: str = JOB) -> str:
     """Make a report; give what a person reads."""
-    return text_of(page(gather(ledger.path, ledger.jobs, job)))
+    return text_of(render_page(gather(ledger.path, ledger.jobs, job)))
 
 
 def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
@@ -117,7 +117,7 @@ def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = 
 
 def heading(ledger: Ledger) -> str:
     """Give the heading of a job's report."""
-    return text_of(page(gather(ledger.path, ledger.jobs, JOB)).partition("</h1>")[0]).rpartition("report ")[2]
+    return text_of(render_page(gather(ledger.path, ledger.jobs, JOB)).partition("</h1>")[0]).rpartition("report ")[2]
 
 
 def test_a_report_begins_with_what_was_found_and_then_names_the_task(ledger: Ledger) -> None:
@@ -199,7 +199,7 @@ def test_time_and_cost_are_told_by_step(ledger: Ledger) -> None:
             StepEnded(JOB, name, "done"),
         )
     ledger.note(Thought(JOB, "", 1, "m", paper, 9, 5, 0, 99, 7, 0.25), JobEnded(JOB, "done"))
-    html = page(gather(ledger.path, ledger.jobs, JOB))
+    html = render_page(gather(ledger.path, ledger.jobs, JOB))
     text = text_of(html)
     assert "~$1.7500" in text
     assert "planning, approvals, opening desks" in text
@@ -215,7 +215,7 @@ def test_a_script_costs_nothing_and_an_unknown_price_is_said() -> None:
 def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> None:
     reported_job(ledger, more=300)
     report = gather(ledger.path, ledger.jobs, JOB)
-    html = page(report)
+    html = render_page(report)
     shown = [act.picture for each in report.attempts for act in each.acts if act.picture]
     assert len(shown) == 24
     assert html.count("<img ") == 24 + 3
@@ -247,7 +247,7 @@ def test_pictures_are_chosen_from_first_to_last() -> None:
 
 def test_the_style_is_applied_by_its_hash_and_nothing_else_is_loaded(ledger: Ledger) -> None:
     ledger.begin()
-    html = page(gather(ledger.path, ledger.jobs, JOB))
+    html = render_page(gather(ledger.path, ledger.jobs, JOB))
     style = html.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert style == CSS.read_text()
@@ -277,7 +277,7 @@ class Outline(HTMLParser):
 
 def test_a_report_has_landmarks_headings_in_order_captions_and_words_for_pictures(ledger: Ledger) -> None:
     reported_job(ledger)
-    html = page(gather(ledger.path, ledger.jobs, JOB))
+    html = render_page(gather(ledger.path, ledger.jobs, JOB))
     outline = Outline()
     outline.feed(html)
     assert '<html lang="en">' in html
@@ -324,7 +324,7 @@ def test_every_text_can_be_read_in_both_schemes(scheme: int, ink: str, paper: st
     ],
 )
 def test_what_a_tool_was_used_for_is_one_short_line(arguments: object, short: str) -> None:
-    assert use_of({"arguments": arguments}) == short
+    assert describe_use({"arguments": arguments}) == short
 
 
 def test_a_program_that_failed_says_its_last_words() -> None:
@@ -390,5 +390,5 @@ def test_a_report_takes_no_results_name() -> None:
 def test_a_job_that_still_runs_says_so(ledger: Ledger) -> None:
     ledger.begin()
     report = gather(ledger.path, ledger.jobs, JOB)
-    assert "The job is still running" in text_of(page(replace(report, state=("running", ""))))
-    assert "hotdesk approve 1a2b" in text_of(page(replace(report, state=("waiting", "1a2b"))))
+    assert "The job is still running" in text_of(render_page(replace(report, state=("running", ""))))
+    assert "hotdesk approve 1a2b" in text_of(render_page(replace(report, state=("waiting", "1a2b"))))

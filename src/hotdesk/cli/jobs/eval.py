@@ -155,7 +155,7 @@ def _describe(result: TaskResult) -> str:
 
 
 def _print_totals(evaluation: Evaluation, *, as_json: bool) -> None:
-    worker = evaluation.options.worker.describe([task.label(seed) for task, seed in evaluation.runs])
+    worker = evaluation.options.worker.describe([task.format_label(seed) for task, seed in evaluation.runs])
     if as_json:
         print(json.dumps({"totals": totals_to_json(sum_up(evaluation.results)), "worker": worker}), flush=True)
     elif evaluation.results:

@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     job = next(iter(find_jobs(settings.lib / "jobs", arguments.job)), arguments.job)
-    chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
+    chosen = read_chosen(papers.find(settings.lib / "jobs", job).read_order())
     out = str(arguments.out.absolute()) if arguments.out else ""
     again = replace(chosen, replay=job, out=out)
     return TerminalJob(settings, again, new_id(), json=arguments.json).carry_out()

@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
         return resume_desks(settings, arguments.ids)
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
-    stored = papers.find(settings.lib / "jobs", jobs[0]).order()
+    stored = papers.find(settings.lib / "jobs", jobs[0]).read_order()
     refuse_alone(stored, jobs[0])
     request = read_chosen(stored)
     if arguments.model:

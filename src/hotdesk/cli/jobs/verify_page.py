@@ -43,7 +43,8 @@ def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> I
 def format_check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
-    text = f"{record['check']}, {'in a clean desk' if clean else describe_place(record)}: {'; '.join(record['held']) or 'passed'}"
+    place = "in a clean desk" if clean else describe_place(record)
+    text = f"{record['check']}, {place}: {'; '.join(record['held']) or 'passed'}"
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
     yield from list_given_files(record)

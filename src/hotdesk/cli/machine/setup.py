@@ -375,7 +375,7 @@ def find_ready_image(settings: Config, here: HostMachine, spec: Recipe) -> Image
     except ImageError:
         return None
     machine = os.uname().machine
-    if there.digest == recipe.digest(spec, parent.digest if parent else "", machine, suite):
+    if there.digest == recipe.compute_digest(spec, parent.digest if parent else "", machine, suite):
         return there
     origin = (parent.built_from or parent.digest) if parent else ""  # as it was on the machine that exported both
-    return there if there.recipe and there.recipe == recipe.digest(spec, origin, machine, suite) else None
+    return there if there.recipe and there.recipe == recipe.compute_digest(spec, origin, machine, suite) else None

@@ -155,7 +155,7 @@ class Follower:
 
     def put(self, kind: int, payload: bytes = b"") -> None:
         """Have a frame sent."""
-        self.out += wire.frame(kind, CHANNEL, payload)
+        self.out += wire.encode_frame(kind, CHANNEL, payload)
         self.flush()
 
     def flush(self) -> None:

@@ -138,7 +138,7 @@ class DeskLink:
 
     def put(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Have a frame sent."""
-        self.out += wire.frame(kind, number, payload)
+        self.out += wire.encode_frame(kind, number, payload)
 
     def flush(self) -> None:
         """Send what the socket takes."""

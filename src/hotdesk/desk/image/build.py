@@ -33,7 +33,7 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
     parent = _find_parent(store, recipe, progress)
     suite = _choose_suite(recipe)
     arch = os.uname().machine
-    digest = recipes.digest(recipe, parent.digest if parent else "", arch, suite)
+    digest = recipes.compute_digest(recipe, parent.digest if parent else "", arch, suite)
     if there := find_built_image(store, recipe.name, digest):
         return there
     _require_tools()

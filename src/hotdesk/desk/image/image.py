@@ -75,7 +75,7 @@ def as_name(text: str) -> str:
 
 def find(store: Path, name: str) -> Image:
     """Return the image of that name."""
-    path = record_path(store, as_name(name))
+    path = get_record_path(store, as_name(name))
     try:
         image = parse(store, path.read_bytes())
     except FileNotFoundError:
@@ -106,7 +106,7 @@ class ImageCatalog:
     def find(self, name: str) -> Image:
         """Return the image of that name."""
         try:
-            info = os.stat(record_path(self.store, as_name(name)))
+            info = os.stat(get_record_path(self.store, as_name(name)))
         except OSError:
             return find(self.store, name)  # which says what is wrong
         version = (info.st_ino, info.st_mtime_ns)
@@ -132,7 +132,7 @@ def ls(store: Path) -> list[Image]:
     return images
 
 
-def record_path(store: Path, name: str) -> Path:
+def get_record_path(store: Path, name: str) -> Path:
     """Return the file that describes an image."""
     return store / "images" / f"{name}.json"
 

@@ -101,11 +101,11 @@ def parse(text: str, name: str) -> Recipe:
         name=name,
         parent=take_text(table, "from", NAME_SHAPE, where),
         suite=take_text(table, "suite", _SUITE_SHAPE, where),
-        include=_list_of(table, "include", _PACKAGE_SHAPE, where),
-        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where) + _take_machine_packages(table, where),
-        pip=_list_of(table, "pip", _REQUIREMENT_SHAPE, where),
+        include=_read_list(table, "include", _PACKAGE_SHAPE, where),
+        apt=_read_list(table, "apt", _PACKAGE_SHAPE, where) + _take_machine_packages(table, where),
+        pip=_read_list(table, "pip", _REQUIREMENT_SHAPE, where),
         files=_take_files(table, where) | _take_own_files(table, where),
-        run=_list_of(table, "run", _LINE_SHAPE, where),
+        run=_read_list(table, "run", _LINE_SHAPE, where),
     )
     if table:
         key = make_printable(sorted(table)[0])
@@ -125,7 +125,7 @@ def take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where:
     return None if value is None else check_text(value, key, shape, where)
 
 
-def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
+def _read_list(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
     """Take a list of texts from a table, each checked."""
     value = table.pop(key, [])
     if not isinstance(value, list):
@@ -135,7 +135,7 @@ def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: 
 
 def _take_machine_packages(table: dict[str, object], where: str) -> tuple[str, ...]:
     """Take the packages that each kind of machine needs from a table; return those of this one."""
-    found = {name: _list_of(table, f"apt_{name}", _PACKAGE_SHAPE, where) for name in MACHINES}
+    found = {name: _read_list(table, f"apt_{name}", _PACKAGE_SHAPE, where) for name in MACHINES}
     return found.get(os.uname().machine, ())
 
 
@@ -171,7 +171,7 @@ def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> s
     return value
 
 
-def digest(recipe: Recipe, parent: str, arch: str, suite: str) -> str:
+def compute_digest(recipe: Recipe, parent: str, arch: str, suite: str) -> str:
     """Name what a recipe makes of a parent (its digest, or nothing), whatever the image is called."""
     parts: list[object] = [FORMAT, parent, arch, suite, recipe.include, recipe.apt, recipe.pip, recipe.run]
     if recipe.files:

@@ -103,17 +103,17 @@ def verify(fd: int, file: Path) -> None:
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     try:
-        expected = digest_file(file).read_text().strip()
+        expected = get_digest_path(file).read_text().strip()
     except OSError:
         expected = "nothing"
-    if digest_of(fd) != expected:
+    if compute_digest(fd) != expected:
         raise ImageError(
             f"the kernel has oopsed, and {file} differs from what was written: reboot; if it still differs, "
             "remove that file, then run `hotdesk image build`, or import its image again"
         )
 
 
-def digest_of(fd: int) -> str:
+def compute_digest(fd: int) -> str:
     """Return the sha256 of an open file."""
     sha256, at = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK, at):
@@ -130,12 +130,12 @@ def get_folder(store: Path) -> Path:
     return store / "sterile"
 
 
-def place(store: Path, digest: str, kind: str) -> Path:
+def get_copy_path(store: Path, digest: str, kind: str) -> Path:
     """Return where a layer's copy of one kind lies."""
     return get_folder(store) / f"{digest}.{kind}"
 
 
-def digest_file(file: Path) -> Path:
+def get_digest_path(file: Path) -> Path:
     """Return where a copy's own sha256 is written."""
     return file.with_name(f"{file.name}.sha256")
 
@@ -143,14 +143,16 @@ def digest_file(file: Path) -> Path:
 def find_copy(store: Path, digest: str) -> tuple[Path, str]:
     """Return a layer's copy, and its kind."""
     for kind in KINDS:
-        if (file := place(store, digest, kind)).is_file():
+        if (file := get_copy_path(store, digest, kind)).is_file():
             return file, kind
     raise ImageError(f"layer {digest[:12]} has no sterile copy: `hotdesk image build`, or import its image again")
 
 
 def list_uncopied_layers(store: Path, image: Image) -> list[Path]:
     """Name the layers of an image that have no copy."""
-    return [layer for layer in image.layers if not any(place(store, layer.name, kind).is_file() for kind in KINDS)]
+    return [
+        layer for layer in image.layers if not any(get_copy_path(store, layer.name, kind).is_file() for kind in KINDS)
+    ]
 
 
 def list_copies(store: Path) -> set[str]:

@@ -82,17 +82,17 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     place.mkdir(mode=0o700, exist_ok=True)
     failures = []
     with hold_lock(place / "lock"), standing(store / "layers" / digest) as layer:
-        if any(sterile.place(store, digest, kind).is_file() for kind in sterile.KINDS):
+        if any(sterile.get_copy_path(store, digest, kind).is_file() for kind in sterile.KINDS):
             return
         _check_room(layer, place)
         _drop_cached(layer)
         for kind in kinds:
-            fresh = sterile.place(store, digest, f"{kind}.new")
+            fresh = sterile.get_copy_path(store, digest, f"{kind}.new")
             fresh.unlink(missing_ok=True)  # the tool of a copier that was killed may write to it still
             try:
                 write(kind, layer, fresh)
                 prove(kind, fresh, place / "proof")
-                keep(fresh, sterile.place(store, digest, kind))
+                keep(fresh, sterile.get_copy_path(store, digest, kind))
                 return
             except (OSError, HostError, ImageError) as e:
                 failures.append(f"{kind}: {e}")
@@ -213,10 +213,10 @@ def keep(fresh: Path, file: Path) -> None:
     fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
-        digest = sterile.digest_of(fd)
+        digest = sterile.compute_digest(fd)
     finally:
         os.close(fd)
-    with sterile.digest_file(file).open("w") as out:
+    with sterile.get_digest_path(file).open("w") as out:
         out.write(f"{digest}\n")
         out.flush()
         os.fsync(out.fileno())

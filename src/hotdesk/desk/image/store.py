@@ -14,7 +14,7 @@ from typing import Literal
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import guest_code, sterile
-from hotdesk.desk.image.image import Image, as_name, dump, find, get_template_folder, ls, parse, record_path
+from hotdesk.desk.image.image import Image, as_name, dump, find, get_record_path, get_template_folder, ls, parse
 from hotdesk.errors import HostError, ImageError
 
 Progress = Callable[[str], None]
@@ -90,7 +90,7 @@ def publish(store: Path, image: Image, tree: Path) -> Image:
         file.write(dump(image))
         file.flush()
         os.fsync(file.fileno())
-    Path(name).rename(record_path(store, image.name))
+    Path(name).rename(get_record_path(store, image.name))
     return image
 
 
@@ -107,7 +107,7 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         with ExitStack() as stack:
             for layer in own:
                 stack.enter_context(lock_layer(layer, name))
-            record_path(store, name).unlink()
+            get_record_path(store, name).unlink()
             for layer in own:
                 layer.rename(work / layer.name)
                 sterile.forget(store, layer.name)

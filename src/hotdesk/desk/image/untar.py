@@ -61,7 +61,7 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):
             budget.spend(info.size if info.isreg() else 0)
-            above, name = place(info, budget.limits)
+            above, name = split_place(info, budget.limits)
             if name and not (layer and name.startswith(_WHITEOUT)):
                 put(root, tar, info, above, name, budget.limits)
 
@@ -72,7 +72,7 @@ def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimit
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):
             budget.spend(0)
-            above, name = place(info, limits)
+            above, name = split_place(info, limits)
             if name.startswith(_WHITEOUT):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     erase(root, above, name)
@@ -102,7 +102,7 @@ def iterate_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield info
 
 
-def place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
+def split_place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
     """Return an entry's folder and name; the root itself has no name."""
     parts = _split_name(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""

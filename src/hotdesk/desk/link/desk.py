@@ -110,7 +110,7 @@ class LinkedDesk:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
         kills, stdin = self.kills, as_bytes(stdin)
         ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=bool(stdin), tell=False)
-        link = await self.link_of(user)
+        link = await self.get_link(user)
         process = LinkedProcess(await link.open(ask), 0, None, timeout)
         try:
             output = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
@@ -124,7 +124,7 @@ class LinkedDesk:
             done = replace(done, out_of_memory=done.out_of_memory or self.kills > kills)
         return done
 
-    async def link_of(self, user: str | None) -> Link:
+    async def get_link(self, user: str | None) -> Link:
         """Return the link to whoever runs programs as this user."""
         if user in (None, "user", "1000"):
             return await self.wait_for_link()
@@ -148,7 +148,7 @@ class LinkedDesk:
         ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=stdin, tell=True)
         if pty is not None:
             ask["pty"] = [pty.rows, pty.columns]
-        return await self.follow(await self.link_of(user), ask, timeout)
+        return await self.follow(await self.get_link(user), ask, timeout)
 
     async def attach(self, pid: int) -> LinkedProcess:
         """Follow a program already started."""

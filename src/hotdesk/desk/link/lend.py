@@ -57,7 +57,7 @@ class Borrowed:
             self.credit += int.from_bytes(payload, "big")
             if self.credit > wire.WINDOW:
                 raise wire.WireError("more flow-control credit than allowed")
-        self.loan.put(wire.frame(kind, self.theirs, payload))
+        self.loan.put(wire.encode_frame(kind, self.theirs, payload))
         if kind == wire.REPLY:
             self.over = True
             self.loan.forget(self.theirs)
@@ -104,7 +104,7 @@ class Loan:
         """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN and _OWNERS_ALONE.search(payload):
             refusal = {"error": "denied", "text": "only the desk's owner may send this request"}
-            self.put(wire.frame(wire.REPLY, theirs, wire.encode(refusal)))
+            self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode(refusal)))
             return
         if kind == wire.OPEN:
             if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
@@ -120,7 +120,7 @@ class Loan:
             try:
                 await self.link.send(kind, ours, payload)
             except HostError as e:  # root's act could not be noted: whoever asked is told
-                self.put(wire.frame(wire.REPLY, theirs, wire.encode({"error": "other", "text": str(e)})))
+                self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode({"error": "other", "text": str(e)})))
                 self.forget(theirs)
         if kind == wire.DROP:
             self.forget(theirs)
@@ -142,7 +142,7 @@ class Loan:
 async def relay(sock: socket.socket, link: Link) -> None:
     """Serve one borrower until it hangs up or the link ends."""
     loan = Loan(link)
-    loan.put(wire.frame(wire.HELLO, 0, wire.encode(link.hello)))
+    loan.put(wire.encode_frame(wire.HELLO, 0, wire.encode(link.hello)))
     try:
         async with anyio.create_task_group() as tasks:
             loan.scope = tasks.cancel_scope

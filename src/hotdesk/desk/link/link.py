@@ -224,7 +224,7 @@ class Link:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
         if kind == wire.OPEN and self.opening is not None:
             await self.opening(payload)
-        data = wire.frame(kind, number, payload)
+        data = wire.encode_frame(kind, number, payload)
         self.moves += 1
         sent = 0
         if self.gap is None and not self.writing.locked() and (sent := self.send_now(data)) == len(data):
@@ -297,7 +297,7 @@ class Link:
         channel.number = self.add(channel)
         try:
             async with self.writing:
-                await self.write(wire.frame(wire.OPEN, channel.number, wire.encode(body)))
+                await self.write(wire.encode_frame(wire.OPEN, channel.number, wire.encode(body)))
             match await channel.receive():
                 case GuestReply(answer) if "error" not in answer:
                     return

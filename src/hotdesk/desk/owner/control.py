@@ -215,7 +215,7 @@ class ControlServer:
                 await switch(sock, "hotdesk-link")
                 await relay(sock, await desk.wait_for_link())
             case "GET", ["root"]:
-                link = await desk.link_of("root")
+                link = await desk.get_link("root")
                 await switch(sock, "hotdesk-link")
                 await relay(sock, link)
             case "GET", ["dial", port]:
@@ -347,7 +347,7 @@ async def wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
 async def explain(sock: socket.socket, why: HotdeskError) -> None:
     """Tell a caller why its desk ended: a reply on a channel that no guest has."""
     with anyio.move_on_after(_EXPLAIN_SECONDS), contextlib.suppress(OSError):
-        await send(sock, wire.frame(wire.REPLY, 0, wire.encode({"text": str(why)})))
+        await send(sock, wire.encode_frame(wire.REPLY, 0, wire.encode({"text": str(why)})))
 
 
 def _parse_order(data: object) -> tuple[Spec, Scope, bool]:

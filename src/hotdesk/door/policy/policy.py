@@ -191,7 +191,9 @@ class Index:
         self.exact: dict[str, list[Compiled]] = {}
         self.below: dict[str, list[Compiled]] = {}
         networks: dict[Network, list[Compiled]] = {}
-        self.all = sorted({each.rule: each for each in map(compile_rule, rules)}.values(), key=order, reverse=True)
+        self.all = sorted(
+            {each.rule: each for each in map(compile_rule, rules)}.values(), key=make_sort_key, reverse=True
+        )
         for each in self.all:
             host = each.rule.host
             if "/" in host:
@@ -239,7 +241,7 @@ class Index:
         return whole is not None and not self.open(end, host)
 
 
-def order(each: Compiled) -> tuple[object, ...]:
+def make_sort_key(each: Compiled) -> tuple[object, ...]:
     """Return what all rules are sorted by."""
     return (*rank_host(each.rule.host), each.rule.host, each.rank)
 

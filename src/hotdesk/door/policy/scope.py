@@ -26,7 +26,7 @@ def scope_of(
 ) -> Scope:
     """Put a scope together, and refuse one that cannot be meant."""
     read = dict.fromkeys(rule for entry in rules for rule in read_rule_or_preset(entry))
-    scope = Scope(tuple(read), tuple(map(grant_of, grants)), read_names(names or {}), may_ask)
+    scope = Scope(tuple(read), tuple(map(read_grant, grants)), read_names(names or {}), may_ask)
     _check_reach(scope)
     return scope
 
@@ -41,7 +41,7 @@ def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     return parse_rules(entry)
 
 
-def grant_of(entry: str | Mapping[str, object]) -> Grant:
+def read_grant(entry: str | Mapping[str, object]) -> Grant:
     """Read a grant as a line or as a table with the fields of `Grant`."""
     if isinstance(entry, str):
         return parse_grant(entry)
@@ -58,7 +58,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
         raise ValueError("the secret or the host is missing")
     if isinstance(places := values.get("places"), tuple):
-        values["places"] = tuple(place_of(place) for place in places)
+        values["places"] = tuple(read_secret_place(place) for place in places)
     return Grant(**values)  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappin
         raise ValueError(f"{make_printable(unknown[0][:80])!r} is not a field of a {what}")
 
 
-def place_of(entry: object) -> SecretPlace:
+def read_secret_place(entry: object) -> SecretPlace:
     """Read a place, written as in a grant's line or as a table."""
     if isinstance(entry, Mapping):
         check_fields("place", SecretPlace, entry)
@@ -82,10 +82,10 @@ def place_of(entry: object) -> SecretPlace:
 
 def read_names(names: Mapping[str, str]) -> dict[str, str]:
     """Read where names lead."""
-    return {lead[0]: lead[1] for lead in (_lead_of(str(name), str(upstream)) for name, upstream in names.items())}
+    return {lead[0]: lead[1] for lead in (_check_lead(str(name), str(upstream)) for name, upstream in names.items())}
 
 
-def _lead_of(name: str, upstream: str) -> tuple[str, str]:
+def _check_lead(name: str, upstream: str) -> tuple[str, str]:
     """Check where one name leads."""
     try:
         host = canonicalize_name(name)

@@ -48,7 +48,7 @@ from hotdesk.door.secrets.outgoing import (
 from hotdesk.door.secrets.placeholder import PREFIX
 from hotdesk.door.secrets.signature import (
     PRESIGNED,
-    digest_of,
+    compute_digest,
     explain_misdirection,
     explain_other_bucket,
     explain_unsignable,
@@ -106,7 +106,7 @@ class OutgoingRequest:
         return f"Sent(used={self.used!r})"
 
 
-def plan(
+def plan_injection(
     out: Outgoing,
     grants: Collection[LiveGrant],
     issued: Returning | None = None,
@@ -309,5 +309,5 @@ def sign_request(
     """Return the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
     assert plan.signing is not None
     assert plan.signing.signer is not None
-    digest, secret = plan.digest or digest_of(sent.body), values[plan.signing.id]
+    digest, secret = plan.digest or compute_digest(sent.body), values[plan.signing.id]
     return sign(plan.signing.signer, secret, out.method, out.path, sent.query, headers, digest, at)

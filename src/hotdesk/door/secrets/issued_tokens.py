@@ -95,7 +95,7 @@ class Issued:
 
     def knows(self, name: bytes, value: bytes) -> bool:
         """Return whether the host set this very cookie itself."""
-        return digest(name, value) in self.observed
+        return compute_digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
         """Read a Set-Cookie header; give it as the desk may see it."""
@@ -112,7 +112,7 @@ class Issued:
 
     def remember(self, name: bytes, value: bytes) -> None:
         """Note that the host set a cookie, without keeping it."""
-        self.observed[digest(name, value)] = None
+        self.observed[compute_digest(name, value)] = None
         while len(self.observed) > REMEMBERED:
             self.observed.popitem(last=False)
 
@@ -131,7 +131,7 @@ class Issued:
         return FormAnswer(self) if _FORM_ANSWER.fullmatch(content_type) else None
 
 
-def digest(name: bytes, value: bytes) -> bytes:
+def compute_digest(name: bytes, value: bytes) -> bytes:
     """Stand for a cookie without holding it."""
     return hashlib.sha256(name + b"=" + value).digest()[:16]
 

@@ -111,7 +111,7 @@ def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, byt
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
 
-def digest_of(body: bytes) -> bytes:
+def compute_digest(body: bytes) -> bytes:
     """Return what is signed for a body."""
     return hashlib.sha256(body).hexdigest().encode()
 
@@ -133,7 +133,7 @@ def sign(
         fields.append((b"X-Amz-Content-Sha256", digest))
     signed, text = canonicalize_request(signer, method, path, query, fields, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
-    to_sign = b"\n".join([_ALGORITHM, at.encode(), scope, digest_of(text)])
+    to_sign = b"\n".join([_ALGORITHM, at.encode(), scope, compute_digest(text)])
     mac = hmac.new(_derive_key(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
     template = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
     return [*fields, (b"Authorization", template % (_ALGORITHM, signer.key.encode(), scope, signed, mac))]

@@ -19,10 +19,10 @@ from hotdesk.hands.browser.results import (
     report_navigation,
 )
 from hotdesk.hands.browser.tools import ALL, DEFAULT_TIMEOUT_S, TABS
-from hotdesk.hands.paths import place
+from hotdesk.hands.paths import make_absolute
 from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.screen.reader_client import Seat, make_malformed_error
-from hotdesk.tool import Arguments, Observation, Tool, flag_of, get_integer, get_number, get_text, get_texts
+from hotdesk.tool import Arguments, Observation, Tool, get_flag, get_integer, get_number, get_text, get_texts
 
 Wait: TypeAlias = Literal["load", "dom", "idle", "none"]
 What: TypeAlias = Literal["text", "text_gone", "ref", "url", "load", "idle"]
@@ -106,7 +106,7 @@ class Browser:
 
     async def upload(self, ref: str, paths: Sequence[str]) -> BrowserResult:
         """Upload files of the desk to a page; `FileError` when there is none."""
-        placed = [place(self.seat.desk, path) for path in paths]
+        placed = [make_absolute(self.seat.desk, path) for path in paths]
         for path in placed:
             if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):
                 raise DeskError(f"{make_printable(path)} is not a file; only files can be uploaded")
@@ -177,7 +177,7 @@ class Browser:
                 what, value = get_text(arguments, "what"), get_text(arguments, "value")
                 return format_wait(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
             case "browser_downloads":
-                waits = flag_of(arguments, "wait")
+                waits = get_flag(arguments, "wait")
                 return format_downloads(await (self.wait_download(timeout) if waits else self.list_downloads()))
         return await self.act(tool, arguments)
 
@@ -205,7 +205,7 @@ class Browser:
             case "browser_scroll":
                 down, right = get_number(arguments, "down"), get_number(arguments, "right")
                 return report_action("The page was scrolled", await self.scroll(ref, down, right))
-        return report_action("The dialog was answered", await self.answer_dialog(flag_of(arguments, "accept"), text))
+        return report_action("The dialog was answered", await self.answer_dialog(get_flag(arguments, "accept"), text))
 
     async def use_tabs(self, arguments: Arguments) -> Observation:
         """List, open, select or close tabs."""
@@ -225,6 +225,6 @@ class Browser:
     async def use_screenshot(self, arguments: Arguments) -> Observation:
         """Take a picture."""
         form = get_text(arguments, "format")
-        full, ref = flag_of(arguments, "full"), get_text(arguments, "ref")
+        full, ref = get_flag(arguments, "full"), get_text(arguments, "ref")
         result = await self.ask("screenshot", full=full, ref=ref, form=form)
         return Observation(describe_result("The picture was taken", result), image=result.image, media=f"image/{form}")

@@ -16,7 +16,7 @@ import anyio
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, VerbResult, pixels
 from hotdesk.hands.reader.connection import MAX_REPLY_BYTES, ScreenConnection
-from hotdesk.hands.reader.rfb import encode_key, encode_pointer, request
+from hotdesk.hands.reader.rfb import encode_key, encode_pointer, encode_request
 
 SIZE = (1280, 800)
 MAX_SIDE_PIXELS = 4096
@@ -54,7 +54,7 @@ class Display:
     @staticmethod
     def warm() -> None:
         """Make a picture of each kind: what that takes is looked for in files at its first use."""
-        image = pixels.picture(bytearray(64), (4, 4), (0, 0, 4, 4), (2, 2))
+        image = pixels.make_picture(bytearray(64), (4, 4), (0, 0, 4, 4), (2, 2))
         pixels.encode_png(image)
         pixels.encode_jpeg(image, 80)
         pixels.compare(bytearray(64), bytearray(64), (4, 4), (0, 0, 4, 4))
@@ -76,7 +76,7 @@ class Display:
             )
         async with self.hold_connection() as line:
             await self.look(line)
-            image = pixels.picture(line.frame, self.size, box, scaled)
+            image = pixels.make_picture(line.frame, self.size, box, scaled)
         data = pixels.encode_png(image) if format == "png" else pixels.encode_jpeg(image, quality)
         return VerbResult({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
 
@@ -179,8 +179,12 @@ class Display:
         width, height = self.size
         self.looks += 1
         x, y = self.looks % width, self.looks // width % height
-        changes = request(True, 0, 0, width, height) if whole and line.painted else b""
-        surely = request(False, 0, 0, width, height) if whole and not line.painted else request(False, x, y, 1, 1)
+        changes = encode_request(True, 0, 0, width, height) if whole and line.painted else b""
+        surely = (
+            encode_request(False, 0, 0, width, height)
+            if whole and not line.painted
+            else encode_request(False, x, y, 1, 1)
+        )
         await line.send(before + changes + surely)
         return await line.wait_for_update(x, y)
 

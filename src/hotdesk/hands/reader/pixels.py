@@ -19,7 +19,7 @@ _NO_FILTER = b"\0"
 """What a line of a PNG file begins with. The others were no smaller for screens, and took longer."""
 
 
-def picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) -> Image.Image:
+def make_picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) -> Image.Image:
     """Return a part of a frame, scaled."""
     width = size[0]
     left, top, right, bottom = box
@@ -58,7 +58,7 @@ def compare(before: bytearray, after: bytearray, size: Size, box: Box) -> tuple[
     """Return the share of pixels that differ between two frames, and the box that holds them all."""
     if before == after:
         return 0.0, None
-    difference = ImageChops.difference(picture(before, size, box), picture(after, size, box))
+    difference = ImageChops.difference(make_picture(before, size, box), make_picture(after, size, box))
     red, green, blue = difference.split()
     largest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     if (extent := largest.getbbox()) is None:

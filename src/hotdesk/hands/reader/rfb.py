@@ -1,8 +1,8 @@
 """RFB 3.8 as a client speaks it: bytes in, updates out. No I/O, and nothing a server says makes it hold more.
 
 One security type (None), one encoding (Raw), a pixel format and a geometry of our own: whatever else comes is
-`ProtocolError`. The caller fills `get_space()` with what it receives and says how much came by `advance()`, or feeds it;
-`outgoing` is what it has to send.
+`ProtocolError`. The caller fills `get_space()` with what it receives and says how much came by `advance()`, or feeds
+it; `outgoing` is what it has to send.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def drop(length: int, most: int, what: str) -> Filling:
     yield memoryview(bytearray(length))
 
 
-def request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes:
+def encode_request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes:
     """Ask for a part of the frame: what has changed of it, or all of it."""
     return struct.pack(">BBHHHH", 3, incremental, x, y, width, height)
 

@@ -242,7 +242,7 @@ class Tabs:
             return
         download.state = state
         if state == "completed":
-            path = place(event.read_text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
+            path = read_download_path(event.read_text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
             over = any(one.path == path for one in self.downloads.values())
             download.path = path
             self.note(
@@ -299,7 +299,7 @@ def sanitize_file_name(name: str) -> str:
     return last if last not in ("", ".", "..") else "download"
 
 
-def place(path: str) -> str:
+def read_download_path(path: str) -> str:
     """Return a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
     folder, name = posixpath.split(path)
     return path if folder == DOWNLOADS and name == sanitize_file_name(name) else DOWNLOADS

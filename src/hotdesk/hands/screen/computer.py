@@ -55,7 +55,7 @@ class Scale:
         """Ask for a picture of the size the model knows; nothing where it is the screen's own."""
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
-    def point(self, x: object, y: object) -> tuple[int, int]:
+    def scale_point(self, x: object, y: object) -> tuple[int, int]:
         """Return a point of the model's picture in pixels of the screen."""
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
             raise ToolArgumentError(
@@ -199,13 +199,13 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     """Read a point written as a list."""
     match point:
         case [x, y] | (x, y):
-            return scale.point(x, y)
+            return scale.scale_point(x, y)
     raise ToolArgumentError(f"{point!r:.40} is not a point [x, y]")
 
 
 def parse_point(action: Action, scale: Scale) -> dict[str, object]:
     """Return where an action with x and y happens."""
-    x, y = scale.point(action.get("x"), action.get("y"))
+    x, y = scale.scale_point(action.get("x"), action.get("y"))
     return {"x": x, "y": y}
 
 

@@ -24,10 +24,10 @@ from hotdesk.hands.screen.tools import (
     Point,
     Region,
     get_button,
+    get_point,
     parse_optional_integer,
     parse_path,
     parse_region,
-    point_of,
 )
 from hotdesk.hands.screen.widgets import Widgets
 from hotdesk.hands.screen.windows import Window
@@ -263,7 +263,7 @@ class Screen:
             case "release":
                 await self.release(get_button(arguments))
             case "scroll":
-                x, y = point_of(arguments)
+                x, y = get_point(arguments)
                 await self.scroll(
                     cast(Direction, get_text(arguments, "direction")), get_integer(arguments, "amount"), x, y, keys
                 )
@@ -316,7 +316,7 @@ class Screen:
 
     async def find_target(self, arguments: Arguments) -> tuple[int | None, int | None]:
         """Return the point that was given, or where the widget is that was referred to."""
-        point = point_of(arguments)
+        point = get_point(arguments)
         if not (ref := get_text(arguments, "ref")):
             return point
         if point != (None, None):

@@ -174,7 +174,7 @@ class Wheel:
         """Return what a person did, and what is different now."""
         changed, picture = 0.0, b""
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
-            changed = share(await self.ask("screen.difference", name=MARK))
+            changed = read_changed_share(await self.ask("screen.difference", name=MARK))
             picture = (await self.seat.ask("screen.shot")).blob
         now = await self.look()
         text = (
@@ -365,7 +365,7 @@ def sanitize_word(text: str) -> str:
     return make_printable(text)[:MAX_NAME_CHARS]
 
 
-def share(value: object) -> float:
+def read_changed_share(value: object) -> float:
     """Read what share of a screen changed."""
     match value:
         case {"changed": (int() | float()) as changed}:

@@ -157,7 +157,7 @@ def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
     return get_integer(arguments, name) if name in arguments else None
 
 
-def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
+def get_point(arguments: Arguments) -> tuple[int | None, int | None]:
     """Return a point, or none."""
     if ("x" in arguments) != ("y" in arguments):
         raise BriefError("give both x and y, or neither to use the pointer position")

@@ -38,7 +38,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
         "brief": job.digest,
         "digest": plan.digest,
     }
-    lines = [line for index in range(len(plan.steps)) for line in _step_lines(plan, index, job)]
+    lines = [line for index in range(len(plan.steps)) for line in _describe_step(plan, index, job)]
     lines += [f"{item.path} may contain {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
@@ -88,7 +88,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
     return Card(
         "Carry out this step?",
         facts,
-        sanitize_lines(list(_step_lines(plan, index, job))),
+        sanitize_lines(list(_describe_step(plan, index, job))),
         make_printable(step.intent)[:MAX_QUOTE_CHARS],
         subject,
     )
@@ -128,13 +128,13 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} more characters]"
 
 
-def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
+def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Describe what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
-    yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{behind}{live}"
+    yield f"{index + 1}. {step.name} ({step.kind}), {describe_place(plan, index, job)}{behind}{live}"
     yield from (f"   reaches {each}" for each in _iterate_destinations(step, job))
     grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {put_domain_first(each.host, grant_text(each))}" for each in grants)
@@ -150,7 +150,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         yield f"   is checked by: {step.check}"
 
 
-def place(plan: Plan, index: int, job: Brief) -> str:
+def describe_place(plan: Plan, index: int, job: Brief) -> str:
     """Describe where a step is taken."""
     step = plan.steps[index]
     if needs_fresh(plan, index, job):

@@ -143,7 +143,7 @@ def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
     """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in _iterate_destinations(step, job):
-        groups.setdefault((act_of(rule), get_registrable_domain(rule.host), how), []).append(place_of(rule))
+        groups.setdefault((describe_act(rule), get_registrable_domain(rule.host), how), []).append(format_place(rule))
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
     if not groups:
@@ -162,7 +162,7 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
         yield rule, REFUSED if cover is None else ASKED if cover.verdict == "ask" else ""
 
 
-def act_of(rule: Rule) -> str:
+def describe_act(rule: Rule) -> str:
     """Describe what a rule lets a step do."""
     if rule.tunnel:
         return "Exchanges encrypted data, which hotdesk cannot read, with"
@@ -173,10 +173,10 @@ def act_of(rule: Rule) -> str:
 
 def describe_destination(rule: Rule) -> str:
     """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
-    return f"{get_registrable_domain(rule.host)} ({place_of(rule)})"
+    return f"{get_registrable_domain(rule.host)} ({format_place(rule)})"
 
 
-def place_of(rule: Rule) -> str:
+def format_place(rule: Rule) -> str:
     """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
     limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "

@@ -75,7 +75,7 @@ class Papers:
         """Keep what is carried out, on disk when it returns."""
         private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
-    def order(self) -> bytes:
+    def read_order(self) -> bytes:
         """Return what is carried out."""
         try:
             return self.open((self.folder / ORDER).read_bytes(), ORDER)

@@ -38,7 +38,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
         story.take(event, row.at)
     report = JobReport(tale, tale.get_state(is_held(jobs / job), now), now, timeline=story.timeline)
     _gather_desks(report, story, journal)
-    report.plan = story.reading.plan(tale.plan_paper) if tale.plan_paper else []
+    report.plan = story.reading.read_plan(tale.plan_paper) if tale.plan_paper else []
     report.decisions = _list_decisions(report)
     report.timeline.sort(key=lambda each: each.at)
     _open_papers(report, story)
@@ -75,7 +75,7 @@ def _deliver(record: DeliverableRecord, story: Timeline, album: Album) -> Delive
     for look in looks.values():
         look.verdict = story.reading.read_verdict(look.event.paper)
         for picture in (look.verdict.pictures if look.verdict else ())[:MAX_PAGES]:
-            if (shown := album.page(picture.png)) is not None:
+            if (shown := album.add_page(picture.png)) is not None:
                 look.pages.append(shown)
     return Delivered(record.path, looks, record.stored, record.certified)
 

@@ -13,11 +13,11 @@ from hotdesk.job.report.facts import Delivered, JobReport, Looked
 from hotdesk.job.report.markup import Child, Markup, is_near, isolate, join_markup, tag
 from hotdesk.job.report.parts import (
     note,
-    picture,
     render_bullets,
     render_collapsed,
     render_facts,
     render_hash,
+    render_picture,
     render_pill,
     render_section,
     render_table,
@@ -50,7 +50,7 @@ def render_card(report: JobReport, item: Delivered) -> Markup:
     )
     pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
     shown = [
-        picture(
+        render_picture(
             page, f"Picture {place} of {item.path}, as rendered for the check {look.event.check}", f"Picture {place}"
         )
         for look, place, page in pages

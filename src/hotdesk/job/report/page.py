@@ -12,7 +12,7 @@ from hotdesk.job.report.effort import render_effort
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, tag
 from hotdesk.job.report.network import render_door
-from hotdesk.job.report.plan import plan
+from hotdesk.job.report.plan import render_plan
 from hotdesk.job.report.receipt import render_about, render_receipt
 from hotdesk.job.report.summary import render_header
 from hotdesk.job.report.timeline import render_timeline
@@ -32,7 +32,7 @@ def read_style() -> tuple[str, str]:
     return text, f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def page(report: JobReport) -> str:
+def render_page(report: JobReport) -> str:
     """Write the whole page."""
     text, policy = read_style()
     head = tag(
@@ -56,7 +56,15 @@ def render_contents() -> Markup:
 
 def main(report: JobReport) -> Markup:
     """Lay the sections out."""
-    parts = (render_deliverables, plan, render_timeline, render_effort, render_door, render_receipt, render_about)
+    parts = (
+        render_deliverables,
+        render_plan,
+        render_timeline,
+        render_effort,
+        render_door,
+        render_receipt,
+        render_about,
+    )
     return tag("main", *(part(report) for part in parts))
 
 

@@ -74,7 +74,7 @@ class PaperReader:
             self.missing += 1
             return None
 
-    def plan(self, name: str) -> list[PlannedStep]:
+    def read_plan(self, name: str) -> list[PlannedStep]:
         """Return the steps of a plan; none when it is gone."""
         steps = self.read_json(name).get("steps")
         return [parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
@@ -97,7 +97,7 @@ def list_texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
-def use_of(call: dict[str, object]) -> str:
+def describe_use(call: dict[str, object]) -> str:
     """Say in a line what a tool was used for."""
     arguments = call.get("arguments", call)
     if not isinstance(arguments, dict):

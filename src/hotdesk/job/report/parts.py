@@ -64,7 +64,7 @@ def render_time(at: int) -> Markup:
     return tag("time", format_utc(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
 
 
-def picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
+def render_picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
     """Show a picture."""
     image = tag("img", src=shown.source, alt=alt, width=shown.width, height=shown.height)
     return tag("figure", image, tag("figcaption", caption))

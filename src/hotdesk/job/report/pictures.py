@@ -55,7 +55,7 @@ class Album:
         self.screens -= 1
         return self.take(image, width)
 
-    def page(self, png: bytes, width: int = 640) -> ReportPicture | None:
+    def add_page(self, png: bytes, width: int = 640) -> ReportPicture | None:
         """Take a page in that a check drew: it was encoded here, from pixels, and sealed."""
         if self.pages <= 0:
             self.left_out += 1

@@ -14,10 +14,10 @@ STANDS: dict[str, tuple[str, Tone]] = {
 }  # fmt: skip
 
 
-def plan(report: JobReport) -> Markup:
+def render_plan(report: JobReport) -> Markup:
     """Tell what was planned, and who said yes."""
     return render_section(
-        "plan", "Plan and approvals", render_steps(report), digest(report), render_approvals(report.decisions)
+        "plan", "Plan and approvals", render_steps(report), render_digest(report), render_approvals(report.decisions)
     )
 
 
@@ -41,7 +41,7 @@ def render_means(step: PlannedStep) -> Markup | None:
     return tag("p", join_markup(*parts), class_="means") if parts else None
 
 
-def digest(report: JobReport) -> Markup | None:
+def render_digest(report: JobReport) -> Markup | None:
     """Return which plan it was, and that it was tried beforehand."""
     if not report.tale.plan:
         return None

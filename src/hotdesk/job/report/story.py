@@ -28,7 +28,7 @@ from hotdesk.event import (
 )
 from hotdesk.job.event_text import describe
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
-from hotdesk.job.report.paper_text import PaperReader, describe_failure, format_one_line, read_output, use_of
+from hotdesk.job.report.paper_text import PaperReader, describe_failure, describe_use, format_one_line, read_output
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.plan import OURS
 
@@ -89,7 +89,7 @@ class Timeline:
                 reply = self.reading.read_json(event.paper)
                 self.words = format_one_line(str(reply.get("text") or reply.get("thought") or ""))
             case Acted():
-                call = use_of(self.reading.read_json(event.paper))
+                call = describe_use(self.reading.read_json(event.paper))
                 act = ToolUse(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
                 self.acts[event.act], self.words = act, ""
                 for last in self.attempts[-1:]:

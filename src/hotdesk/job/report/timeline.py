@@ -10,8 +10,8 @@ from hotdesk.job.report.markup import Markup, isolate, join_markup, render_block
 from hotdesk.job.report.parts import (
     SIGNS,
     note,
-    picture,
     render_collapsed,
+    render_picture,
     render_pill,
     render_section,
     render_table,
@@ -117,7 +117,9 @@ def render_act(act: ToolUse) -> Markup:
 def render_screens(attempt: Attempted) -> Markup | None:
     """Show what the screen showed."""
     shown = [
-        picture(act.picture, f"The screen after act {act.number} of step {attempt.step}", f"Screen, act {act.number}")
+        render_picture(
+            act.picture, f"The screen after act {act.number} of step {attempt.step}", f"Screen, act {act.number}"
+        )
         for act in attempt.acts
         if act.picture is not None
     ]

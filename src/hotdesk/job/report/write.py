@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.job.report.collect import gather
-from hotdesk.job.report.page import page
+from hotdesk.job.report.page import render_page
 from hotdesk.job.results import Out
 
 NAME, OTHERWISE = "report.html", "job-report.html"
@@ -25,7 +25,7 @@ def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
     """
     gathered = gather(journal, jobs, job)
     gathered.beside = beside
-    data = page(gathered).encode()
+    data = render_page(gathered).encode()
     return data + f"<!-- hotdesk report {hashlib.sha256(data).hexdigest()} -->\n".encode()
 
 

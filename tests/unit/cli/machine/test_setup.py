@@ -41,7 +41,7 @@ def publish(settings: Config, digest: str, name: str = "base", recipe_digest: st
 
 def test_an_image_that_is_what_the_recipe_asks_for_is_found_without_apt(elsewhere: Config) -> None:
     base = recipe.load("base")
-    digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
+    digest = recipe.compute_digest(base, "", os.uname().machine, base.suite or "")
     made = publish(elsewhere, digest)
     assert setup.find_ready_image(elsewhere, DEBIAN, base) == made
     assert setup.find_ready_image(elsewhere, UBUNTU, base) is None
@@ -56,7 +56,7 @@ def test_an_image_on_a_parent_is_ready_only_with_that_parent(elsewhere: Config) 
     wanted = recipe.parse('from = "base"\nrun = ["true"]', "mine")
     assert setup.find_ready_image(elsewhere, DEBIAN, wanted) is None
     parent = publish(elsewhere, "a" * 64)
-    made = publish(elsewhere, recipe.digest(wanted, parent.digest, os.uname().machine, ""), "mine")
+    made = publish(elsewhere, recipe.compute_digest(wanted, parent.digest, os.uname().machine, ""), "mine")
     assert setup.find_ready_image(elsewhere, DEBIAN, wanted) == made
     publish(elsewhere, "b" * 64)
     assert setup.find_ready_image(elsewhere, DEBIAN, wanted) is None
@@ -127,10 +127,12 @@ def test_a_sweep_keeps_layers_an_image_names_and_takes_the_rest(elsewhere: Confi
 
 def test_an_image_built_from_the_recipe_elsewhere_is_ready(elsewhere: Config) -> None:
     base, office = recipe.load("base"), recipe.load("office")
-    digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
+    digest = recipe.compute_digest(base, "", os.uname().machine, base.suite or "")
     publish(elsewhere, "a" * 64, recipe_digest="f" * 64)
     assert setup.find_ready_image(elsewhere, DEBIAN, base) is None
     imported = publish(elsewhere, "b" * 64, recipe_digest=digest)
     assert setup.find_ready_image(elsewhere, DEBIAN, base) == imported
-    on_it = publish(elsewhere, "c" * 64, "office", recipe_digest=recipe.digest(office, digest, os.uname().machine, ""))
+    on_it = publish(
+        elsewhere, "c" * 64, "office", recipe_digest=recipe.compute_digest(office, digest, os.uname().machine, "")
+    )
     assert setup.find_ready_image(elsewhere, DEBIAN, office) == on_it

@@ -35,18 +35,18 @@ from hotdesk.cli.quick.signals import EndingSignals
 order = QuickExec("", ["true"], timeout=float(sys.argv[2]))
 sys.exit(follow(Follower(_socket.socket(fileno=int(sys.argv[1])), b"", EndingSignals()), order))
 """
-HELLO = wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION}))
-STARTED = wire.frame(wire.EVENT, 1, wire.encode({"pid": 7}))
+HELLO = wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION}))
+STARTED = wire.encode_frame(wire.EVENT, 1, wire.encode({"pid": 7}))
 
 
 def ended(code: int = 0, **more: object) -> bytes:
     """Write how a guest says that a program ended."""
-    return wire.frame(wire.REPLY, 1, wire.encode({"code": code, **more}))
+    return wire.encode_frame(wire.REPLY, 1, wire.encode({"code": code, **more}))
 
 
 def said(stream: int, data: bytes) -> bytes:
     """Write what a guest says a program wrote."""
-    return wire.frame(wire.DATA, 1, bytes([stream]) + data)
+    return wire.encode_frame(wire.DATA, 1, bytes([stream]) + data)
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ def test_standard_input_goes_in_whole_and_within_the_guests_room() -> None:
             for kind, _, payload in running.reader.feed(running.guest.recv(1 << 16)):
                 if kind == wire.DATA:
                     got += payload[1:]
-                    running.guest.sendall(wire.frame(wire.CREDIT, 1, (len(payload) - 1).to_bytes(4, "big")))
+                    running.guest.sendall(wire.encode_frame(wire.CREDIT, 1, (len(payload) - 1).to_bytes(4, "big")))
                 over = over or kind == wire.END
         running.guest.sendall(ended())
         assert running.end() == (0, b"", b"")
@@ -183,26 +183,40 @@ def test_credit_is_given_back_as_output_is_written() -> None:
         pytest.param(HELLO + STARTED, b"ended and the desk was burnt with it", id="no end"),
         pytest.param(HELLO + HELLO, b"another protocol version", id="two greetings"),
         pytest.param(
-            wire.frame(wire.HELLO, 0, wire.encode({"version": 9})), b"another protocol version", id="another version"
+            wire.encode_frame(wire.HELLO, 0, wire.encode({"version": 9})),
+            b"another protocol version",
+            id="another version",
         ),
-        pytest.param(wire.frame(wire.HELLO, 0, b"x"), b"broke the protocol", id="no value"),
+        pytest.param(wire.encode_frame(wire.HELLO, 0, b"x"), b"broke the protocol", id="no value"),
         pytest.param(b"\xff" * 9, b"broke the protocol", id="a huge frame"),
-        pytest.param(wire.frame(wire.OPEN, 1), b"broke the protocol", id="a host's frame"),
-        pytest.param(HELLO + wire.frame(wire.DATA, 2, b"\1x"), b"broke the protocol", id="another channel"),
+        pytest.param(wire.encode_frame(wire.OPEN, 1), b"broke the protocol", id="a host's frame"),
+        pytest.param(HELLO + wire.encode_frame(wire.DATA, 2, b"\1x"), b"broke the protocol", id="another channel"),
         pytest.param(HELLO + said(1, b"early"), b"unknown stream", id="output before the start"),
         pytest.param(HELLO + STARTED + said(3, b"x"), b"unknown stream", id="another stream"),
-        pytest.param(HELLO + STARTED + wire.frame(wire.DATA, 1, b"\1"), b"broke the protocol", id="an empty frame"),
-        pytest.param(HELLO + STARTED + STARTED, b"unexpected frame", id="two starts"),
-        pytest.param(HELLO + wire.frame(wire.EVENT, 1, wire.encode([])), b"unexpected frame", id="a strange start"),
-        pytest.param(HELLO + STARTED + ended(256), b"malformed exit", id="a strange code"),
-        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode({})), b"malformed exit", id="no code"),
-        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode(1)), b"broke the protocol", id="no table"),
-        pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"), b"broke the protocol", id="too much credit"),
-        pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\1"), b"broke the protocol", id="credit cut short"),
         pytest.param(
-            HELLO + wire.frame(wire.REPLY, 0, wire.encode({"text": "desk gone\x1b[2J"})), rb"desk gone\x1b[2J", id="why"
+            HELLO + STARTED + wire.encode_frame(wire.DATA, 1, b"\1"), b"broke the protocol", id="an empty frame"
         ),
-        pytest.param(HELLO + wire.frame(wire.REPLY, 0, b"n"), b"malformed reply", id="no reason"),
+        pytest.param(HELLO + STARTED + STARTED, b"unexpected frame", id="two starts"),
+        pytest.param(
+            HELLO + wire.encode_frame(wire.EVENT, 1, wire.encode([])), b"unexpected frame", id="a strange start"
+        ),
+        pytest.param(HELLO + STARTED + ended(256), b"malformed exit", id="a strange code"),
+        pytest.param(
+            HELLO + STARTED + wire.encode_frame(wire.REPLY, 1, wire.encode({})), b"malformed exit", id="no code"
+        ),
+        pytest.param(
+            HELLO + STARTED + wire.encode_frame(wire.REPLY, 1, wire.encode(1)), b"broke the protocol", id="no table"
+        ),
+        pytest.param(
+            HELLO + wire.encode_frame(wire.CREDIT, 1, b"\0\0\0\1"), b"broke the protocol", id="too much credit"
+        ),
+        pytest.param(HELLO + wire.encode_frame(wire.CREDIT, 1, b"\1"), b"broke the protocol", id="credit cut short"),
+        pytest.param(
+            HELLO + wire.encode_frame(wire.REPLY, 0, wire.encode({"text": "desk gone\x1b[2J"})),
+            rb"desk gone\x1b[2J",
+            id="why",
+        ),
+        pytest.param(HELLO + wire.encode_frame(wire.REPLY, 0, b"n"), b"malformed reply", id="no reason"),
     ],
 )
 def test_a_guest_that_breaks_the_rules_is_hotdesks_failure_in_one_line(sent: bytes, words: bytes) -> None:

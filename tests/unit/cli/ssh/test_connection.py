@@ -17,7 +17,7 @@ from hotdesk.desk.room.room import GATE
 from hotdesk.errors import BriefError
 from hotdesk_guest import wire
 
-STARTED = wire.frame(wire.EVENT, 1, wire.encode({"pid": 7}))
+STARTED = wire.encode_frame(wire.EVENT, 1, wire.encode({"pid": 7}))
 
 
 class Room:
@@ -121,8 +121,8 @@ def test_what_a_program_says_reaches_the_client_with_its_end(room: Room) -> None
     room.sign_in()
     room.open()
     room.request(b"exec", encode_string(b"true"))
-    room.hear(STARTED, wire.frame(wire.DATA, 1, b"\1out"), wire.frame(wire.DATA, 1, b"\2err"))
-    room.hear(wire.frame(wire.REPLY, 1, wire.encode({"code": 3})))
+    room.hear(STARTED, wire.encode_frame(wire.DATA, 1, b"\1out"), wire.encode_frame(wire.DATA, 1, b"\2err"))
+    room.hear(wire.encode_frame(wire.REPLY, 1, wire.encode({"code": 3})))
     assert [bytes(room.client.read()) for _ in range(5)] == [
         b"\x5e" + encode_uint32(5) + encode_string(b"out"),
         b"\x5f" + encode_uint32(5) + encode_uint32(1) + encode_string(b"err"),
@@ -138,7 +138,7 @@ def test_what_the_client_does_not_take_waits_and_is_not_given_back(room: Room) -
     room.read()
     room.request(b"exec", encode_string(b"true"))
     room.orders()
-    block = wire.frame(wire.DATA, 1, b"\1" + bytes(32768))
+    block = wire.encode_frame(wire.DATA, 1, b"\1" + bytes(32768))
     room.hear(STARTED, *[block] * 7)
     assert room.read().data == b"\x5e" + encode_uint32(5) + encode_string(bytes(10))
     assert not room.client.transport.out

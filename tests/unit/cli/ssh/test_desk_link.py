@@ -13,9 +13,9 @@ from hotdesk.cli.ssh.desk_link import DeskLink
 from hotdesk.errors import DeskGone, LinkError
 from hotdesk_guest import wire
 
-HELLO = wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION}))
-STARTED = wire.frame(wire.EVENT, 1, wire.encode({"pid": 7}))
-BLOCK = wire.frame(wire.DATA, 1, b"\1" + bytes(32768))
+HELLO = wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION}))
+STARTED = wire.encode_frame(wire.EVENT, 1, wire.encode({"pid": 7}))
+BLOCK = wire.encode_frame(wire.DATA, 1, b"\1" + bytes(32768))
 
 
 class Watcher:
@@ -53,8 +53,8 @@ def feed(link: DeskLink, *frames: bytes) -> Watcher:
 
 
 def test_a_program_is_followed_from_its_start_to_its_end(link: DeskLink) -> None:
-    said = wire.frame(wire.DATA, 1, b"\2oops")
-    watcher = feed(link, HELLO, STARTED, said, wire.frame(wire.REPLY, 1, wire.encode({"code": 3})))
+    said = wire.encode_frame(wire.DATA, 1, b"\2oops")
+    watcher = feed(link, HELLO, STARTED, said, wire.encode_frame(wire.REPLY, 1, wire.encode({"code": 3})))
     assert (watcher.output, watcher.end) == ([(2, b"oops")], (3, ""))
     assert not link.channels
 
@@ -64,7 +64,7 @@ def test_credit_is_given_back_once_output_went_on(link: DeskLink) -> None:
     channel = link.channels[1]
     link.out.clear()
     channel.give_back(wire.WINDOW // 4)
-    assert link.out == wire.frame(
+    assert link.out == wire.encode_frame(
         wire.CREDIT, 1, channel_credit(wire.WINDOW // 4 + wire.compute_cost(wire.encode({"pid": 7})))
     )
 
@@ -75,21 +75,21 @@ def channel_credit(count: int) -> bytes:
 
 
 LIES = {
-    "another version": wire.frame(wire.HELLO, 0, wire.encode({"version": 99})),
+    "another version": wire.encode_frame(wire.HELLO, 0, wire.encode({"version": 99})),
     "two greetings": HELLO * 2,
     "output before the start": HELLO + BLOCK,
     "more than its window": HELLO + STARTED + BLOCK * 9,
-    "an unknown stream": HELLO + STARTED + wire.frame(wire.DATA, 1, b"\3x"),
-    "an empty frame": HELLO + STARTED + wire.frame(wire.DATA, 1, b"\1"),
-    "a channel nobody opened": HELLO + wire.frame(wire.DATA, 5, b"\1x"),
-    "more flow-control credit than allowed": HELLO + STARTED + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"),
-    "credit of another size": HELLO + STARTED + wire.frame(wire.CREDIT, 1, b"\0"),
-    "a start that is none": HELLO + wire.frame(wire.EVENT, 1, wire.encode(["pid"])),
+    "an unknown stream": HELLO + STARTED + wire.encode_frame(wire.DATA, 1, b"\3x"),
+    "an empty frame": HELLO + STARTED + wire.encode_frame(wire.DATA, 1, b"\1"),
+    "a channel nobody opened": HELLO + wire.encode_frame(wire.DATA, 5, b"\1x"),
+    "more flow-control credit than allowed": HELLO + STARTED + wire.encode_frame(wire.CREDIT, 1, b"\0\0\0\1"),
+    "credit of another size": HELLO + STARTED + wire.encode_frame(wire.CREDIT, 1, b"\0"),
+    "a start that is none": HELLO + wire.encode_frame(wire.EVENT, 1, wire.encode(["pid"])),
     "two starts": HELLO + STARTED * 2,
-    "an end that is none": HELLO + wire.frame(wire.REPLY, 1, wire.encode({"code": 999})),
-    "an end that is a list": HELLO + wire.frame(wire.REPLY, 1, wire.encode([])),
+    "an end that is none": HELLO + wire.encode_frame(wire.REPLY, 1, wire.encode({"code": 999})),
+    "an end that is a list": HELLO + wire.encode_frame(wire.REPLY, 1, wire.encode([])),
     "a huge frame": HELLO + (1 << 30).to_bytes(4, "big") + bytes(5),
-    "a frame that hosts send": HELLO + wire.frame(wire.OPEN, 1, b""),
+    "a frame that hosts send": HELLO + wire.encode_frame(wire.OPEN, 1, b""),
 }
 
 
@@ -112,6 +112,6 @@ def test_a_desk_that_hangs_up_is_gone() -> None:
 def test_no_frames_do_more_than_end_a_link(link: DeskLink, frames: list[tuple[int, int, bytes]]) -> None:
     fresh = DeskLink(link.sock, b"")
     try:
-        feed(fresh, *(wire.frame(*each) for each in frames))
+        feed(fresh, *(wire.encode_frame(*each) for each in frames))
     except LinkError:
         pass

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import store as stores
-from hotdesk.desk.image.image import Image, find, ls, record_path
+from hotdesk.desk.image.image import Image, find, get_record_path, ls
 from hotdesk.errors import BriefError, ImageError, make_printable
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
@@ -66,7 +66,7 @@ def test_a_name_that_is_none_is_the_callers_mistake(tmp_path: Path, name: str) -
 )
 def test_a_damaged_description_is_an_image_error(tmp_path: Path, text: str) -> None:
     put(tmp_path, "base", ONE)
-    record_path(tmp_path, "base").write_text(text)
+    get_record_path(tmp_path, "base").write_text(text)
     with pytest.raises(ImageError, match="damaged"):
         find(tmp_path, "base")
     assert ls(tmp_path) == []

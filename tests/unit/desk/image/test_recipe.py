@@ -10,7 +10,7 @@ import pytest
 
 from hotdesk.desk import door_files
 from hotdesk.desk.image import recipe as recipes
-from hotdesk.desk.image.recipe import Recipe, digest, load, parse
+from hotdesk.desk.image.recipe import Recipe, compute_digest, load, parse
 from hotdesk.errors import BriefError
 
 
@@ -151,7 +151,7 @@ def test_odd_paths_are_refused(path: str) -> None:
 
 
 def test_a_digest_is_stable() -> None:
-    made = digest(Recipe("base", suite="trixie", include=("bash",)), "", "aarch64", "trixie")
+    made = compute_digest(Recipe("base", suite="trixie", include=("bash",)), "", "aarch64", "trixie")
     assert made == "3b3a9b80a9ef203240c23bc10ad7e552b80fa814a21d3eaf4ffa6e8be9eacaa6"
 
 
@@ -159,14 +159,18 @@ def test_a_digest_follows_files_in_any_order() -> None:
     one = Recipe("one", parent="base", files={"/a": "1", "/b": "2"})
     again = replace(one, files={"/b": "2", "/a": "1"})
     others = [replace(one, files={}), replace(one, files={"/a": "1"}), replace(one, files={"/a": "1", "/b": "3"})]
-    assert digest(again, "p", "aarch64", "") == digest(one, "p", "aarch64", "")
-    assert len({digest(each, "p", "aarch64", "") for each in (one, *others)}) == 4
+    assert compute_digest(again, "p", "aarch64", "") == compute_digest(one, "p", "aarch64", "")
+    assert len({compute_digest(each, "p", "aarch64", "") for each in (one, *others)}) == 4
 
 
 def test_a_digest_follows_everything_but_the_name() -> None:
     one = Recipe("one", parent="base", apt=("a1",), pip=("b",), run=("c",))
     others = [replace(one, apt=()), replace(one, pip=("a1",)), replace(one, run=("c", "c")), replace(one, run=())]
-    digests = {digest(each, "p", "aarch64", "") for each in (one, *others)}
-    digests |= {digest(one, "q", "aarch64", ""), digest(one, "p", "x86_64", ""), digest(one, "p", "aarch64", "noble")}
+    digests = {compute_digest(each, "p", "aarch64", "") for each in (one, *others)}
+    digests |= {
+        compute_digest(one, "q", "aarch64", ""),
+        compute_digest(one, "p", "x86_64", ""),
+        compute_digest(one, "p", "aarch64", "noble"),
+    }
     assert len(digests) == 8
-    assert digest(replace(one, name="two"), "p", "aarch64", "") == digest(one, "p", "aarch64", "")
+    assert compute_digest(replace(one, name="two"), "p", "aarch64", "") == compute_digest(one, "p", "aarch64", "")

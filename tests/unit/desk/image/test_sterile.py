@@ -135,10 +135,10 @@ def test_a_copy_of_either_kind_is_true_to_its_layer(image: Image, tmp_path: Path
 def test_a_copy_is_made_once_for_root_alone_with_its_sum_beside_it(image: Image) -> None:
     assert make(image)
     assert names(image) == [".erofs", ".erofs.sha256", "lock"]
-    file = sterile.place(shelf(image), LAYER, "erofs")
+    file = sterile.get_copy_path(shelf(image), LAYER, "erofs")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert sterile.digest_file(file).read_text().strip() == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert sterile.get_digest_path(file).read_text().strip() == hashlib.sha256(file.read_bytes()).hexdigest()
     before = file.stat()
     assert not make(image)
     assert file.stat() == before
@@ -202,7 +202,7 @@ print(len(devices()), (sterile.mount(digest, 0) / "usr/bin/judge").read_text().s
 
 def test_after_an_oops_a_changed_copy_is_refused_with_a_remedy(image: Image, tmp_path: Path) -> None:
     make(image)
-    spoil(sterile.place(shelf(image), LAYER, "erofs"))
+    spoil(sterile.get_copy_path(shelf(image), LAYER, "erofs"))
     code = """
 try:
     sterile.mount(digest, 128)
@@ -228,11 +228,11 @@ def spoil(file: Path) -> None:
 @pytest.mark.parametrize("sums", ["removed", "another"])
 def test_after_an_oops_a_copy_whose_sum_is_lost_is_refused(image: Image, sums: str) -> None:
     make(image)
-    file = sterile.place(shelf(image), LAYER, "erofs")
+    file = sterile.get_copy_path(shelf(image), LAYER, "erofs")
     if sums == "removed":
-        sterile.digest_file(file).unlink()
+        sterile.get_digest_path(file).unlink()
     else:
-        sterile.digest_file(file).write_text("0" * 64)
+        sterile.get_digest_path(file).write_text("0" * 64)
     fd = os.open(file, os.O_RDONLY)
     try:
         with pytest.raises(ImageError):
@@ -247,7 +247,7 @@ def test_an_image_without_copy_is_refused_with_the_command_that_makes_one(image:
 
 
 def test_a_file_that_is_no_file_system_is_refused_with_a_remedy(image: Image, tmp_path: Path) -> None:
-    file = sterile.place(shelf(image), LAYER, "erofs")
+    file = sterile.get_copy_path(shelf(image), LAYER, "erofs")
     file.parent.mkdir()
     file.write_bytes(bytes(1 << 20))
     with pytest.raises(ImageError, match=r"cannot be mounted: .*; remove it"):

@@ -17,11 +17,11 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import DeskError, DeskGone, FileError, LinkError
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, REPLY, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, REPLY, encode, encode_frame
 
 pytestmark = pytest.mark.timeout(30)
 
-GREETING = frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/home/user"}))
+GREETING = encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/home/user"}))
 PID = encode({"pid": 7})
 DONE = encode({"code": 0, "signal": None, "timed_out": False, "text": ""})
 
@@ -99,7 +99,7 @@ async def test_an_honest_exchange_works() -> None:
         assert (await link.wait_for_hello())["home"] == "/home/user"
         channel = await link.open({"op": "x"})
         assert await peer.hear() == [(OPEN, 1, encode({"op": "x"}))]
-        await peer.say(frame(EVENT, 1, PID) + frame(DATA, 1, b"\1out") + frame(REPLY, 1, DONE))
+        await peer.say(encode_frame(EVENT, 1, PID) + encode_frame(DATA, 1, b"\1out") + encode_frame(REPLY, 1, DONE))
         items = [await channel.receive() for _ in range(3)]
         assert isinstance(items[2], GuestReply)
 
@@ -108,7 +108,7 @@ async def test_a_reader_that_keeps_up_gives_credit_back() -> None:
     async with linked() as (link, peer):
         channel = await link.open({})
         for _ in range(100):
-            await peer.say(frame(DATA, 1, b"\1" + bytes(30_000)))
+            await peer.say(encode_frame(DATA, 1, b"\1" + bytes(30_000)))
             await channel.receive()
         credit = 0
         while credit < 100 * 30_000 - wire.WINDOW:
@@ -125,7 +125,7 @@ async def test_a_host_sends_no_more_than_it_was_allowed() -> None:
             while True:
                 got += sum(len(payload) - 1 for kind, _, payload in await peer.hear() if kind == DATA)
         assert got == wire.WINDOW
-        await peer.say(frame(CREDIT, 1, (1000).to_bytes(4, "big")))
+        await peer.say(encode_frame(CREDIT, 1, (1000).to_bytes(4, "big")))
         assert sum(len(payload) - 1 for kind, _, payload in await peer.hear() if kind == DATA) == 1000
         tasks.cancel_scope.cancel()
 
@@ -135,26 +135,26 @@ async def test_a_host_sends_no_more_than_it_was_allowed() -> None:
 HOSTILE: dict[str, bytes] = {
     "a frame over the limit": (wire.GUEST_LIMIT + 1).to_bytes(4, "big") + bytes([DATA, 0, 0, 0, 1]),
     "the largest length there is": b"\xff\xff\xff\xff" + bytes([DATA, 0, 0, 0, 1]),
-    "an unknown kind": frame(99, 1),
-    "kind zero": frame(0, 1),
-    "a host's kind": frame(OPEN, 1, encode({})),
-    "a channel nobody opened": frame(DATA, 5, b"\1x"),
-    "channel zero": frame(DATA, 0, b"\1x"),
-    "the highest channel": frame(REPLY, 0xFFFFFFFF, encode({})),
-    "more than its window": frame(DATA, 1, b"\1" + bytes(60_000)) * 6,
-    "many tiny frames": frame(EVENT, 1, b"n") * 5000,
-    "many frames of one byte": frame(DATA, 1, b"\1x") * 5000,
-    "an empty DATA": frame(DATA, 1, b""),
-    "a DATA without bytes": frame(DATA, 1, b"\1"),
-    "an EVENT that is no value": frame(EVENT, 1, b"?"),
-    "an EVENT too deep": frame(EVENT, 1, b"l" * 60_000),
-    "an EVENT with a huge number": frame(EVENT, 1, b"i" + b"9" * 60_000 + b";"),
-    "credit that overflows": frame(CREDIT, 1, b"\xff\xff\xff\xff") * 2,
-    "credit beyond what there is": frame(CREDIT, 1, MAX_CREDIT.to_bytes(4, "big")),
-    "a reply that is a list": frame(REPLY, 1, b"le"),
-    "a reply that is nothing": frame(REPLY, 1, b"n"),
-    "a reply that is garbage": frame(REPLY, 1, b"\xff"),
-    "an empty reply": frame(REPLY, 1, b""),
+    "an unknown kind": encode_frame(99, 1),
+    "kind zero": encode_frame(0, 1),
+    "a host's kind": encode_frame(OPEN, 1, encode({})),
+    "a channel nobody opened": encode_frame(DATA, 5, b"\1x"),
+    "channel zero": encode_frame(DATA, 0, b"\1x"),
+    "the highest channel": encode_frame(REPLY, 0xFFFFFFFF, encode({})),
+    "more than its window": encode_frame(DATA, 1, b"\1" + bytes(60_000)) * 6,
+    "many tiny frames": encode_frame(EVENT, 1, b"n") * 5000,
+    "many frames of one byte": encode_frame(DATA, 1, b"\1x") * 5000,
+    "an empty DATA": encode_frame(DATA, 1, b""),
+    "a DATA without bytes": encode_frame(DATA, 1, b"\1"),
+    "an EVENT that is no value": encode_frame(EVENT, 1, b"?"),
+    "an EVENT too deep": encode_frame(EVENT, 1, b"l" * 60_000),
+    "an EVENT with a huge number": encode_frame(EVENT, 1, b"i" + b"9" * 60_000 + b";"),
+    "credit that overflows": encode_frame(CREDIT, 1, b"\xff\xff\xff\xff") * 2,
+    "credit beyond what there is": encode_frame(CREDIT, 1, MAX_CREDIT.to_bytes(4, "big")),
+    "a reply that is a list": encode_frame(REPLY, 1, b"le"),
+    "a reply that is nothing": encode_frame(REPLY, 1, b"n"),
+    "a reply that is garbage": encode_frame(REPLY, 1, b"\xff"),
+    "an empty reply": encode_frame(REPLY, 1, b""),
     "a second greeting": GREETING,
     "noise": bytes(range(256)) * 50,
 }
@@ -178,7 +178,7 @@ async def test_a_broken_rule_ends_the_link(bytes_: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [b"", frame(DATA, 1, b"\1abc")[:-1], b"\0\0"], ids=["nothing", "half a frame", "half a header"]
+    "last", [b"", encode_frame(DATA, 1, b"\1abc")[:-1], b"\0\0"], ids=["nothing", "half a frame", "half a header"]
 )
 async def test_a_peer_that_hangs_up_is_gone(last: bytes) -> None:
     async with linked() as (link, peer):
@@ -193,7 +193,7 @@ async def test_a_peer_that_hangs_up_is_gone(last: bytes) -> None:
 async def test_what_arrived_before_the_end_is_still_read() -> None:
     async with linked() as (link, peer):
         channel = await link.open({})
-        await peer.say(frame(DATA, 1, b"\1last words"))
+        await peer.say(encode_frame(DATA, 1, b"\1last words"))
         peer.sock.close()
         await anyio.sleep(0.05)
         assert await channel.receive()
@@ -204,13 +204,13 @@ async def test_what_arrived_before_the_end_is_still_read() -> None:
 @pytest.mark.parametrize(
     "greeting",
     [
-        frame(HELLO, 0, b"garbage"),
-        frame(HELLO, 0, b""),
-        frame(HELLO, 0, encode([1, 2])),
-        frame(HELLO, 0, encode({})),
-        frame(HELLO, 0, encode({"version": wire.VERSION + 1})),
-        frame(HELLO, 0, encode({"version": "1"})),
-        frame(DATA, 0, b"\1x"),
+        encode_frame(HELLO, 0, b"garbage"),
+        encode_frame(HELLO, 0, b""),
+        encode_frame(HELLO, 0, encode([1, 2])),
+        encode_frame(HELLO, 0, encode({})),
+        encode_frame(HELLO, 0, encode({"version": wire.VERSION + 1})),
+        encode_frame(HELLO, 0, encode({"version": "1"})),
+        encode_frame(DATA, 0, b"\1x"),
         b"SSH-2.0-OpenSSH_9.2p1\r\n",
     ],
     ids=lambda data: repr(data[9:25]),
@@ -246,7 +246,9 @@ async def test_words_on_a_dropped_channel_are_ignored() -> None:
         channel, other = await link.open({}), await link.open({})
         await channel.drop()
         await channel.drop()
-        await peer.say(frame(DATA, 1, b"\1late") * 10_000 + frame(REPLY, 1, DONE) + frame(REPLY, 2, DONE))
+        await peer.say(
+            encode_frame(DATA, 1, b"\1late") * 10_000 + encode_frame(REPLY, 1, DONE) + encode_frame(REPLY, 2, DONE)
+        )
         assert isinstance(await other.receive(), GuestReply)
         assert list(link.channels) == [2]
 
@@ -254,7 +256,7 @@ async def test_words_on_a_dropped_channel_are_ignored() -> None:
 async def test_words_after_the_last_word_are_ignored() -> None:
     async with linked() as (link, peer):
         channel, other = await link.open({}), await link.open({})
-        await peer.say(frame(REPLY, 1, DONE) * 3 + frame(DATA, 1, b"\1x") + frame(REPLY, 2, DONE))
+        await peer.say(encode_frame(REPLY, 1, DONE) * 3 + encode_frame(DATA, 1, b"\1x") + encode_frame(REPLY, 2, DONE))
         assert isinstance(await other.receive(), GuestReply)
         assert isinstance(await channel.receive(), GuestReply)
         assert not channel.items
@@ -266,7 +268,9 @@ async def test_a_flood_takes_little_memory() -> None:
         tracemalloc.start()
         try:
             for _ in range(200):
-                await peer.say(frame(EVENT, 1, b"l" + b"le" * 30_000 + b"e") + frame(CREDIT, 1, bytes(4)) * 1000)
+                await peer.say(
+                    encode_frame(EVENT, 1, b"l" + b"le" * 30_000 + b"e") + encode_frame(CREDIT, 1, bytes(4)) * 1000
+                )
             assert isinstance(await ending(channel), LinkError)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
@@ -363,21 +367,21 @@ STRANGE_EXITS = [
 
 @pytest.mark.parametrize("body", STRANGE_EXITS, ids=str)
 async def test_a_strange_exit_is_a_link_error(body: dict[str, object]) -> None:
-    assert isinstance(await answered(lambda desk: desk.run(["x"]), frame(REPLY, 1, encode(body))), LinkError)
-    told = frame(EVENT, 1, PID) + frame(REPLY, 1, encode(body))
+    assert isinstance(await answered(lambda desk: desk.run(["x"]), encode_frame(REPLY, 1, encode(body))), LinkError)
+    told = encode_frame(EVENT, 1, PID) + encode_frame(REPLY, 1, encode(body))
     assert isinstance(await answered(lambda desk: desk.run(["x"]), told), LinkError)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        frame(DATA, 1, b"\1early"),
-        frame(EVENT, 1, b"n"),
-        frame(EVENT, 1, encode({"pid": "7"})),
-        frame(EVENT, 1, encode({"pid": True})),
-        frame(EVENT, 1, PID) + frame(DATA, 1, b"\x09unknown stream"),
-        frame(EVENT, 1, PID) + frame(DATA, 1, b"\0stdin"),
-        frame(EVENT, 1, PID) * 2,
+        encode_frame(DATA, 1, b"\1early"),
+        encode_frame(EVENT, 1, b"n"),
+        encode_frame(EVENT, 1, encode({"pid": "7"})),
+        encode_frame(EVENT, 1, encode({"pid": True})),
+        encode_frame(EVENT, 1, PID) + encode_frame(DATA, 1, b"\x09unknown stream"),
+        encode_frame(EVENT, 1, PID) + encode_frame(DATA, 1, b"\0stdin"),
+        encode_frame(EVENT, 1, PID) * 2,
     ],
     ids=lambda data: repr(data[9:30]),
 )
@@ -405,8 +409,10 @@ STRANGE_ENTRIES: list[object] = [
 
 @pytest.mark.parametrize("entry", STRANGE_ENTRIES, ids=str)
 async def test_a_strange_description_is_a_link_error(entry: object) -> None:
-    stat = await answered(lambda desk: desk.stat("n"), frame(REPLY, 1, encode({"entry": entry})))
-    listed = await answered(lambda desk: desk.list("n"), frame(EVENT, 1, encode([entry])) + frame(REPLY, 1, encode({})))
+    stat = await answered(lambda desk: desk.stat("n"), encode_frame(REPLY, 1, encode({"entry": entry})))
+    listed = await answered(
+        lambda desk: desk.list("n"), encode_frame(EVENT, 1, encode([entry])) + encode_frame(REPLY, 1, encode({}))
+    )
     for outcome in (stat, listed):
         if isinstance(entry, dict) and not isinstance(entry.get("kind", ""), str):
             assert not isinstance(outcome, Exception) or isinstance(outcome, LinkError)  # `other` is as good
@@ -415,7 +421,7 @@ async def test_a_strange_description_is_a_link_error(entry: object) -> None:
 
 
 async def test_an_honest_description_is_taken() -> None:
-    outcome = await answered(lambda desk: desk.stat("n"), frame(REPLY, 1, encode({"entry": ENTRY})))
+    outcome = await answered(lambda desk: desk.stat("n"), encode_frame(REPLY, 1, encode({"entry": ENTRY})))
     assert not isinstance(outcome, Exception)
 
 
@@ -423,12 +429,12 @@ async def test_an_honest_description_is_taken() -> None:
     "told", [None, 5, {"pid": 1}, [5], [{}], [{"pid": "1", "argv": []}], [{"pid": 1, "argv": [5]}]], ids=str
 )
 async def test_a_strange_list_of_programs_is_a_link_error(told: object) -> None:
-    answer = frame(EVENT, 1, encode(told)) + frame(REPLY, 1, encode({}))
+    answer = encode_frame(EVENT, 1, encode(told)) + encode_frame(REPLY, 1, encode({}))
     assert isinstance(await answered(lambda desk: desk.processes(), answer), LinkError)
 
 
 async def test_an_endless_list_is_cut() -> None:
-    batch = frame(EVENT, 1, encode([{"pid": 1, "argv": []}] * 500))
+    batch = encode_frame(EVENT, 1, encode([{"pid": 1, "argv": []}] * 500))
     outcome = await answered(lambda desk: desk.processes(), batch * 30)
     assert isinstance(outcome, (LinkError, FileError))
 
@@ -443,17 +449,17 @@ async def test_an_error_is_only_ever_one_of_ours(reason: object) -> None:
         lambda desk: desk.attach(7),
     ]
     for call in calls:
-        outcome = await answered(call, frame(REPLY, 1, encode(body)))
+        outcome = await answered(call, encode_frame(REPLY, 1, encode(body)))
         assert isinstance(outcome, FileError)
         assert outcome.reason == ("missing" if reason == "missing" else "other")
         assert len(str(outcome)) < 700
 
 
 async def test_events_in_a_file_are_a_link_error() -> None:
-    assert isinstance(await answered(lambda desk: desk.read("x"), frame(EVENT, 1, b"n")), LinkError)
-    assert isinstance(await answered(lambda desk: desk.stat("x"), frame(DATA, 1, b"\1x")), LinkError)
-    assert isinstance(await answered(lambda desk: desk.list("x"), frame(DATA, 1, b"\1x")), LinkError)
-    assert isinstance(await answered(lambda desk: desk.write("x", b""), frame(EVENT, 1, b"n")), LinkError)
+    assert isinstance(await answered(lambda desk: desk.read("x"), encode_frame(EVENT, 1, b"n")), LinkError)
+    assert isinstance(await answered(lambda desk: desk.stat("x"), encode_frame(DATA, 1, b"\1x")), LinkError)
+    assert isinstance(await answered(lambda desk: desk.list("x"), encode_frame(DATA, 1, b"\1x")), LinkError)
+    assert isinstance(await answered(lambda desk: desk.write("x", b""), encode_frame(EVENT, 1, b"n")), LinkError)
 
 
 @pytest.mark.slow
@@ -463,7 +469,7 @@ async def test_a_guest_that_lets_a_timeout_pass_is_not_waited_for() -> None:
 
         async def silent() -> None:
             number = await peer.opened()
-            await peer.say(frame(EVENT, number, PID))
+            await peer.say(encode_frame(EVENT, number, PID))
 
         tasks.start_soon(silent)
         process = await desk.start(["x"], timeout=0.1)
@@ -474,5 +480,5 @@ async def test_a_guest_that_lets_a_timeout_pass_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"\0\0\1", b"\0" * 5, b"\0" * 60000], ids=len)
 async def test_credit_is_four_bytes_or_the_link_ends(payload: bytes) -> None:
-    answer = frame(CREDIT, 1, payload)
+    answer = encode_frame(CREDIT, 1, payload)
     assert isinstance(await answered(lambda desk: desk.run(["x"]), answer), LinkError)

@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.desk.link.recognition import is_right, new_token, recognize
 from hotdesk_guest import wire
-from hotdesk_guest.wire import HELLO, encode, frame
+from hotdesk_guest.wire import HELLO, encode, encode_frame
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -22,18 +22,18 @@ US = (os.getpid(), os.getuid())
 
 
 def hello(token: object = TOKEN, version: int = wire.VERSION) -> bytes:
-    return frame(HELLO, 0, encode({"version": version, "pid": 1, "home": "/", "token": token}))
+    return encode_frame(HELLO, 0, encode({"version": version, "pid": 1, "home": "/", "token": token}))
 
 
 WRONG = {
     "another token": hello(new_token()),
     "a part of it": hello(TOKEN[:-1]),
     "one that is no text": hello(7),
-    "none": frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/"})),
+    "none": encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/"})),
     "another version": hello(version=99),
     "more behind it": hello() + b"more",
     "twice": hello() + hello(),
-    "another frame": frame(wire.REPLY, 1, encode({})),
+    "another frame": encode_frame(wire.REPLY, 1, encode({})),
     "a frame of a gigabyte": (1 << 30).to_bytes(4, "big") + bytes((HELLO,)) + bytes(4),
     "no frame": b"GET / HTTP/1.1\r\n\r\n",
     "nothing": b"",

@@ -28,11 +28,11 @@ class Guest:
         self.sock = sock
         self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.orders: list[object] = []
-        sock.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "home": "/root"})))
+        sock.sendall(wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "home": "/root"})))
 
     def tell(self, value: object) -> None:
         """Say something on the channel for acts."""
-        self.sock.sendall(wire.frame(wire.EVENT, 1, wire.encode(value)))
+        self.sock.sendall(wire.encode_frame(wire.EVENT, 1, wire.encode(value)))
 
     async def hear(self, count: int) -> list[object]:
         """Wait until so many orders have come."""

@@ -6,7 +6,7 @@ from tests.outgoing import P, asks
 from hotdesk.brief import Grant
 from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.policy.minting import LONGEST_PATH, TOO_LONG, describe_minting
-from hotdesk.door.secrets.inject import InjectionPlan, plan
+from hotdesk.door.secrets.inject import InjectionPlan, plan_injection
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_endpoints_that_make_new_credentials_are_known(host: str, method: str, p
     assert describe_minting(host, method, path, query)
     out = asks(method=method, path=path, query=query, host=host)
     grant = LiveGrant("g", Grant("t", host, foreign=True), P)
-    assert isinstance(plan(out, [grant]), Refusal)
-    assert isinstance(plan(out, [grant], minting_named=True), InjectionPlan)
-    assert isinstance(plan(out, []), InjectionPlan)
+    assert isinstance(plan_injection(out, [grant]), Refusal)
+    assert isinstance(plan_injection(out, [grant], minting_named=True), InjectionPlan)
+    assert isinstance(plan_injection(out, []), InjectionPlan)
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_a_path_too_long_to_be_judged_gets_no_secret() -> None:
     assert describe_minting("erp.test", "GET", path, b"") is None
     assert describe_minting("erp.test", "GET", path + "a", b"") == TOO_LONG
     out = asks(path=path + "a")
-    assert isinstance(plan(out, [LiveGrant("g", Grant("t", "erp.test"), P)]), Refusal)
-    assert isinstance(plan(out, []), InjectionPlan)
+    assert isinstance(plan_injection(out, [LiveGrant("g", Grant("t", "erp.test"), P)]), Refusal)
+    assert isinstance(plan_injection(out, []), InjectionPlan)

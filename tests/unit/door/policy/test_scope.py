@@ -8,9 +8,9 @@ import tomllib
 
 import pytest
 
-from hotdesk.brief import CLOSED, Grant, Rule, Scope, SecretPlace, digest, parse_scope, scope_json
+from hotdesk.brief import CLOSED, Grant, Rule, Scope, SecretPlace, compute_digest, parse_scope, scope_json
 from hotdesk.cli import options
-from hotdesk.door.policy.scope import grant_of, scope_of
+from hotdesk.door.policy.scope import read_grant, scope_of
 from hotdesk.errors import BriefError
 
 ARGV = [
@@ -62,12 +62,12 @@ def from_command_line(*argv: str) -> Scope:
 def test_the_command_line_and_a_brief_give_the_same_scope() -> None:
     brief = tomllib.loads(BRIEF)
     scope = scope_of(brief["rules"], brief["grants"], brief["names"])
-    assert digest(from_command_line(*ARGV)) == digest(scope)
+    assert compute_digest(from_command_line(*ARGV)) == compute_digest(scope)
     assert scope.rules[0] == Rule(
         "erp.test", methods=("GET",), path="/data/*", query=(("page", "1"),), up=1 << 20, rate=2.0
     )
     assert scope.grants[1].places == (SecretPlace("header", "X-Key", swap=True), SecretPlace("cookie", "session"))
-    assert digest(scope_of(brief["rules"], brief["grants"])) != digest(scope)
+    assert compute_digest(scope_of(brief["rules"], brief["grants"])) != compute_digest(scope)
 
 
 def test_a_scope_crosses_a_process_border_as_it_is() -> None:
@@ -138,7 +138,7 @@ def test_a_secret_goes_where_any_rule_could_let_the_desk_go(rule: str) -> None:
 )
 def test_a_table_that_is_no_grant_is_refused(table: dict[str, object], why: str) -> None:
     with pytest.raises(BriefError, match=why):
-        grant_of(table)
+        read_grant(table)
 
 
 @pytest.mark.parametrize("lead", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "", "a b:1", "http://127.0.0.1:80"])

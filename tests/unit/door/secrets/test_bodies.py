@@ -8,7 +8,7 @@ from tests.outgoing import FORM, IS_FORM, IS_JSON, JSON, OTHER, VALUE, P, asks, 
 
 from hotdesk.brief import SecretPlace
 from hotdesk.door.secrets.bodies import BODY_LIMIT, MOST_FIELDS, MOST_LOOKED_AT
-from hotdesk.door.secrets.inject import InjectionPlan, plan
+from hotdesk.door.secrets.inject import InjectionPlan, plan_injection
 
 LOGIN = asks(IS_FORM, method="POST", path="/login")
 
@@ -98,7 +98,7 @@ def test_bodies_without_placeholders_pass_as_they_are() -> None:
     ],
 )
 def test_a_body_of_another_type_is_not_one_to_put_a_secret_in(headers: list[tuple[bytes, bytes]]) -> None:
-    made = plan(asks(*headers, method="POST", path="/login"), [held(JSON)])
+    made = plan_injection(asks(*headers, method="POST", path="/login"), [held(JSON)])
     assert isinstance(made, InjectionPlan)
     assert made.body == ()
 
@@ -107,10 +107,10 @@ def test_a_body_of_another_type_is_not_one_to_put_a_secret_in(headers: list[tupl
     ("method", "path"), [("PUT", "/login"), ("POST", "/login/"), ("POST", "/comments"), ("POST", "/Login")]
 )
 def test_nor_is_one_at_another_path_or_method(method: str, path: str) -> None:
-    made = plan(asks(IS_JSON, method=method, path=path), [held(JSON, FORM)])
+    made = plan_injection(asks(IS_JSON, method=method, path=path), [held(JSON, FORM)])
     assert isinstance(made, InjectionPlan)
     assert made.body == ()
-    assert plan(asks(IS_JSON, method="POST", path="/login"), [held(JSON)]) != made
+    assert plan_injection(asks(IS_JSON, method="POST", path="/login"), [held(JSON)]) != made
 
 
 def test_a_compressed_body_is_refused_where_a_secret_would_be_put_in() -> None:

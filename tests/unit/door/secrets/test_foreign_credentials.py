@@ -8,7 +8,7 @@ from tests.outgoing import HOST, P, asks, basic, held, refused, send, sent
 from hotdesk.door.grant import Refusal
 from hotdesk.door.secrets.credential_fields import REACH, FieldWatch
 from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, is_credential
-from hotdesk.door.secrets.inject import OutgoingRequest, plan
+from hotdesk.door.secrets.inject import OutgoingRequest, plan_injection
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_desk_brings_no_credentials_of_its_own_to_a_granted_host(header: bytes
     assert refused(asks((header, text), scheme="http", port=80), held()).signs[0].what == "foreign"
     assert isinstance(send(asks((header, text)), held(foreign=True)), OutgoingRequest)
     assert isinstance(send(asks((header, text), host="open.test"), held()), OutgoingRequest)
-    assert isinstance(plan(asks((header, text)), [], ours=[HOST]), Refusal)
+    assert isinstance(plan_injection(asks((header, text)), [], ours=[HOST]), Refusal)
 
 
 @pytest.mark.parametrize(

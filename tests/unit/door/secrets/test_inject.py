@@ -8,7 +8,7 @@ from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, bas
 
 from hotdesk.brief import SecretPlace
 from hotdesk.door.grant import Kind, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, list_needed_grants, plan
+from hotdesk.door.secrets.inject import InjectionPlan, list_needed_grants, plan_injection
 from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
 
 
@@ -74,7 +74,7 @@ def test_in_basic_user_and_password_go_as_the_vault_has_them() -> None:
 
 
 def test_without_a_placeholder_nothing_is_swapped_and_no_value_is_asked_for() -> None:
-    made = plan(asks(), [held(SecretPlace("bearer", swap=True), FORM, JSON)])
+    made = plan_injection(asks(), [held(SecretPlace("bearer", swap=True), FORM, JSON)])
     assert isinstance(made, InjectionPlan)
     assert list_needed_grants(made) == ()
     assert made.granted
@@ -124,7 +124,7 @@ def test_a_placeholder_anywhere_else_stops_the_request_and_is_an_alarm(out: Outg
         ("placeholder", "bank"),
     }
     assert refusal.signs
-    assert isinstance(plan(out, []), Refusal)
+    assert isinstance(plan_injection(out, []), Refusal)
 
 
 @pytest.mark.parametrize("foreign", [True, False])
@@ -195,11 +195,11 @@ def test_nobody_else_writes_the_identity_header(name: bytes) -> None:
 )
 def test_a_head_of_too_many_parts_is_refused_before_it_is_taken_apart(out: Outgoing, why: str) -> None:
     for grants in ([], [held()]):
-        made = plan(out, grants)
+        made = plan_injection(out, grants)
         assert isinstance(made, Refusal)
         assert made.reason.startswith(why)
 
 
 def test_a_head_of_many_parts_is_taken_apart() -> None:
     cookies, query = b"; ".join([b"a=1"] * COOKIES), b"&".join([b"%41=1"] * PARAMETERS)
-    assert isinstance(plan(asks((b"Cookie", cookies), query=query), [held(foreign=True)]), InjectionPlan)
+    assert isinstance(plan_injection(asks((b"Cookie", cookies), query=query), [held(foreign=True)]), InjectionPlan)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hotdesk.brief import Grant
 from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.secrets.encodings import UnreadableError
-from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan_injection
 from hotdesk.door.secrets.issued_tokens import AN_ANSWER, MAX_TOKENS, Issued
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, make_placeholder
@@ -44,7 +44,7 @@ def asks(*headers: tuple[bytes, bytes], host: str = "erp.test", scheme: str = "h
 
 def sent(issued: Issued, *headers: tuple[bytes, bytes]) -> dict[bytes, bytes]:
     out = asks(*headers)
-    made = plan(out, [GRANT], issued)
+    made = plan_injection(out, [GRANT], issued)
     assert isinstance(made, InjectionPlan), made
     done = apply(made, out, b"", {"g": b"granted"})
     assert isinstance(done, OutgoingRequest)
@@ -52,7 +52,7 @@ def sent(issued: Issued, *headers: tuple[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 def refused(issued: Issued | None, out: Outgoing) -> Refusal:
-    made = plan(out, [GRANT], issued)
+    made = plan_injection(out, [GRANT], issued)
     assert isinstance(made, Refusal)
     return made
 

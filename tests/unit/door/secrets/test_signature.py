@@ -9,14 +9,21 @@ from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, list_needed_grants, plan, sign_request
+from hotdesk.door.secrets.inject import (
+    InjectionPlan,
+    OutgoingRequest,
+    apply,
+    list_needed_grants,
+    plan_injection,
+    sign_request,
+)
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.signature import (
     LONGEST_AUTHORIZATION,
     PRESIGNED,
     STREAMED,
     SigV4Signer,
-    digest_of,
+    compute_digest,
     explain_misdirection,
     explain_unsignable,
     parse_credential,
@@ -30,7 +37,7 @@ AT = "20150830T123600Z"
 HOST = (b"Host", b"example.amazonaws.com")
 SIGNER = SigV4Signer("AKIDEXAMPLE", "service", "us-east-1")
 S3 = SigV4Signer("AKIAIOSFODNN7EXAMPLE", "s3", "us-east-1", "examplebucket")
-EMPTY = digest_of(b"")
+EMPTY = compute_digest(b"")
 
 
 def signature(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -71,7 +78,7 @@ def test_what_the_desk_signed_with_is_replaced() -> None:
 
 def test_all_that_goes_out_is_part_of_what_is_signed() -> None:
     made = {
-        signature(sign(SIGNER, SECRET, method, path, query, [HOST, (b"x-amz-a", value)], digest_of(body), AT))
+        signature(sign(SIGNER, SECRET, method, path, query, [HOST, (b"x-amz-a", value)], compute_digest(body), AT))
         for method in ("GET", "POST")
         for path in ("/", "/a")
         for query in (b"", b"a=1")
@@ -161,7 +168,7 @@ def test_a_key_signs_for_no_other_service_or_region(other: bytes) -> None:
 
 
 def test_what_is_said_of_a_body_counts_at_s3_only() -> None:
-    digest = digest_of(b"body")
+    digest = compute_digest(b"body")
     for value in (digest, b"UNSIGNED-PAYLOAD"):
         assert read_declared_digest(S3, [(b"x-amz-content-sha256", value)]) == value
         assert read_declared_digest(SIGNER, [(b"x-amz-content-sha256", value)]) == b""
@@ -185,7 +192,7 @@ def signs(service: str = "s3") -> tuple[bytes, bytes]:
 
 
 def go(out: Outgoing, one: LiveGrant, body: bytes = b"") -> tuple[OutgoingRequest, dict[bytes, bytes]]:
-    made = plan(out, [one])
+    made = plan_injection(out, [one])
     assert isinstance(made, InjectionPlan), made
     values = dict.fromkeys(list_needed_grants(made), S3_SECRET)
     done = apply(made, out, body, values)
@@ -208,11 +215,11 @@ def test_a_request_signed_with_the_placeholder_is_signed_anew_with_the_key() -> 
 
 
 def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
-    said_body = (b"x-amz-content-sha256", digest_of(b"body"))
-    at_s3 = plan(bucket(signs(), said_body, method="PUT"), [KEY])
-    unsaid = plan(bucket(signs(), method="PUT"), [KEY])
+    said_body = (b"x-amz-content-sha256", compute_digest(b"body"))
+    at_s3 = plan_injection(bucket(signs(), said_body, method="PUT"), [KEY])
+    unsaid = plan_injection(bucket(signs(), method="PUT"), [KEY])
     elsewhere = asks(signs("sqs"), said_body, method="POST", path="/", host=QUEUE.grant.host)
-    other = plan(elsewhere, [QUEUE])
+    other = plan_injection(elsewhere, [QUEUE])
     assert isinstance(at_s3, InjectionPlan)
     assert isinstance(unsaid, InjectionPlan)
     assert isinstance(other, InjectionPlan)
@@ -222,7 +229,7 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
 
 
 def test_nothing_is_signed_that_was_not() -> None:
-    made = plan(bucket(), [KEY])
+    made = plan_injection(bucket(), [KEY])
     assert isinstance(made, InjectionPlan)
     assert list_needed_grants(made) == ()
     assert made.signing is None
@@ -246,7 +253,7 @@ def test_nothing_is_signed_that_was_not() -> None:
     ],
 )
 def test_what_cannot_be_signed_is_refused_with_the_reason_and_without_an_alarm(out: Outgoing, why: str) -> None:
-    assert plan(out, [KEY]) == Refusal(why)
+    assert plan_injection(out, [KEY]) == Refusal(why)
 
 
 @pytest.mark.parametrize(
@@ -267,42 +274,43 @@ def test_what_cannot_be_signed_is_refused_with_the_reason_and_without_an_alarm(o
     ids=lambda out: type(out).__name__,
 )
 def test_the_placeholder_of_a_key_anywhere_else_is_an_alarm(out: Outgoing) -> None:
-    refusal = plan(out, [replace(KEY, grant=replace(KEY.grant, foreign=True))])
+    refusal = plan_injection(out, [replace(KEY, grant=replace(KEY.grant, foreign=True))])
     assert isinstance(refusal, Refusal)
     assert refusal.signs[0].what == "placeholder"
 
 
 def test_a_desk_signs_with_no_key_of_its_own() -> None:
     for out in (bucket((b"Authorization", said(key=b"AKIDMINE"))), bucket(query=b"X-Amz-Credential=AKIDMINE%2F1")):
-        refusal = plan(out, [KEY])
+        refusal = plan_injection(out, [KEY])
         assert isinstance(refusal, Refusal)
         assert refusal.signs[0].what == "foreign"
 
 
 def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
     assert isinstance(
-        plan(asks((b"Authorization", said())), [held(SecretPlace("bearer", swap=True), foreign=True)]), Refusal
+        plan_injection(asks((b"Authorization", said())), [held(SecretPlace("bearer", swap=True), foreign=True)]),
+        Refusal,
     )
     placed = LiveGrant(
         "k", Grant("aws", ERP, places=(SecretPlace("header", "X-Key"), SecretPlace("bearer"))), P, "sigv4", S3
     )
     for one in (placed, replace(placed, signer=None)):
-        made = plan(asks(path=f"/{S3.bucket}/x"), [one])
+        made = plan_injection(asks(path=f"/{S3.bucket}/x"), [one])
         assert isinstance(made, InjectionPlan)
         assert list_needed_grants(made) == ()
-    assert isinstance(plan(asks((b"X-Key", P)), [placed]), Refusal)
-    assert isinstance(plan(asks((b"Authorization", said())), [replace(placed, signer=None)]), Refusal)
+    assert isinstance(plan_injection(asks((b"X-Key", P)), [placed]), Refusal)
+    assert isinstance(plan_injection(asks((b"Authorization", said())), [replace(placed, signer=None)]), Refusal)
 
 
 def test_a_placeholder_in_a_body_to_be_signed_does_not_leave() -> None:
     out = asks(signs("sqs"), IS_FORM, method="POST", path="/", host=QUEUE.grant.host)
-    made = plan(out, [QUEUE])
+    made = plan_injection(out, [QUEUE])
     assert isinstance(made, InjectionPlan)
     assert isinstance(apply(made, out, b"Message=" + P, {"k": S3_SECRET}), Refusal)
     packed = asks(signs("sqs"), (b"Content-Encoding", b"gzip"), method="POST", path="/", host=QUEUE.grant.host)
-    assert isinstance(plan(packed, [QUEUE]), Refusal)
+    assert isinstance(plan_injection(packed, [QUEUE]), Refusal)
     stored = bucket(signs(), (b"Content-Encoding", b"gzip"), (b"x-amz-content-sha256", EMPTY), method="PUT")
-    assert isinstance(plan(stored, [KEY]), InjectionPlan)
+    assert isinstance(plan_injection(stored, [KEY]), InjectionPlan)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hotdesk.hands.reader.rfb import (
     Rectangle,
     encode_key,
     encode_pointer,
-    request,
+    encode_request,
 )
 
 
@@ -85,6 +85,6 @@ def test_whatever_comes_after_the_handshake_ends_strange_or_stays_bounded(noise:
 
 
 def test_input_and_requests_are_written_as_the_protocol_has_them() -> None:
-    assert request(True, 1, 2, 3, 4) == b"\x03\x01\0\x01\0\x02\0\x03\0\x04"
+    assert encode_request(True, 1, 2, 3, 4) == b"\x03\x01\0\x01\0\x02\0\x03\0\x04"
     assert encode_pointer(5, 256, 2) == b"\x05\x05\x01\0\0\x02"
     assert encode_key(0xFF0D, True) == b"\x04\x01\0\0\0\0\xff\x0d"

@@ -15,7 +15,7 @@ from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.event import Event, HandedBack, TookOver
 from hotdesk.hands.reader import VerbResult
-from hotdesk.hands.screen.takeover import Wheel, describe_differences, share
+from hotdesk.hands.screen.takeover import Wheel, describe_differences, read_changed_share
 from hotdesk.ipc.tasks import background
 
 ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
@@ -319,8 +319,8 @@ async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> 
 
 @pytest.mark.parametrize("told", [None, [], {"changed": "all"}, {"changed": -4}, {}])
 def test_what_no_share_is_is_nothing(told: object) -> None:
-    assert share(told) == 0.0
-    assert share({"changed": 7}) == 1.0
+    assert read_changed_share(told) == 0.0
+    assert read_changed_share({"changed": 7}) == 1.0
 
 
 def test_what_came_and_went_is_said() -> None:

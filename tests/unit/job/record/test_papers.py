@@ -51,7 +51,7 @@ def test_a_paper_that_was_touched_is_an_error(tmp_path: Path, damage: str) -> No
 def test_without_its_key_nothing_of_a_job_can_be_read(tmp_path: Path) -> None:
     made = papers.create(tmp_path, "ijob")
     made.keep_order(b"order")
-    assert made.order() == b"order"
+    assert made.read_order() == b"order"
     (tmp_path / "ijob" / "key").unlink()
     with pytest.raises(BriefError, match="were deleted"):
         papers.find(tmp_path, "ijob")

@@ -27,7 +27,7 @@ from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
 from hotdesk.api.e2b.templates import parse_image_name
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import MIB
-from hotdesk.desk.image.image import record_path
+from hotdesk.desk.image.image import get_record_path
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PARAMETER = "upload"
@@ -83,7 +83,10 @@ async def request_build(store: TenantTemplates, request: Request) -> Response:
     body = await read(request, orders.BuildRequest)
     name, tag = split_reference(store.tenant.name, body.reference)
     tags = merge_tags(tag, body.tags or [])
-    if store.find_named(name) is None and record_path(store.tenant.settings.images, parse_image_name(name)).exists():
+    if (
+        store.find_named(name) is None
+        and get_record_path(store.tenant.settings.images, parse_image_name(name)).exists()
+    ):
         raise E2bError(409, f"'{name}' is an image of this server. Choose another name for the template.")
     build = new_build(tags, body.cpu_count, None if body.memory_mb is None else body.memory_mb * MIB)
     template = store.begin(name, build)

@@ -17,7 +17,7 @@ from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
-from hotdesk.desk.image.image import record_path
+from hotdesk.desk.image.image import get_record_path
 from hotdesk.errors import BriefError, HotdeskError
 
 BUILDS_AT_ONCE = 2
@@ -154,7 +154,7 @@ class TemplateBuilds:
         try:
             await self.starter.remove_image(store.tenant.name, name)
         except BriefError:
-            return not record_path(store.tenant.settings.images, name).exists()
+            return not get_record_path(store.tenant.settings.images, name).exists()
         except HotdeskError as e:
             log(e)
             return False

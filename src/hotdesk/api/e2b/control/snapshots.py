@@ -18,7 +18,7 @@ from hotdesk.api.e2b.templates import parse_image_name
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.image.image import NAME_SHAPE, record_path
+from hotdesk.desk.image.image import NAME_SHAPE, get_record_path
 from hotdesk.desk.seam import ALPHABET
 from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 from hotdesk.linux import private_files
@@ -148,7 +148,7 @@ class TenantSnapshots:
         try:
             await self.starter.remove_image(tenant.name, snapshot.image)
         except BriefError:
-            return not record_path(tenant.settings.images, snapshot.image).exists()
+            return not get_record_path(tenant.settings.images, snapshot.image).exists()
         except HotdeskError as e:
             log(e)
             return False

@@ -31,7 +31,7 @@ def make_image(store: Path, versions: str) -> None:
     note.write_text(versions)
     (store / "images").mkdir(exist_ok=True)
     made = Image("vmm", "d", (layer,), "/usr/bin/python3", "aarch64", 1.0, 1, "recipe on base")
-    image.record_path(store, "vmm").write_bytes(image.dump(made))
+    image.get_record_path(store, "vmm").write_bytes(image.dump(made))
 
 
 def test_a_machine_without_the_image_is_told_how_to_get_it(settings: Config) -> None:
