@@ -29,8 +29,11 @@ FUNCTIONS = {
     ("hotdesk/checks/pages/reading.py", "garbled"),
     ("hotdesk/hands/reader/view.py", "acted"),
     ("hotdesk/api/http/protocol.py", "_unsupported_upgrade_warning"),
+    ("hotdesk/brief/load.py", "brief_of"),
+    ("hotdesk/door/policy/scope.py", "scope_of"),
 }
-"""Functions found by a name that is data: rules of checks, a wire verb, a method that uvicorn calls."""
+"""Names that are data: rules of checks, a wire verb, a method that uvicorn calls, and two that the guide teaches."""
+CHOICES = ("one_of", "none_of")
 EVENTS = "hotdesk/event/"
 """Names of events are data in journals: they stay."""
 KEEPER = "hotdesk/desk/keeper"
@@ -151,8 +154,8 @@ def participles(source: Path) -> list[tuple[str, int, str]]:
     return found
 
 
-def participle_functions(source: Path) -> list[tuple[str, int, str]]:
-    """List functions that begin with a participle instead of a verb; a property may, it names a state."""
+def find_nouns(source: Path) -> list[tuple[str, int, str]]:
+    """List functions that are called `x_of`, or begin with a participle; a property may, it names a state."""
     found = []
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
@@ -160,7 +163,8 @@ def participle_functions(source: Path) -> list[tuple[str, int, str]]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
                 word = node.name.strip("_").partition("_")[0]
                 is_participle = word in PAST or (word.endswith("ed") and word not in VERBS)
-                if is_participle and (name, node.name) not in FUNCTIONS:
+                is_noun = node.name.endswith("_of") and not node.name.endswith(CHOICES)
+                if (is_participle or is_noun) and (name, node.name) not in FUNCTIONS:
                     found.append((name, node.lineno, node.name))
     return found
 
@@ -177,10 +181,7 @@ def complaints(source: Path) -> list[str]:
         if name in BANNED and not files[0].startswith(EVENTS) and (files[0], name) not in WIRE:
             wrong.append(f"{files[0]}: class {name}: use the domain's word")
     wrong += [f"{file}:{row}: {name} is no name; use the word for the thing" for file, row, name in participles(source)]
-    wrong += [
-        f"{file}:{row}: {name}: name a function by an imperative verb"
-        for file, row, name in participle_functions(source)
-    ]
+    wrong += [f"{file}:{row}: {name}: name a function by an imperative verb" for file, row, name in find_nouns(source)]
     wrong += [f"{file}: names the wall {name}; ask for a trait" for file, name in wall_names(source)]
     wrong += [f"{file}:{row}: imports by text; use an import statement" for file, row in imports_by_text(source)]
     modules = Counter(file.parent.relative_to(source) for file in source.rglob("*.py") if file.name != "__init__.py")

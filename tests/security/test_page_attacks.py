@@ -489,7 +489,7 @@ def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None
     reported_job(ledger)
     ledger.journal.close()
     version = Version("a.xlsx", 1, "ef" * 32, 1, 0, "operator", JOB, "", "", tmp_path)
-    answer = pages.page_of(ledger.settings, version, 1)
+    answer = pages.respond_with_page(ledger.settings, version, 1)
     assert bytes(answer.body)[:3] == b"\xff\xd8\xff"
     assert answer.headers["content-type"] == "image/jpeg"
     assert answer.headers["x-content-type-options"] == "nosniff"

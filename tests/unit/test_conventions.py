@@ -17,7 +17,7 @@ def test_the_source_keeps_every_rule() -> None:
 def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path: Path) -> None:
     for name, text in {
         "a": "class Desk: ...",
-        "b": "class Desk: ...\nclass Told: ...\nheld = 1\ndef opened(): ...",
+        "b": "class Desk: ...\nclass Told: ...\nheld = 1\ndef opened(): ...\ndef folder_of(): ...\ndef match_one_of(): ...",
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "crowd").mkdir()
@@ -33,6 +33,7 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
         "b.py: class Told: use the domain's word",
         "b.py:3: held is no name; use the word for the thing",
         "b.py:4: opened: name a function by an imperative verb",
+        "b.py:5: folder_of: name a function by an imperative verb",
         f"{KEEPER}/open.py: names the wall container; ask for a trait",
         *["hotdesk/host.py:1: imports by text; use an import statement"] * 2,
         f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",

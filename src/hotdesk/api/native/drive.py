@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from hotdesk.api.native import uploads
 from hotdesk.api.native.access.auth import ForDrive, RequestContext
 from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, build_attachment_headers, save_body
-from hotdesk.api.native.jobs.pages import MAX_PAGES, describe_pages, page_of
+from hotdesk.api.native.jobs.pages import MAX_PAGES, describe_pages, respond_with_page
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.config import GIB
@@ -83,7 +83,7 @@ async def read(
             (await run_in_thread(lambda: describe_pages(context.tenant.settings, version))).model_dump()
         )
     if page is not None:
-        return await run_in_thread(lambda: page_of(context.tenant.settings, version, page))
+        return await run_in_thread(lambda: respond_with_page(context.tenant.settings, version, page))
     if certificate:
         try:
             proof = await run_in_thread(lambda: drive.read_certificate(version))

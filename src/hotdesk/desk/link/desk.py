@@ -391,7 +391,7 @@ class LinkedDesk:
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
         """Keep the desk's files as an image."""
-        async with self.snapshot_of(snapshot) as source:
+        async with self.use_snapshot(snapshot) as source:
             await self.outside.save(as_name(name), source)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
@@ -405,11 +405,11 @@ class LinkedDesk:
                 if self.down is not None:
                     raise DeskError(f"desk {self.id} is not running; resume it first, or fork it without memory")
                 return await self.outside.fork_live(self.link, count)
-        async with self.snapshot_of(snapshot) as source:
+        async with self.use_snapshot(snapshot) as source:
             return await self.outside.fork(source, count)
 
     @asynccontextmanager
-    async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
+    async def use_snapshot(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
         """Yield the snapshot that is meant, or one taken now that is not kept."""
         source = await self.snapshot() if snapshot is None else SnapshotId(check_snapshot(snapshot))
         try:

@@ -270,7 +270,7 @@ def count_bytes(size: str | int) -> int:
 
 
 @asynccontextmanager
-async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
+async def connect_to_owner(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
     """Yield the process that keeps a desk; one that has just ended takes its desks along."""
     try:
         async with remote_runtime(find_owner_path(context.tenant.settings, desk)) as owner:
@@ -284,7 +284,7 @@ async def burn(context: RequestContext, desk: DeskId) -> None:
     try:
         await context.tenant.host.runtime.find(desk)
     except DeskGone:
-        async with owner_of(context, desk) as owner:
+        async with connect_to_owner(context, desk) as owner:
             await owner.burn(desk)
     else:
         await context.tenant.host.burn(desk)
@@ -303,7 +303,7 @@ async def find_desk(context: RequestContext, name: str, *, stopped: bool = False
     if own is not None:
         yield own
         return
-    async with owner_of(context, DeskId(name)) as owner:
+    async with connect_to_owner(context, DeskId(name)) as owner:
         yield await owner.find(DeskId(name))
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import ForDesks, RequestContext, get_native, on_socket
-from hotdesk.api.native.desks.desks import find_desk, owner_of, require_desk
+from hotdesk.api.native.desks.desks import connect_to_owner, find_desk, require_desk
 from hotdesk.api.native.desks.viewers import new_name
 from hotdesk.api.native.problems import ProblemError, document_errors, problem_from_error
 from hotdesk.api.native.schema import DeskName, Model
@@ -105,7 +105,7 @@ def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object)
 async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
     """Yield the owner of one of the tenant's desks: this server, or the process of a job."""
     await require_desk(context, desk)
-    async with owner_of(context, DeskId(desk)) as runtime:
+    async with connect_to_owner(context, DeskId(desk)) as runtime:
         yield Far(runtime, DeskId(desk), context.by)
 
 

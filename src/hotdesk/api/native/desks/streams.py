@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import RequestContext
-from hotdesk.api.native.desks.desks import STOPPED, owner_of, require_desk
+from hotdesk.api.native.desks.desks import STOPPED, connect_to_owner, require_desk
 from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, cancel_on_key_end, close
 from hotdesk.desk.room.room import GATE
 from hotdesk.desk.seam import DeskId
@@ -36,7 +36,7 @@ async def stream(
         return
     await accept(websocket)
     try:
-        async with owner_of(context, DeskId(desk)) as runtime:
+        async with connect_to_owner(context, DeskId(desk)) as runtime:
             if (await require_desk(context, desk)).state in STOPPED:
                 raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
             with await runtime.upgrade(f"/desks/{desk}/{name_route(to)}", "hotdesk-stream") as sock:

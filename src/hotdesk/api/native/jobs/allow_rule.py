@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForApproval, RequestContext
+from hotdesk.api.native.desks.desks import connect_to_owner
 from hotdesk.api.native.desks.desks import load_desks as open_desks
-from hotdesk.api.native.desks.desks import owner_of
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.jobs.approvals import require_other
 from hotdesk.api.native.jobs.jobs import find
@@ -56,7 +56,7 @@ async def allow_at_desks(context: RequestContext, desks: list[str], rule: str) -
     why: BriefError | None = None
     for desk in desks:
         try:
-            async with owner_of(context, DeskId(desk)) as owner:
+            async with connect_to_owner(context, DeskId(desk)) as owner:
                 await owner.allow(DeskId(desk), rule, context.by)
             done.append(desk)
         except BriefError as e:

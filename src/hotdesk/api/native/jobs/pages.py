@@ -55,7 +55,7 @@ def describe_pages(settings: Config, version: Version) -> PagesShown:
     )
 
 
-def page_of(settings: Config, version: Version, number: int) -> Response:
+def respond_with_page(settings: Config, version: Version, number: int) -> Response:
     """Return one page of a file as a picture."""
     found = find_pictures(settings, version)
     if not 1 <= number <= len(found):
