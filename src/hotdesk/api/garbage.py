@@ -10,14 +10,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping
 
-MAX_FREEZES = 8
+_MAX_FREEZES = 8
 """Full collections after which the survivors are frozen; they become rarer as the heap grows."""
 
 
 class SurvivorFreezer:
     """Freezes what survives a full collection, a few times."""
 
-    def __init__(self, freezes: int = MAX_FREEZES) -> None:
+    def __init__(self, freezes: int = _MAX_FREEZES) -> None:
         self.remaining = freezes
 
     def start(self) -> None:

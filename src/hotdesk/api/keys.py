@@ -72,13 +72,13 @@ class ApiKeys:
         self.look()
         key = self.by_id.get(text[4:12])
         same = hmac.compare_digest(compute_digest(text), NOBODY if key is None else key.digest)
-        return make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
+        return _make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def find_caller(self, number: str) -> Caller | None:
         """Return whom a key is for that was shown before; None once it is revoked or over."""
         self.look()
         key = self.by_id.get(number)
-        return make_caller(key) if key is not None and is_valid(key, time.time()) else None
+        return _make_caller(key) if key is not None and is_valid(key, time.time()) else None
 
     async def wait_end(self, number: str) -> None:
         """Wait until a key is revoked or over."""
@@ -203,7 +203,7 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
         )
 
 
-def make_caller(key: Key) -> Caller:
+def _make_caller(key: Key) -> Caller:
     """Return who comes with a key."""
     return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
 

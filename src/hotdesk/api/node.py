@@ -31,8 +31,8 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import TRAITS, WallCatalog
 
-ORPHAN_SECONDS = 120.0
-DRAIN_SECONDS = 30.0
+_ORPHAN_SECONDS = 120.0
+_DRAIN_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
 """How long a list of images holds."""
 _POLL_S = 0.2
@@ -45,9 +45,9 @@ class NodeSettings:
     identity: Path
     name: str = ""
     """Its name; empty: the one in its certificate, which must be it unless the certificate is a pool's."""
-    orphan_seconds: float = ORPHAN_SECONDS
+    orphan_seconds: float = _ORPHAN_SECONDS
     """Seconds that desks outlast their server."""
-    drain_seconds: float = DRAIN_SECONDS
+    drain_seconds: float = _DRAIN_SECONDS
     """Seconds that open desks get when the agent is asked to end."""
 
     def find_name(self) -> str:

@@ -108,7 +108,7 @@ class Listening(uvicorn.Server):
 
 
 @asynccontextmanager
-async def compose_app(
+async def _compose_app(
     settings: Config, serving: Serving, stopping: anyio.Event | None = None, reloading: Reloading | None = None
 ) -> AsyncIterator[Measured]:
     """Yield the application; desks burn with it, and sandboxes are left if that is wanted."""
@@ -283,7 +283,7 @@ async def serve(
     asyncio.get_running_loop().set_exception_handler(complain)
     async with (
         _renewing(serving, challenges) as renewal,
-        compose_app(settings, serving, stopping, reloading) as app,
+        _compose_app(settings, serving, stopping, reloading) as app,
         anyio.create_task_group() as tasks,
     ):
         listeners = {_build_listener(app, serving, tls=False): plain}
@@ -315,7 +315,7 @@ async def serve(
         freezer.stop()
         notice.tell("STOPPING=1")
         LOG.write("stop", sandboxes=reloading.serving.shutdown)
-        await stop_listeners(listeners)
+        await _stop_listeners(listeners)
         tasks.cancel_scope.cancel()
 
 
@@ -341,7 +341,7 @@ def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-async def stop_listeners(listeners: Iterable[Listening]) -> None:
+async def _stop_listeners(listeners: Iterable[Listening]) -> None:
     """Have every listener end: answers under way get a moment."""
     for listener in listeners:
         listener.should_exit = True

@@ -181,7 +181,7 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def read_registries(listed: list[str]) -> tuple[str, ...]:
+def _read_registries(listed: list[str]) -> tuple[str, ...]:
     """Read registries: `HOST[:PORT]` for https, or with the scheme before it."""
     for each in listed:
         if not REGISTRY_SHAPE.fullmatch(each):
@@ -189,7 +189,7 @@ def read_registries(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def read_origins(listed: list[str]) -> tuple[str, ...]:
+def _read_origins(listed: list[str]) -> tuple[str, ...]:
     """Read origins of pages: scheme, host and port, and nothing behind them."""
     for each in listed:
         if not _ORIGIN_SHAPE.fullmatch(each):
@@ -233,7 +233,7 @@ SETTINGS: dict[str, Any] = {
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
     "base_images": dict[str, Annotated[str, as_name]],
     "registries": Annotated[
-        list[str], Otherwise('must be a list of registries, such as ["registry.example.com"]'), read_registries
+        list[str], Otherwise('must be a list of registries, such as ["registry.example.com"]'), _read_registries
     ],
     "build_egress": make_choice_hint(get_args(Egress)),
     "build_cache": SIZE,
@@ -243,7 +243,7 @@ SETTINGS: dict[str, Any] = {
     "access_log": bool,
     "http2": bool,
     "origins": Annotated[
-        list[str], Otherwise('takes a list of origins, as in ["https://app.example.com"]'), read_origins
+        list[str], Otherwise('takes a list of origins, as in ["https://app.example.com"]'), _read_origins
     ],
     "share_rate": make_number_hint(0.1, 1e6),
     "nodes": Annotated[list[str], Otherwise(f"takes a list of nodes: {NODE_FORMS}"), parse_nodes],

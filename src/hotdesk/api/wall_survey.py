@@ -15,7 +15,7 @@ from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
 from hotdesk.walls import WallCatalog
 
-PERIOD_S = 60.0
+_PERIOD_S = 60.0
 """How often it looks by itself. A survey is a few `stat` calls; a program is run once for each version of its file."""
 
 
@@ -28,7 +28,7 @@ class WallSurvey:
         walls: TenantWalls,
         changed: Callable[[], object],
         look: Callable[[Config], WallCatalog] = survey,
-        period: float = PERIOD_S,
+        period: float = _PERIOD_S,
     ) -> None:
         self.settings = settings
         self.walls = walls

@@ -19,7 +19,7 @@ SHARED_KERNEL = "host"
 REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger one; to accept it write wall = "container" below [serve]'
 
 
-def count_one() -> int:
+def _count_one() -> int:
     """Count one tenant."""
     return 1
 
@@ -35,7 +35,7 @@ class TenantWalls:
     """What `[serve] wall` says; empty: nothing."""
     own: Mapping[str, str] = field(default_factory=dict)
     """What `[serve.tenants.NAME] wall` says."""
-    count: Callable[[], int] = count_one
+    count: Callable[[], int] = _count_one
     """Counts the tenants that have a key now."""
 
     def of(self, tenant: str) -> str:

@@ -209,7 +209,7 @@ class SavedSandboxes:
         with anyio.move_on_after(self.seconds):
             async with anyio.create_task_group() as tasks:
                 places = anyio.CapacityLimiter(AT_ONCE)
-                for _, group in groupby(sorted(here, key=describe_owner), describe_owner):
+                for _, group in groupby(sorted(here, key=_describe_owner), _describe_owner):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
             say(f"{burning} sandboxes cannot hibernate and are burnt")
@@ -274,7 +274,7 @@ def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
 
 
-def describe_owner(sandbox: Sandbox) -> str:
+def _describe_owner(sandbox: Sandbox) -> str:
     """Say whose a sandbox is."""
     return sandbox.tenant.name
 

@@ -22,11 +22,11 @@ _CACHE = {"Cache-Control": "public, max-age=300"}
 
 def build_tokens(serving: Serving, tenant: str, audiences: Mapping[str, str]) -> dict[str, WorkloadToken]:
     """Return the workload tokens of a tenant's sandbox, by name."""
-    issuer = find_issuer(serving, tenant)
+    issuer = _find_issuer(serving, tenant)
     return {name: WorkloadToken(name, audience, issuer) for name, audience in audiences.items()}
 
 
-def find_issuer(serving: Serving, tenant: str) -> str:
+def _find_issuer(serving: Serving, tenant: str) -> str:
     """Return the address below which a tenant's key is published: by the server's own name, else on loopback."""
     base = f"http://127.0.0.1:{serving.port}"
     if serving.names and serving.tls_port:
@@ -41,7 +41,7 @@ async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[
     keys.look()
     if tenant not in {key.tenant for key in keys.by_id.values()}:
         raise E2bError(404, "unknown issuer")
-    issuer = find_issuer(serving, tenant)
+    issuer = _find_issuer(serving, tenant)
     match path[1:]:
         case [".well-known", "openid-configuration"]:
             document = {

@@ -105,7 +105,7 @@ class LiveRecords:
         """Have a sandbox found; one that may not be any more is burnt."""
         try:
             scope = await self.saved.find_scope(record, tenant.name)
-            sandbox = make_sandbox(record, tenant, desk, self.sandboxes, scope)
+            sandbox = _make_sandbox(record, tenant, desk, self.sandboxes, scope)
             tenant.host.count(DeskId(desk.id), sandbox.spec)
         except (HotdeskError, E2bError) as e:
             log(e)
@@ -124,7 +124,7 @@ def make_record(sandbox: Sandbox) -> LiveSandbox:
     )  # fmt: skip
 
 
-def make_sandbox(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
+def _make_sandbox(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
     """Make a sandbox of its record."""
     wall = record.wall if record.wall in WALLS else ""
     spec = replace(sandboxes.make_spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)

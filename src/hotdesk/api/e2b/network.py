@@ -75,7 +75,7 @@ def resolve_scope(
     if whole and serving.egress != "open":
         raise E2bError(400, "this server does not allow the whole internet; name the hosts in allowOut")
     try:
-        rules = (NOWHERE, *make_allow_rules(allowed), *_make_deny_rules(denied, allowed))
+        rules = (NOWHERE, *_make_allow_rules(allowed), *_make_deny_rules(denied, allowed))
         attached = attach(config.rules or {}, tokens)
         proxy, password = build_proxy(config.egressProxy) if config.egressProxy is not None else (None, {})
     except BriefError as e:
@@ -170,7 +170,7 @@ def _parse_network(text: str) -> Network | None:
         return None
 
 
-def make_allow_rules(entries: Sequence[str]) -> list[Rule]:
+def _make_allow_rules(entries: Sequence[str]) -> list[Rule]:
     """Return the rules of what is allowed."""
     return [check_rule(Rule(check_public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
 
@@ -196,7 +196,7 @@ def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rul
         if (found := _parse_network(each)) is None:
             raise BriefError(f"denyOut takes IP addresses and networks; {each[:80]!r} is neither")
         if not any(covers(wide, found) for wide in wins):
-            rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in split_network(found)]
+            rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in _split_network(found)]
     return rules
 
 
@@ -205,7 +205,7 @@ def covers(wide: Network, narrow: Network) -> bool:
     return wide.version == narrow.version and narrow.subnet_of(wide)  # type: ignore[arg-type]
 
 
-def split_network(found: Network) -> list[Network]:
+def _split_network(found: Network) -> list[Network]:
     """Return a network in parts no wider than a rule may name."""
     widest = 8 if found.version == 4 else 7
     return list(found.subnets(new_prefix=widest)) if found.prefixlen < widest else [found]

@@ -71,13 +71,13 @@ def attach(rules: Rules, tokens: Tokens) -> Attachments:
         raise BriefError(f"network rules attach {MAX_HEADERS} headers at most")
     found = Attachments()
     for number, ((host, name), value) in enumerate(headers.items()):
-        match = find_placeholder(name, value)
+        match = _find_placeholder(name, value)
         if match is None:
             secret, place = f"header-{number}", SecretPlace("header", name)
             found.values[secret] = value.encode("latin-1")
         else:
             place = _read_place(name, value[: match.start()], value[match.end() :])
-            secret = name_in_vault(match["secret"]) if match["secret"] else f"identity-{number}"
+            secret = _name_in_vault(match["secret"]) if match["secret"] else f"identity-{number}"
             if match["token"]:
                 found.tokens[secret] = _find_token(match["token"], tokens)
         found.grants.append(check_grant(Grant(secret, host, places=(place,), foreign=True)))
@@ -92,7 +92,7 @@ def list_values(rules: Rules) -> Iterator[tuple[str, str, str]]:
                 yield host, name, value
 
 
-def find_placeholder(name: str, value: str) -> re.Match[str] | None:
+def _find_placeholder(name: str, value: str) -> re.Match[str] | None:
     """Return the placeholder in a header's value; None: it is plain text. Refuse what cannot be sent."""
     matches = list(_PLACEHOLDER.finditer(value))
     if not VALUE.fullmatch(value) or value.count(_MARK) != len(matches):
@@ -113,7 +113,7 @@ def _read_place(name: str, before: str, after: str) -> SecretPlace:
     return SecretPlace("header", name, before=before, after=after)
 
 
-def name_in_vault(secret: str) -> str:
+def _name_in_vault(secret: str) -> str:
     """Return what the secret of a placeholder is called in the vault."""
     return VAULT_PREFIX + secret.lower()
 

@@ -49,7 +49,7 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
             if len(data) > most:
                 raise _make_too_large_error(most)
             if not message.get("more_body"):
-                return replay_message({**message, "body": bytes(data)}, receive)
+                return _replay_message({**message, "body": bytes(data)}, receive)
     raise BodyError(408, "request.slow", f"the body was not received within {TIMEOUT_S:g} s; send it again")
 
 
@@ -62,7 +62,7 @@ def _make_too_large_error(most: int) -> BodyError:
     )
 
 
-def replay_message(first: Message, receive: Receive) -> Receive:
+def _replay_message(first: Message, receive: Receive) -> Receive:
     """Return a message again, then what comes after it."""
     waiting = [first]
 

@@ -73,7 +73,7 @@ class Front:
         if scope["type"] == "websocket" and part is not self.parts.native:
             await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
             return
-        if (why := find_oddity(scope, headers)) is not None:
+        if (why := _find_oddity(scope, headers)) is not None:
             await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
@@ -148,7 +148,7 @@ def build_refusal(
     return JSONResponse({"code": body_code, "message": why}, status, headers)
 
 
-def find_oddity(scope: Scope, headers: Headers) -> str | None:
+def _find_oddity(scope: Scope, headers: Headers) -> str | None:
     """Describe what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
 
     What is for a sandbox's port may have any path and any key: that is the desk's own matter.

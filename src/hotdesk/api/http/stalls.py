@@ -122,12 +122,12 @@ class StallWatch:
             if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
                 self.looks.append((time.monotonic(), measure_other_threads(self.name)))
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
-                summary = summarize_stack(sys._current_frames().get(self.thread))
+                summary = _summarize_stack(sys._current_frames().get(self.thread))
                 if self.begun == begun:
                     self.last_stack = (begun, summary)
 
 
-def summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
+def _summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
     """Note the places of a stack, innermost last; source lines are read later, as the callback may end meanwhile."""
     if frame is None:
         return None

@@ -71,16 +71,16 @@ def build_command(
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
         known_models = [word for name in listed for word in ("--listed", name)]
         more = [
-            *build_model_options("models", options.get("models", []), listed),
+            *_build_model_options("models", options.get("models", []), listed),
             *(["--key-stdin"] if options.get("key") else []),
         ]
-        more += choose_quarantine(options.get("quarantine"))
+        more += _choose_quarantine(options.get("quarantine"))
         more += ["--add-items"] if options.get("add") is True else []
         return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *more, *limits]
     thinks = [
-        word for name in ("models", "planners") for word in build_model_options(name, options.get(name, []), listed)
+        word for name in ("models", "planners") for word in _build_model_options(name, options.get(name, []), listed)
     ]
-    script = build_script_args(options.get("template"), templates)
+    script = _build_script_args(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]
     counts = [word for name in COUNTS for word in count_items(name, options.get(name))]
     return [act, str(folder / "brief"), "--json", *places, *thinks, *script, *limits, *counts]
@@ -123,7 +123,7 @@ def count_items(name: str, value: object) -> list[str]:
     return [f"--{name}", str(value)]
 
 
-def choose_quarantine(value: object) -> list[str]:
+def _choose_quarantine(value: object) -> list[str]:
     """Write what becomes of items in quarantine; None: they stay there."""
     if value is None:
         return []
@@ -132,7 +132,7 @@ def choose_quarantine(value: object) -> list[str]:
     return [QUARANTINE[value]]
 
 
-def build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
+def _build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     """Write which models are used."""
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
         raise BriefError(f"{name} has at most {_MAX_MODELS} names")
@@ -145,7 +145,7 @@ def build_model_options(name: str, value: object, listed: Sequence[str] = ()) ->
     return [word for each in value for word in (flag, each)]
 
 
-def build_script_args(template: object, templates: tuple[Path, ...]) -> list[str]:
+def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[str]:
     """Write which script acts: only one that an operator installed with a template."""
     if template is None:
         return []

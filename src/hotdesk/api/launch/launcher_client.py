@@ -73,7 +73,7 @@ class LauncherClient(PacketCalls):
 
     async def resume_with_key(self, tenant: str, job: str, take: Take | None, key: bytes, **options: object) -> int:
         """Go on with a job, with a key for its model: only its process has it, and only while it runs."""
-        with put_in_memory(key) as fd:
+        with _put_in_memory(key) as fd:
             return await self.begin("resume", tenant, job, {**options, "key": True}, take, fd)
 
     async def begin(
@@ -109,7 +109,7 @@ class LauncherClient(PacketCalls):
 
     async def keep_secret(self, tenant: str, name: str, kind: str, value: bytes) -> None:
         """Put a secret into a tenant's vault; `BriefError` says what is wrong with it."""
-        with put_in_memory(value) as fd:
+        with _put_in_memory(value) as fd:
             await self.ask("secret", tenant, fd, name=name, kind=kind)
 
     async def forget_secret(self, tenant: str, name: str) -> None:
@@ -141,7 +141,7 @@ class LauncherClient(PacketCalls):
 
 
 @contextmanager
-def put_in_memory(value: bytes) -> Iterator[int]:
+def _put_in_memory(value: bytes) -> Iterator[int]:
     """Yield a descriptor from which a secret can be read, for the length of a block."""
     fd = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:

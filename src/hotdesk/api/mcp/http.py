@@ -75,9 +75,9 @@ class Mcp:
         """Let a request in, or say why not."""
         request = Request(scope, receive)
         caller = self.keys.find(parse_bearer_key(request))
-        refused = find_refusal(request, caller)
+        refused = _find_refusal(request, caller)
         if caller is None or refused is not None:
-            await (refused or make_fault_response(401, _WHOSE))(scope, receive, send)
+            await (refused or _make_fault_response(401, _WHOSE))(scope, receive, send)
             return
         number = request.headers.get(MCP_SESSION_ID_HEADER)
         if number is None:
@@ -85,7 +85,7 @@ class Mcp:
             return
         live = self.live.get(number)
         if live is None or live.key != caller.key:
-            await make_fault_response(404, "this session does not exist or has ended; start a new one")(
+            await _make_fault_response(404, "this session does not exist or has ended; start a new one")(
                 scope, receive, send
             )
             return
@@ -120,7 +120,7 @@ class Mcp:
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
         if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
-            await make_fault_response(429, "too many sessions are open; end one, or wait until one ends")(
+            await _make_fault_response(429, "too many sessions are open; end one, or wait until one ends")(
                 scope, receive, send
             )
             return
@@ -137,7 +137,7 @@ class Mcp:
             await self.tasks.start(self.run, live, caller)
             await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
-            await make_fault_response(503, f"the session could not be started: {make_printable(str(e))}")(
+            await _make_fault_response(503, f"the session could not be started: {make_printable(str(e))}")(
                 scope, receive, send
             )
         finally:
@@ -168,15 +168,15 @@ class Mcp:
                 await live.transport.terminate()
 
 
-def find_refusal(request: Request, caller: Caller | None) -> Response | None:
+def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
     """Say why a request is not let in; None: it is."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
-        return make_fault_response(403, "pages of other origins may not call this server")
+        return _make_fault_response(403, "pages of other origins may not call this server")
     if caller is None:
-        return make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
+        return _make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
-        return make_fault_response(
+        return _make_fault_response(
             403, "this key has no right to desks; create one with `hotdesk key new --power desks`"
         )
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
@@ -185,7 +185,7 @@ def find_refusal(request: Request, caller: Caller | None) -> Response | None:
         why = (
             "a desk belongs to a session, and this protocol version has no sessions over HTTP; start with `initialize`"
         )
-        return error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
+        return _error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 
 
@@ -195,12 +195,12 @@ def parse_bearer_key(request: Request) -> str:
     return key if kind.lower() == "bearer" else ""
 
 
-def make_fault_response(status: int, why: str, **headers: str) -> Response:
+def _make_fault_response(status: int, why: str, **headers: str) -> Response:
     """Say why not."""
-    return error_to_response(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
+    return _error_to_response(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
 
 
-def error_to_response(status: int, error: ErrorData, **headers: str) -> Response:
+def _error_to_response(status: int, error: ErrorData, **headers: str) -> Response:
     """Write an error as MCP has it."""
     body = JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True, exclude_unset=True)
     return Response(body, status, headers, "application/json")

@@ -41,7 +41,7 @@ def build_server(session: McpSession) -> Server[None]:
 
     async def list_tools(ctx: ServerRequestContext[None], params: PaginatedRequestParams | None) -> ListToolsResult:
         try:
-            return ListToolsResult(tools=[describe_tool(each) for each in await session.list_tools()])
+            return ListToolsResult(tools=[_describe_tool(each) for each in await session.list_tools()])
         except HotdeskError as e:
             raise MCPError(INTERNAL_ERROR, f"the tools are not available: {make_printable(str(e))}") from None
 
@@ -85,7 +85,7 @@ async def _keep_telling(ctx: ServerRequestContext[None], name: str) -> None:
         await anyio.sleep(PROGRESS_INTERVAL_S)
 
 
-def describe_tool(tool: Tool | Mapping[str, Any]) -> Described:
+def _describe_tool(tool: Tool | Mapping[str, Any]) -> Described:
     """Tell a client of a tool."""
     if isinstance(tool, Tool):
         hints = ToolAnnotations(read_only_hint=tool.parallel, open_world_hint=False)

@@ -29,7 +29,7 @@ class LentTools:
         reply = await self.runtime.call("POST", target, arguments or {}, _CALL_TIMEOUT_S)
         match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
-                return Observation(text, ok, decode_image(image), media, note=note)
+                return Observation(text, ok, _decode_image(image), media, note=note)
         raise KeeperError("malformed reply from the desk's owner")
 
 
@@ -39,7 +39,7 @@ async def fetch_tools(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str,
     return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
-def decode_image(image: str) -> bytes:
+def _decode_image(image: str) -> bytes:
     """Read a picture."""
     try:
         return base64.b64decode(image, validate=True)

@@ -40,14 +40,14 @@ def make_result(answer: ToolAnswer) -> CallToolResult:
     content: Content = [TextContent(type="text", text=clean(shorten_text(answer.text)))] if answer.text else []
     if (observation := answer.observation) is not None:
         text = "\n\n".join(filter(None, (observation.text, f"Note: {observation.note}" if observation.note else "")))
-        content.append(TextContent(type="text", text=fence_text(text or "(nothing)")))
+        content.append(TextContent(type="text", text=_fence_text(text or "(nothing)")))
         if observation.image and observation.media in MEDIA and len(observation.image) <= MAX_IMAGE_BYTES:
             data = base64.b64encode(observation.image).decode()
             content.append(ImageContent(type="image", data=data, mime_type=observation.media))
     return CallToolResult(content=list(content), is_error=not answer.ok)
 
 
-def fence_text(text: str) -> str:
+def _fence_text(text: str) -> str:
     """Put a desk's words between two lines it cannot have written."""
     number = secrets.token_hex(8)
     shown = clean(shorten_text(text))

@@ -68,14 +68,14 @@ class PipeWriter:
 
 async def serve(session: McpSession) -> None:
     """Serve one client until it hangs up; its desk is gone then."""
-    source, sink = claim_stdio()
+    source, sink = _claim_stdio()
     server = build_server(session)
     streams = stdio_server(cast("Any", Lines(source)), cast("Any", PipeWriter(sink)))
     async with streams as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
-def claim_stdio() -> tuple[int, int]:
+def _claim_stdio() -> tuple[int, int]:
     """Keep standard input and output for the client: what is printed by anything else goes to standard error."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -82,7 +82,7 @@ async def all_events(
 ) -> StreamingResponse:
     """Return every event of the tenant, and then those that come."""
     journal = get_journal_path(context.tenant.settings)
-    since = await anyio.to_thread.run_sync(read_newest_id, journal) if after == "now" else after
+    since = await anyio.to_thread.run_sync(_read_newest_id, journal) if after == "now" else after
     return answer(context, begin(since, last), follow, None)
 
 
@@ -95,7 +95,7 @@ class Counted(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream, unless there are too many: nothing is awaited between looking and counting."""
-        with count_stream(self.context):
+        with _count_stream(self.context):
             await super().__call__(scope, receive, send)
 
 
@@ -120,10 +120,10 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
     last_write = time.monotonic()
     while context.native.keys.find_caller(context.caller.key) is not None:
         now = stamp(journal)
-        rows = await anyio.to_thread.run_sync(read_piece, journal, after, chains) if now != last_stamp else []
+        rows = await anyio.to_thread.run_sync(_read_piece, journal, after, chains) if now != last_stamp else []
         if rows:
             after, last_write = rows[-1].id, time.monotonic()
-            yield "".join(map(format_event, rows))
+            yield "".join(map(_format_event, rows))
         if len(rows) < PIECE:
             last_stamp = now
             if not follow:
@@ -135,7 +135,7 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
 
 
 @contextmanager
-def count_stream(context: RequestContext) -> Iterator[None]:
+def _count_stream(context: RequestContext) -> Iterator[None]:
     """Count a stream for as long as it is open; refuse one too many."""
     streams, name = context.native.streams, context.tenant.name
     if streams[name] >= MAX_STREAMS:
@@ -149,7 +149,7 @@ def count_stream(context: RequestContext) -> Iterator[None]:
         streams[name] -= 1
 
 
-def read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
+def _read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
     """Read on, a piece at a time; desks that a job takes on the way are followed, too."""
     if not journal.exists():
         return []
@@ -164,12 +164,12 @@ def read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
     return found
 
 
-def read_newest_id(journal: Path) -> int:
+def _read_newest_id(journal: Path) -> int:
     """Return the number of the newest event; 0: there is none."""
     return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
 
 
-def parse_data(row: Row) -> object:
+def _parse_data(row: Row) -> object:
     """Return an event's fields."""
     try:
         return json.loads(row.data)
@@ -179,7 +179,7 @@ def parse_data(row: Row) -> object:
 
 def as_dict(row: Row) -> dict[str, object]:
     """Return an event as it is told."""
-    data = parse_data(row)
+    data = _parse_data(row)
     fields: dict[str, object] = {
         "id": row.id,
         "chain": row.chain,
@@ -192,6 +192,6 @@ def as_dict(row: Row) -> dict[str, object]:
     return {**fields, "data": data}
 
 
-def format_event(row: Row) -> str:
+def _format_event(row: Row) -> str:
     """Write an event for a stream: its number, and one line of JSON, in ASCII."""
     return f"id: {row.id}\ndata: {json.dumps(as_dict(row))}\n\n"

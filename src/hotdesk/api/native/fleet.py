@@ -80,12 +80,12 @@ async def show(context: ForJobs) -> Fleet:
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
-    shares = [await count_share(context, tenant) for tenant in context.list_visible_tenants()]
+    shares = [await _count_share(context, tenant) for tenant in context.list_visible_tenants()]
     found = _find_outliers(jobs, desks)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
-async def count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
+async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
     tales = (await context.native.get_ledger(tenant).read_summaries()).values()
@@ -122,8 +122,8 @@ def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
     if len(over) >= _MIN_JOBS:
-        usual_cost = compute_median([each.cost or 0 for each in over])
-        usual_time = compute_median([(each.ended or 0) - (each.begun or 0) for each in over])
+        usual_cost = _compute_median([each.cost or 0 for each in over])
+        usual_time = _compute_median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
             found += _find_job_outliers(each, usual_cost, usual_time)
     found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, unusually many") for each in jobs
@@ -142,6 +142,6 @@ def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> li
     return [Outlier(job=job.id, desk=None, why=each) for each in why]
 
 
-def compute_median(values: list[float]) -> float:
+def _compute_median(values: list[float]) -> float:
     """Return the middle one."""
     return sorted(values)[len(values) // 2]

@@ -86,11 +86,11 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**document_errors(), **TEXT})
 async def metrics(context: ForAdmin) -> Response:
     """Return the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
-    lines = [*context.native.measures.iterate_lines(), *await format_numbers(context)]
+    lines = [*context.native.measures.iterate_lines(), *await _format_numbers(context)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def format_numbers(context: RequestContext) -> list[str]:
+async def _format_numbers(context: RequestContext) -> list[str]:
     """Write what tenants have and spent."""
     desks: dict[str, float] = {}
     walls: dict[str, float] = {}

@@ -59,13 +59,13 @@ class Measures:
 
     def iterate_lines(self) -> Iterable[str]:
         """Write requests and durations."""
-        yield from format_heading(
+        yield from _format_heading(
             "hotdesk_requests_total", "counter", "Requests by the part of the server that answered."
         )
         for (part, method, route, number), count in sorted(self.requests.items()):
             label_text = format_labels(part=part, method=method, route=route, status=_CLASSES.get(number, OTHER))
             yield f"hotdesk_requests_total{label_text} {count}"
-        yield from format_heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
+        yield from _format_heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
         for (part, route), took in sorted(self.durations.items()):
             for bound, count in zip((*BOUNDS, "+Inf"), accumulate(took.counts), strict=True):
                 yield f"hotdesk_request_seconds_bucket{format_labels(part=part, route=route, le=str(bound))} {count}"
@@ -79,7 +79,7 @@ def format_labels(**pairs: str) -> str:
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
-def format_heading(name: str, kind: str, words: str) -> Iterable[str]:
+def _format_heading(name: str, kind: str, words: str) -> Iterable[str]:
     """Write what a number is: its type, and what it means."""
     yield f"# HELP {name} {words}"
     yield f"# TYPE {name} {kind}"
@@ -87,7 +87,7 @@ def format_heading(name: str, kind: str, words: str) -> Iterable[str]:
 
 def format_values(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
     """Write a number by labels, exactly."""
-    yield from format_heading(name, kind, words)
+    yield from _format_heading(name, kind, words)
     for label_text, value in values.items():
         yield f"{name}{label_text} {int(value) if value == int(value) else repr(float(value))}"
 

@@ -53,10 +53,10 @@ class ProblemError(Exception):
 
     def make_response(self) -> JSONResponse:
         """Return it as a response."""
-        return make_problem_response(self.status, self.code, str(self), self.headers)
+        return _make_problem_response(self.status, self.code, str(self), self.headers)
 
 
-def make_problem_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _make_problem_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error as a response; nothing in it can steer a terminal."""
     return JSONResponse({"code": code, "message": make_printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
 
@@ -128,7 +128,7 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     remedy = "see /api/openapi.json"
     if ("body",) in (each.get("loc") for each in errors) and "json" not in request.headers.get("content-type", ""):
         remedy = "send JSON, and `Content-Type: application/json` with it; " + remedy
-    return make_problem_response(422, "request.invalid", "; ".join([*map(describe_fault, errors), remedy]))
+    return _make_problem_response(422, "request.invalid", "; ".join([*map(describe_fault, errors), remedy]))
 
 
 def describe_fault(error: dict[str, Any]) -> str:
@@ -141,11 +141,11 @@ async def _answer_http(request: Request, error: Exception) -> JSONResponse:
     """Answer for what is no route, or another method's."""
     assert isinstance(error, HTTPException)
     word = WORDS.get(error.status_code, "refused")
-    headers = {"Allow": ", ".join(list_methods(request))} if error.status_code == 405 else dict(error.headers or {})
-    return make_problem_response(error.status_code, f"request.{word}", str(error.detail), headers)
+    headers = {"Allow": ", ".join(_list_methods(request))} if error.status_code == 405 else dict(error.headers or {})
+    return _make_problem_response(error.status_code, f"request.{word}", str(error.detail), headers)
 
 
-def list_methods(request: Request) -> list[str]:
+def _list_methods(request: Request) -> list[str]:
     """List the methods a path has, in whichever routes."""
     routes: Sequence[BaseRoute] = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in METHODS}
@@ -154,10 +154,10 @@ def list_methods(request: Request) -> list[str]:
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
     """Answer nobody: whoever asked is gone."""
-    return make_problem_response(400, "request.left", "the client disconnected")
+    return _make_problem_response(400, "request.left", "the client disconnected")
 
 
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
     """Answer for what nobody foresaw; what it was is in the server's log, without what was sent."""
     LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
-    return make_problem_response(500, "internal", "internal error; the server's log has the reason")
+    return _make_problem_response(500, "internal", "internal error; the server's log has the reason")

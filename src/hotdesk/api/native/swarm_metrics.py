@@ -9,9 +9,9 @@ from hotdesk.api.native.metrics import OTHER, format_labels, format_values
 from hotdesk.dataclass import dataclass
 from hotdesk.job.record.item_counts import ItemCounts
 
-CAUSES = frozenset({"check", "step", "time", "desk", "input", "budget", "unknown"})
+_CAUSES = frozenset({"check", "step", "time", "desk", "input", "budget", "unknown"})
 """Why items fail; whatever else a journal has counts as `other`."""
-OUTCOMES = ("done", "quarantined")
+_OUTCOMES = ("done", "quarantined")
 
 
 @dataclass(slots=True)
@@ -31,11 +31,11 @@ class SwarmNumbers:
         self.swarms[mine] = len(running)
         self.pending[mine] = sum(each.total - each.done - each.quarantined for each in running)
         self.seconds[mine] = sum(each.seconds for each in swarms.values())
-        for outcome in OUTCOMES:
+        for outcome in _OUTCOMES:
             self.ends[format_labels(tenant=tenant, outcome=outcome)] = sum(
                 count for each in swarms.values() for (ended, _), count in each.ends.items() if ended == outcome
             )
-        for cause in sorted({*CAUSES, OTHER}):
+        for cause in sorted({*_CAUSES, OTHER}):
             self.failures[format_labels(tenant=tenant, cause=cause)] = sum(
                 _count_cause(each, cause) for each in swarms.values()
             )
@@ -59,5 +59,5 @@ def _count_cause(counts: ItemCounts, cause: str) -> int:
     return sum(
         count
         for (outcome, found), count in counts.ends.items()
-        if outcome != "done" and (found if found in CAUSES else OTHER) == cause
+        if outcome != "done" and (found if found in _CAUSES else OTHER) == cause
     )

@@ -48,7 +48,7 @@ class SecretOrder(Model):
 @router.get("", summary="Secrets, by name")
 async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "") -> Page[SecretShown]:
     """List the tenant's secrets: names and kinds, never values."""
-    some, more = paginate(await load_secrets(context), lambda each: each.name, limit, after)
+    some, more = paginate(await _load_secrets(context), lambda each: each.name, limit, after)
     return Page(items=some, next=more)
 
 
@@ -58,18 +58,18 @@ async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> Secr
     value = order.value.encode("utf-8", "surrogatepass")
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "put", context.by))
     await context.native.jobs.starter.keep_secret(context.tenant.name, name, order.kind, value)
-    return await require_secret(context, name)
+    return await _require_secret(context, name)
 
 
 @router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def forget(context: ForVault, name: _SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
-    await require_secret(context, name)
+    await _require_secret(context, name)
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "removed", context.by))
     await context.native.jobs.starter.forget_secret(context.tenant.name, name)
 
 
-async def load_secrets(context: RequestContext) -> list[SecretShown]:
+async def _load_secrets(context: RequestContext) -> list[SecretShown]:
     """Return what may be known of the tenant's secrets."""
     folder = context.tenant.settings.lib / "keys"
     found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
@@ -79,9 +79,9 @@ async def load_secrets(context: RequestContext) -> list[SecretShown]:
     ]
 
 
-async def require_secret(context: RequestContext, name: str) -> SecretShown:
+async def _require_secret(context: RequestContext, name: str) -> SecretShown:
     """Return one of the tenant's secrets; another's is as unknown as one that never was."""
-    for each in await load_secrets(context):
+    for each in await _load_secrets(context):
         if each.name == name:
             return each
     raise ProblemError(404, "secret.missing", f"secret {name} not found; GET /vault lists the secrets")

@@ -56,14 +56,14 @@ class WebPage:
         self.content = content
         self.name = name
         """The one name people sign in at, from this machine."""
-        self.files = read_files()
+        self.files = _read_files()
         self.lib = lib
         """Where noVNC lies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         host = Headers(scope=scope).get("host", "")
-        name, port = split_host(host)
+        name, port = _split_host(host)
         if name == get_content_name(self.content.domain):
             await self.content(scope, receive, send)
         elif name in ELSEWHERE:
@@ -102,7 +102,7 @@ class WebPage:
         return self.files.get(name)
 
 
-def split_host(host: str) -> tuple[str, str]:
+def _split_host(host: str) -> tuple[str, str]:
     """Return the name in a Host header, and its port with the colon."""
     name, colon, port = host.rpartition(":")
     return (name.lower(), f":{port}") if colon and port.isdecimal() else (host.lower(), "")
@@ -128,7 +128,7 @@ def format_policy(scheme: str, host: str, domain: str) -> str:
     )
 
 
-def read_files() -> dict[str, WebFile]:
+def _read_files() -> dict[str, WebFile]:
     """Read every file of the page."""
     found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
     return {each.name: _as_file(viewer.read_file(each)) for each in found}

@@ -148,7 +148,7 @@ class BuildDesk:
             "source": step.args[0],
             "target": resolve_target(context, step.args[1]),
             "owner": owner,
-            "mode": check_mode(number, step.get_argument(3)),
+            "mode": _check_mode(number, step.get_argument(3)),
             "entries": MAX_COPY_ENTRIES,
             "size": MAX_COPY_BYTES,
         }
@@ -223,7 +223,7 @@ def resolve_target(context: BuildContext, target: str) -> str:
     return path + "/" if target.endswith("/") and path != "/" else path
 
 
-def check_mode(number: str, mode: str) -> str:
+def _check_mode(number: str, mode: str) -> str:
     """Return the mode of copied files; empty: as they are."""
     if mode and not re.fullmatch(r"0{0,2}[0-7]{3,4}", mode):
         raise StepError(number, f"'{mode[:20]}' is not a file mode; write it like 0644")

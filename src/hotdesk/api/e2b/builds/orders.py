@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from hotdesk.api.e2b.control.requests import Body
 
-MAX_STEPS = 500
+_MAX_STEPS = 500
 _Argument = Annotated[str, Field(max_length=128 << 10, pattern=r"^[^\x00]*$")]
 _Command = Annotated[str, Field(max_length=64 << 10, pattern=r"^[^\x00]*$")]
 _Reference = Annotated[str, Field(max_length=255)]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-StepKind = Literal["RUN", "COPY", "ENV", "WORKDIR", "USER"]
+_StepKind = Literal["RUN", "COPY", "ENV", "WORKDIR", "USER"]
 
 
 class BuildRequest(Body):
@@ -35,7 +35,7 @@ class BuildRequest(Body):
 class BuildStep(Body):
     """One step."""
 
-    type: StepKind
+    type: _StepKind
     args: Annotated[list[_Argument], Field(max_length=2048, default_factory=list)]
     force: bool | None = None
     files_hash: _Digest | None = None
@@ -65,7 +65,7 @@ class BuildOrder(Body):
     from_template: _Reference | None = None
     from_image_registry: dict[str, object] | None = None
     force: bool | None = None
-    steps: Annotated[list[BuildStep], Field(max_length=MAX_STEPS, default_factory=list)]
+    steps: Annotated[list[BuildStep], Field(max_length=_MAX_STEPS, default_factory=list)]
     start_cmd: _Command | None = None
     ready_cmd: _Command | None = None
 

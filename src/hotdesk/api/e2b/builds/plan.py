@@ -66,12 +66,12 @@ class BuildPlan:
 
 def plan_build(order: BuildOrder, base_key: str, context: BuildContext) -> BuildPlan:
     """Arrange the steps of a build on its base; a RUN or COPY ends a layer."""
-    key, forced = hash_key("from", base_key, *list_context_words(context)), bool(order.force)
+    key, forced = hash_key("from", base_key, *_list_context_words(context)), bool(order.force)
     layers: list[PlannedLayer] = []
     group: list[NumberedStep] = []
     for number, step in enumerate(order.steps, 1):
-        context = derive_context(context, step)
-        key = hash_key(key, step.type, *step.args, step.files_hash or "", *list_context_words(context))
+        context = _derive_context(context, step)
+        key = hash_key(key, step.type, *step.args, step.files_hash or "", *_list_context_words(context))
         group.append(NumberedStep(number, step, context))
         forced = forced or bool(step.force)
         if step.type in ("RUN", "COPY"):
@@ -81,10 +81,10 @@ def plan_build(order: BuildOrder, base_key: str, context: BuildContext) -> Build
         layers.append(PlannedLayer(tuple(group), key, forced))
     if order.start_cmd or order.ready_cmd:
         context = replace(context, start=order.start_cmd or "", ready=order.ready_cmd or "")
-    return BuildPlan(tuple(layers), context, hash_key(key, "finalize", *list_context_words(context)))
+    return BuildPlan(tuple(layers), context, hash_key(key, "finalize", *_list_context_words(context)))
 
 
-def derive_context(context: BuildContext, step: BuildStep) -> BuildContext:
+def _derive_context(context: BuildContext, step: BuildStep) -> BuildContext:
     """Return the context a step leaves for those that follow, and in which it runs itself."""
     match step.type:
         case "ENV":
@@ -113,7 +113,7 @@ def get_home(user: str) -> str:
     return "/root" if user == "root" else f"/home/{user}"
 
 
-def list_context_words(context: BuildContext) -> list[str]:
+def _list_context_words(context: BuildContext) -> list[str]:
     """Return a context as texts that tell it from any other."""
     env = json.dumps(sorted(context.env.items()))
     return [context.user, context.workdir, env, context.start, context.ready]

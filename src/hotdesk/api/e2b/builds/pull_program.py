@@ -111,7 +111,7 @@ def put(name: str, size: int, chunks: Any) -> None:
     out.write(bytes(-size % 512))
 
 
-def read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
+def _read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
     """Yield the bytes of a blob; what is not what its digest says ends the program before the tar is whole."""
     digest, size = str(descriptor["digest"]), int(descriptor["size"])
     if not DIGEST.fullmatch(digest):
@@ -149,7 +149,7 @@ def pull(order: dict[str, Any]) -> None:
     put("index.json", len(index), [index])
     put("blobs/sha256/" + digest[7:], len(data), [data])
     for each in blobs.values():
-        put("blobs/sha256/" + str(each["digest"])[7:], int(each["size"]), read_blob(registry, each))
+        put("blobs/sha256/" + str(each["digest"])[7:], int(each["size"]), _read_blob(registry, each))
     sys.stdout.buffer.write(bytes(1024))
     sys.stdout.buffer.flush()
 

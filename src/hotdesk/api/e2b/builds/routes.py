@@ -48,37 +48,37 @@ async def respond(
     store = builds.of(tenant)
     match request.method, path:
         case "POST", ["v3", "templates"] | ["v2", "templates"]:
-            return await request_build(store, request)
+            return await _request_build(store, request)
         case "POST", ["v2", "templates", name, "builds", build]:
-            found, record = require_build(store, name, build)
+            found, record = _require_build(store, name, build)
             order = await read(request, orders.BuildOrder)
             builds.start(store, found, record, order, caller.described)
             return Response(status_code=202)
         case "GET", ["templates", name, "files", digest]:
-            return offer_upload(builds, store, request, name, digest)
+            return _offer_upload(builds, store, request, name, digest)
         case "GET", ["templates", name, "builds", build, "status"]:
-            return show_status(builds, store, request, name, build)
+            return _show_status(builds, store, request, name, build)
         case "GET", ["templates", name, "builds", build, "logs"]:
-            return show_logs(builds, store, request, name, build)
+            return _show_logs(builds, store, request, name, build)
         case "GET", ["templates", "aliases", name]:
-            return find_alias(store, name)
+            return _find_alias(store, name)
         case "POST", ["templates", "tags"]:
             return await assign_tags(store, request)
         case "DELETE", ["templates", "tags"]:
             return await remove_tags(store, request)
         case "GET", ["templates", name, "tags"]:
-            return list_tags(store, name)
+            return _list_tags(store, name)
         case "GET", ["templates"] | ["v2", "templates"]:
             return answer([describe(store, each) for each in store.templates.values()])
         case "GET", ["templates", name]:
             found, _ = store.find(name)
-            return answer(describe(store, found) | {"builds": [describe_build(each) for each in found.builds]})
+            return answer(describe(store, found) | {"builds": [_describe_build(each) for each in found.builds]})
         case "DELETE", ["templates", name]:
             return await delete(builds, store, name)
     return None
 
 
-async def request_build(store: TenantTemplates, request: Request) -> Response:
+async def _request_build(store: TenantTemplates, request: Request) -> Response:
     """Note a build that is about to be sent."""
     body = await read(request, orders.BuildRequest)
     name, tag = split_reference(store.tenant.name, body.reference)
@@ -102,7 +102,7 @@ async def request_build(store: TenantTemplates, request: Request) -> Response:
     return answer(view, 202)
 
 
-def offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, digest: str) -> Response:
+def _offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, digest: str) -> Response:
     """Say whether an archive is here already, and where it can be sent."""
     template = store.find(name)[0].id
     if not _DIGEST.fullmatch(digest):
@@ -114,7 +114,7 @@ def offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Reques
     return answer({"present": present, "url": server + place}, 201)
 
 
-def require_build(store: TenantTemplates, name: str, build: str) -> tuple[TemplateRecord, BuildRecord]:
+def _require_build(store: TenantTemplates, name: str, build: str) -> tuple[TemplateRecord, BuildRecord]:
     """Return a build of a template; 404 where there is none."""
     try:
         number = str(uuid.UUID(build))
@@ -127,11 +127,11 @@ def require_build(store: TenantTemplates, name: str, build: str) -> tuple[Templa
     return found, record
 
 
-def show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
+def _show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
     """Return how far a build is, and what it printed."""
-    found, record = require_build(store, name, build)
+    found, record = _require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    entries = run.log.read_page(parse_offset(request), parse_level(request)) if run is not None else []
+    entries = run.log.read_page(_parse_offset(request), _parse_level(request)) if run is not None else []
     view: dict[str, object] = {
         "templateID": found.id,
         "buildID": record.id,
@@ -149,14 +149,14 @@ def show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request
     return answer(view)
 
 
-def show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
+def _show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
     """Return what a build printed."""
-    _, record = require_build(store, name, build)
+    _, record = _require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
-    return answer({"logs": run.log.read_page(parse_offset(request), parse_level(request)) if run is not None else []})
+    return answer({"logs": run.log.read_page(_parse_offset(request), _parse_level(request)) if run is not None else []})
 
 
-def parse_offset(request: Request) -> int:
+def _parse_offset(request: Request) -> int:
     """Read from where on a log is asked for."""
     text = request.query_params.get("logsOffset", "0")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
@@ -164,7 +164,7 @@ def parse_offset(request: Request) -> int:
     return int(text)
 
 
-def parse_level(request: Request) -> Level:
+def _parse_level(request: Request) -> Level:
     """Read the least level that is asked for."""
     text = request.query_params.get("level", LEVELS[0])
     for each in LEVELS:
@@ -173,7 +173,7 @@ def parse_level(request: Request) -> Level:
     raise E2bError(400, f"level must be one of {', '.join(LEVELS)}.")
 
 
-def find_alias(store: TenantTemplates, name: str) -> Response | None:
+def _find_alias(store: TenantTemplates, name: str) -> Response | None:
     """Return the template of a name; None: it may be a snapshot or an image."""
     try:
         found, _ = store.find(name)
@@ -204,7 +204,7 @@ async def remove_tags(store: TenantTemplates, request: Request) -> Response:
     return answer_empty()
 
 
-def list_tags(store: TenantTemplates, name: str) -> Response:
+def _list_tags(store: TenantTemplates, name: str) -> Response:
     """List the tags of a template."""
     found, _ = store.find(name)
     tags = sorted(found.tags.items(), key=lambda pair: pair[1].created)
@@ -248,7 +248,7 @@ def describe(store: TenantTemplates, template: TemplateRecord) -> dict[str, obje
     }
 
 
-def describe_build(build: BuildRecord) -> dict[str, object]:
+def _describe_build(build: BuildRecord) -> dict[str, object]:
     """Return what is shown of a build."""
     return {"buildID": build.id, "status": build.status, "createdAt": as_time(build.created)}
 

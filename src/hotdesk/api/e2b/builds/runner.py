@@ -69,7 +69,7 @@ class TemplateBuildRun:
 
     def fail(self, error: Exception) -> None:
         """Note why it failed, in words for whoever wrote the template."""
-        self.reason = as_step_error(error)
+        self.reason = _as_step_error(error)
         self.log.write(f"Build failed: {self.reason}", "error", self.reason.step)
         self.note(replace(self.record, status="error", message=str(self.reason), step=self.reason.step))
 
@@ -262,7 +262,7 @@ class TemplateBuildRun:
         )
 
 
-def as_step_error(error: Exception) -> StepError:
+def _as_step_error(error: Exception) -> StepError:
     """Return a failure as whoever wrote the template can act on; what only the operator can goes into the log."""
     match error:
         case StepError():

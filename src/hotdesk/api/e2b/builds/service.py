@@ -20,11 +20,11 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image.image import get_record_path
 from hotdesk.errors import BriefError, HotdeskError
 
-BUILDS_AT_ONCE = 2
+_BUILDS_AT_ONCE = 2
 """Builds of one tenant that run at once; others wait."""
 _MAX_WAITING = 50
 """Builds of one tenant that are under way or wait."""
-MAX_LAYERS = 500
+_MAX_LAYERS = 500
 """Layers of one tenant that are kept for later builds."""
 _LAYER_LIFETIME_S = 14 * 86400.0
 """Seconds after which a layer that no build used is removed."""
@@ -76,7 +76,7 @@ class TemplateBuilds:
         run = TemplateBuildRun(store, self.starter, self.snapshots, self.sandboxes, template.id, build, order, by)
         self.runs[key] = run
         self.forget_runs()
-        places = self.places.setdefault(key[0], anyio.CapacityLimiter(BUILDS_AT_ONCE))
+        places = self.places.setdefault(key[0], anyio.CapacityLimiter(_BUILDS_AT_ONCE))
         self.sandboxes.tasks.start_soon(self.carry_out, run, places)
 
     async def carry_out(self, run: TemplateBuildRun, places: anyio.CapacityLimiter) -> None:
@@ -135,7 +135,7 @@ class TemplateBuilds:
         spare = sorted(unneeded, key=lambda each: each.used)
         count, size = len(spare), sum(each.size for each in spare)
         for each in spare:
-            if now - each.used > _LAYER_LIFETIME_S or count > MAX_LAYERS or size > self.sandboxes.serving.build_cache:
+            if now - each.used > _LAYER_LIFETIME_S or count > _MAX_LAYERS or size > self.sandboxes.serving.build_cache:
                 count, size = count - 1, size - each.size
                 yield each
 

@@ -145,7 +145,7 @@ class Unpacking:
             os.fchmod(file.fileno(), mode)
 
 
-def parse_owner(text: str) -> tuple[int, int]:
+def _parse_owner(text: str) -> tuple[int, int]:
     """Return the numbers of `USER[:GROUP]`."""
     name, _, group = text.partition(":")
     try:
@@ -163,7 +163,7 @@ def parse_owner(text: str) -> tuple[int, int]:
         return user, pwd.getpwuid(user).pw_gid
 
 
-def find_source(top: str, pattern: str) -> str:
+def _find_source(top: str, pattern: str) -> str:
     """Return what of the archive is copied: the path itself, or the folder before the first part with a wildcard."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     stack: list[str] = []
@@ -209,13 +209,13 @@ def make_folders(path: str, owner: tuple[int, int]) -> None:
     os.lchown(path, *owner)
 
 
-def merge(source: str, target: str, owner: tuple[int, int]) -> None:
+def _merge(source: str, target: str, owner: tuple[int, int]) -> None:
     """Move what is in a folder into another one, folder into folder."""
     make_folders(target, owner)
     for name in os.listdir(source):
         old, new = os.path.join(source, name), os.path.join(target, name)
         if os.path.isdir(old) and not os.path.islink(old) and os.path.isdir(new) and not os.path.islink(new):
-            merge(old, new, owner)
+            _merge(old, new, owner)
         else:
             replace(old, new)
 
@@ -230,13 +230,13 @@ def replace(old: str, new: str) -> None:
 
 def place_files(top: str, order: dict[str, Any]) -> None:
     """Put what was unpacked where it belongs."""
-    owner = parse_owner(order["owner"])
+    owner = _parse_owner(order["owner"])
     mode = int(order["mode"], 8) & 0o777 if order["mode"] else None
-    source = find_source(top, order["source"])
+    source = _find_source(top, order["source"])
     target = order["target"]
     dress(source, owner, mode)
     if os.path.isdir(source) and not os.path.islink(source):
-        merge(source, target.rstrip("/") or "/", owner)
+        _merge(source, target.rstrip("/") or "/", owner)
         return
     if target.endswith("/") or os.path.isdir(target):
         target = os.path.join(target, os.path.basename(source))

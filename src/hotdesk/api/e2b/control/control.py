@@ -62,7 +62,7 @@ class ControlPlane:
 
     async def respond(self, request: Request) -> Response:
         """Carry out one request."""
-        path = split_path(request.scope)
+        path = _split_path(request.scope)
         if path[0] == "volumecontent":
             return await self.content.respond(request, path)
         if request.method == "PUT" and len(path) == 4 and (path[0], path[2]) == ("templates", "files"):
@@ -163,7 +163,7 @@ class ControlPlane:
             and template in (None, each.template, each.template.partition(":")[0])
             and metadata.items() <= each.metadata.items()
         )
-        page, headers = paging.cut(found, get_place, paging.read_page_request(query))
+        page, headers = paging.cut(found, _get_place, paging.read_page_request(query))
         return answer([views.summarize(each) for each in page], headers=headers)
 
     def list_running(self, caller: Caller, request: Request) -> Response:
@@ -171,7 +171,7 @@ class ControlPlane:
         metadata = paging.parse_metadata(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
         found = [each for each in running if metadata.items() <= each.metadata.items()]
-        return answer([views.summarize(each) for each in sorted(found, key=get_place, reverse=True)])
+        return answer([views.summarize(each) for each in sorted(found, key=_get_place, reverse=True)])
 
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
         """List snapshots, in pages."""
@@ -307,12 +307,12 @@ ACTS: dict[tuple[str, str], Act] = {
 }
 
 
-def split_path(scope: Scope) -> list[str]:
+def _split_path(scope: Scope) -> list[str]:
     """Return the segments of a request's path as they were sent: an encoded slash is part of a name."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]
 
 
-def get_place(sandbox: Sandbox) -> paging.Place:
+def _get_place(sandbox: Sandbox) -> paging.Place:
     """Return where a sandbox stands in a list."""
     return sandbox.started, sandbox.id

@@ -37,7 +37,7 @@ def read_page_request(query: Mapping[str, str]) -> PageRequested:
     if order not in ("asc", "desc"):
         raise E2bError(400, "order must be asc or desc")
     token = query.get("nextToken", "")
-    return PageRequested(int(limit), read_place(token) if token else None, order == "asc")
+    return PageRequested(int(limit), _read_place(token) if token else None, order == "asc")
 
 
 def cut(
@@ -58,7 +58,7 @@ def _encode_token(place: Place) -> str:
     return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
 
-def read_place(token: str) -> Place:
+def _read_place(token: str) -> Place:
     """Read where the page before ended."""
     try:
         text = base64.urlsafe_b64decode(token[:200] + "=" * (-len(token) % 4)).decode()

@@ -19,7 +19,7 @@ Pairs = Annotated[dict[Word, Word], Field(max_length=256)]
 Variables = Annotated[dict[Word, Text], Field(max_length=1024)]
 
 
-def require_printable(text: str) -> str:
+def _require_printable(text: str) -> str:
     """Refuse text with characters that cannot be seen."""
     if not text.isprintable():
         raise ValueError("has characters that cannot be printed")
@@ -65,11 +65,11 @@ class NewShare(Body):
 class IamToken(Body):
     """A workload token that a sandbox shall have."""
 
-    audience: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(require_printable)]
+    audience: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_require_printable)]
     token_type: Literal["JWT-SVID"]
 
 
-TokenName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^{}]+$"), AfterValidator(require_printable)]
+TokenName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^{}]+$"), AfterValidator(_require_printable)]
 
 
 class Iam(Body):

@@ -64,14 +64,14 @@ class Envelopes(Response):
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope)
-                last = await run_stream(self.tell, lambda message: put(encode_envelope(message)))
+                last = await _run_stream(self.tell, lambda message: put(encode_envelope(message)))
                 await put(encode_envelope(last, END), more=False)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 
 
-async def run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
+async def _run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
     """Tell a stream; give what its last envelope says."""
     try:
         await tell(say)

@@ -116,7 +116,7 @@ class FileResponse(Response):
             worker.spoilt = True
             raise
         await worker.give(json.dumps([part.first, part.last]).encode())
-        lines = build_headers(self.path, part, modified, packed)
+        lines = _build_headers(self.path, part, modified, packed)
         start = {"type": "http.response.start", "status": 200 if part.whole else 206, "headers": lines}
         packer = zlib.compressobj(1, zlib.DEFLATED, GZIP) if packed else None
         remaining = part.last - part.first if part.last is not None and not packed else None
@@ -146,7 +146,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
     raise LinkError("malformed reply from the file program inside the desk")
 
 
-def build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
+def _build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
     """Return what is sent: never anything a browser would run."""
     lines = {
         "content-type": "application/octet-stream",

@@ -84,18 +84,18 @@ def get_reset(scope: Scope) -> Callable[[], None]:
 async def respond(call: EnvdCall) -> Response:
     """Answer a call; streams answer as they go."""
     try:
-        return await route_call(call)
+        return await _route_call(call)
     except RpcError as e:
         if not call.request.headers.get("content-type", "").startswith(Envelopes.media_type):
             raise
-        return stream_error(e)
+        return _stream_error(e)
     except DeskGone:
         raise make_not_running_error(call.sandbox.id) from None
     except HotdeskError as e:
         raise _as_rpc(e) from None
 
 
-def stream_error(error: RpcError) -> Response:
+def _stream_error(error: RpcError) -> Response:
     """Return an error as a stream that has only that."""
 
     async def tell(say: Say) -> None:
@@ -104,7 +104,7 @@ def stream_error(error: RpcError) -> Response:
     return Envelopes(tell)
 
 
-async def route_call(call: EnvdCall) -> Response:
+async def _route_call(call: EnvdCall) -> Response:
     """Find who answers a call, and have it answered."""
     path = call.request.url.path
     if path == "/health":

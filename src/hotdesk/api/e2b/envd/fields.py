@@ -18,7 +18,7 @@ def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
     if value is None:
         return None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        reject_field(name)
+        _reject_field(name)
     return value
 
 
@@ -39,20 +39,20 @@ def get_text(message: Message, name: str) -> str:
 def get_texts(message: Message, name: str) -> list[str]:
     """Return a list of texts."""
     found: list[object] = get_field(message, name, list) or []
-    return [get_text({name: one}, name) if one is not None else reject_field(name) for one in found]
+    return [get_text({name: one}, name) if one is not None else _reject_field(name) for one in found]
 
 
 def read_text_map(message: Message, name: str) -> dict[str, str]:
     """Return texts by name."""
     found = get_table(message, name)
     if any("\0" in key for key in found):
-        reject_field(name)
+        _reject_field(name)
     return {
-        key: get_text({name: value}, name) if value is not None else reject_field(name) for key, value in found.items()
+        key: get_text({name: value}, name) if value is not None else _reject_field(name) for key, value in found.items()
     }
 
 
-def reject_field(name: str) -> NoReturn:
+def _reject_field(name: str) -> NoReturn:
     """Refuse a field of another kind."""
     raise RpcError("invalid_argument", f"{name} has the wrong type")
 

@@ -48,12 +48,12 @@ async def respond(call: EnvdCall) -> Response:
         if call.request.method != "POST":
             return FileResponse(call, resolve(query.get("path", ""), user.home))
         with call.cut():
-            return answer([entry async for entry in write_uploads(call, user, query)])
+            return answer([entry async for entry in _write_uploads(call, user, query)])
     except RpcError as e:
         raise E2bError(401 if e.code == "unauthenticated" else 400, str(e)) from None
 
 
-async def write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
+async def _write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
     """Write what a caller sends; yield what is said of each file."""
     notes = upload.parse_metadata(call.request.headers)
     data = upload.read_body(call.request)

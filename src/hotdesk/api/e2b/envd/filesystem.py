@@ -50,10 +50,10 @@ async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
     try:
         return await call.room.inside.do(call.sandbox.desk, act, path, **more)
     except GuestFilesError as e:
-        raise make_rpc_error(e, path) from None
+        raise _make_rpc_error(e, path) from None
 
 
-def make_rpc_error(error: GuestFilesError, path: str) -> RpcError:
+def _make_rpc_error(error: GuestFilesError, path: str) -> RpcError:
     """Return a failure as callers know it."""
     if error.code == "ENOENT":
         return RpcError("not_found", f"path '{path}' does not exist")
@@ -80,7 +80,7 @@ async def make_dir(call: EnvdCall) -> Response:
     except GuestFilesError as e:
         if e.code in ("EEXIST", "ENOTDIR"):
             raise RpcError("invalid_argument", f"path '{path}' already exists but it is not a directory") from None
-        raise make_rpc_error(e, path) from None
+        raise _make_rpc_error(e, path) from None
     if not created:
         raise RpcError("already_exists", f"directory '{path}' already exists")
     return answer({"entry": as_entry(await do(call, "stat", path))})
@@ -105,7 +105,7 @@ async def _list_dir(call: EnvdCall) -> Response:
     except GuestFilesError as e:
         if e.code == "ENOTDIR":
             raise RpcError("invalid_argument", f"path '{path}' is not a directory") from None
-        raise make_rpc_error(e, path) from None
+        raise _make_rpc_error(e, path) from None
     return answer({"entries": [as_entry(one) for one in found]})
 
 
@@ -116,7 +116,7 @@ async def remove(call: EnvdCall) -> Response:
     return answer({})
 
 
-async def start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
+async def _start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Begin to watch a folder."""
     path = get_path(message, "path", (await find_caller(call)).home)
     recursive, entries = (bool(get_field(message, name, bool)) for name in ("recursive", "includeEntry"))
@@ -133,7 +133,7 @@ async def watch_dir(call: EnvdCall) -> Response:
     message, seconds = await read_single_message(call.request), parse_deadline(call.request)
 
     async def tell(say: Say) -> None:
-        watcher = await start_watcher(call, message)
+        watcher = await _start_watcher(call, message)
         try:
             await say({"start": {}})
             with anyio.move_on_after(seconds):
@@ -164,11 +164,11 @@ async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> Non
             if changes is None:
                 await say({"keepalive": {}})
                 continue
-            for event in await watcher.tell(changes, lambda path: describe_path(call, path)):
+            for event in await watcher.tell(changes, lambda path: _describe_path(call, path)):
                 await say({"filesystem": event})
 
 
-async def describe_path(call: EnvdCall, path: str) -> Message | None:
+async def _describe_path(call: EnvdCall, path: str) -> Message | None:
     """Describe a path that may be gone."""
     try:
         return as_entry(await call.room.inside.do(call.sandbox.desk, "stat", path))
@@ -181,7 +181,7 @@ async def _create_watcher(call: EnvdCall) -> Response:
     message = await unary(call.request)
     if len(call.room.watchers) >= MAX_WATCHERS:
         raise RpcError("resource_exhausted", f"{MAX_WATCHERS} folders are watched already; stop watching one")
-    watcher = await start_watcher(call, message)
+    watcher = await _start_watcher(call, message)
     name = secrets.token_hex(8)
     call.room.watchers[name] = watcher
     return answer({"watcherId": name})
@@ -189,21 +189,21 @@ async def _create_watcher(call: EnvdCall) -> Response:
 
 async def _get_watcher_events(call: EnvdCall) -> Response:
     """Return what happened since the last call."""
-    watcher = find_watcher(call, await unary(call.request))
-    events = await watcher.tell(await watcher.watch.changes(), lambda path: describe_path(call, path))
+    watcher = _find_watcher(call, await unary(call.request))
+    events = await watcher.tell(await watcher.watch.changes(), lambda path: _describe_path(call, path))
     return answer({"events": events})
 
 
 async def _remove_watcher(call: EnvdCall) -> Response:
     """Stop watching."""
     message = await unary(call.request)
-    watcher = find_watcher(call, message)
+    watcher = _find_watcher(call, message)
     del call.room.watchers[get_text(message, "watcherId")]
     await watcher.watch.close()
     return answer({})
 
 
-def find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
+def _find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Return the watcher a caller means."""
     name = get_text(message, "watcherId")
     watcher = call.room.watchers.get(name)

@@ -108,7 +108,7 @@ class Inside:
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
         """Yield a program that has nothing to do; what breaks it off ends it."""
         async with self.busy:
-            worker = await self.take_idle_worker() or await start_worker(desk)
+            worker = await self.take_idle_worker() or await _start_worker(desk)
             sound = False
             try:
                 yield worker
@@ -162,7 +162,7 @@ class Inside:
             failed: list[GuestFilesError] = []
             try:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(await_result, worker, failed, tasks.cancel_scope)
+                    tasks.start_soon(_await_result, worker, failed, tasks.cancel_scope)
                     async for part in data:
                         if part:
                             await worker.give(part)
@@ -174,7 +174,7 @@ class Inside:
                 raise failed[0]
 
 
-async def await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
+async def _await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
     """Hear how writing ended, however long it takes; that ends the giving, too."""
     try:
         await worker.read_result(math.inf)
@@ -183,7 +183,7 @@ async def await_result(worker: Worker, failed: list[GuestFilesError], scope: any
     scope.cancel()
 
 
-async def start_worker(desk: Desk) -> Worker:
+async def _start_worker(desk: Desk) -> Worker:
     """Start a program and send it what it is."""
     process = await desk.start(["/usr/bin/python3", "-I", "-S", "-c", BEGIN], cwd="/", user="root")
     worker = Worker(process, process.output())

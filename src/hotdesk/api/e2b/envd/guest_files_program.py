@@ -40,7 +40,7 @@ def take() -> bytes:
     return source.read(int.from_bytes(head, "big"))
 
 
-def get_owner_name(find: Any, number: int) -> str:
+def _get_owner_name(find: Any, number: int) -> str:
     """Return a user's or a group's name, else its number."""
     try:
         return str(find(number)[0])
@@ -48,7 +48,7 @@ def get_owner_name(find: Any, number: int) -> str:
         return str(number)
 
 
-def format_permissions(mode: int) -> str:
+def _format_permissions(mode: int) -> str:
     """Write a mode as Go does."""
     first = "".join(letter for test, letter in LETTERS if test(mode))
     first += "Dc" if stat.S_ISCHR(mode) else ""
@@ -56,7 +56,7 @@ def format_permissions(mode: int) -> str:
     return (first or "-") + "".join(c if mode & (0o400 >> at) else "-" for at, c in enumerate("rwxrwxrwx"))
 
 
-def read_metadata(path: str) -> dict[str, str]:
+def _read_metadata(path: str) -> dict[str, str]:
     """Return what callers noted about a file."""
     try:
         names = [name for name in os.listxattr(path) if name.startswith(PREFIX)]
@@ -82,12 +82,12 @@ def describe_entry(path: str, shown: str) -> dict[str, object]:
         "kind": kind,
         "size": info.st_size,
         "mode": mode & 0o777,
-        "permissions": format_permissions(info.st_mode),
-        "owner": get_owner_name(pwd.getpwuid, info.st_uid),
-        "group": get_owner_name(grp.getgrgid, info.st_gid),
+        "permissions": _format_permissions(info.st_mode),
+        "owner": _get_owner_name(pwd.getpwuid, info.st_uid),
+        "group": _get_owner_name(grp.getgrgid, info.st_gid),
         "modified": info.st_mtime_ns,
         "target": target,
-        "metadata": read_metadata(path),
+        "metadata": _read_metadata(path),
     }
 
 

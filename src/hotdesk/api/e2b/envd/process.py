@@ -78,13 +78,13 @@ async def start_program(call: EnvdCall, user: User, message: Message) -> Sandbox
         pty=as_size(message) if request.terminal else None,
     )
     if not process.pid:
-        raise RpcError("invalid_argument", await explain_start_failure(process, request.cmd, cwd))
+        raise RpcError("invalid_argument", await _explain_start_failure(process, request.cmd, cwd))
     program = SandboxProgram(process, request)
     call.room.programs.add(program)
     return program
 
 
-async def explain_start_failure(process: Process, cmd: str, cwd: str) -> str:
+async def _explain_start_failure(process: Process, cmd: str, cwd: str) -> str:
     """Explain why a program did not start."""
     reason = (await process.wait()).reason
     return f"cwd '{cwd}' does not exist" if reason.startswith(_NO_FOLDER) else f"error starting process {cmd}: {reason}"
@@ -188,11 +188,11 @@ async def send_signal(call: EnvdCall) -> Response:
         raise RpcError("unimplemented", "only SIGKILL and SIGTERM are supported")
     await program.process.signal(meant)
     if meant == signal.SIGKILL:
-        await wait_until_gone(program)
+        await _wait_until_gone(program)
     return answer({})
 
 
-async def wait_until_gone(program: SandboxProgram) -> None:
+async def _wait_until_gone(program: SandboxProgram) -> None:
     """Wait until a killed program has ended, as far as anybody hears of it."""
     with anyio.move_on_after(KILL_TIMEOUT_S):
         while not program.over:
@@ -216,10 +216,10 @@ async def update(call: EnvdCall) -> Response:
 async def _list_programs(call: EnvdCall) -> Response:
     """List what runs."""
     await unary(call.request)
-    return answer({"processes": [describe_program(one) for one in call.room.programs.list_running()]})
+    return answer({"processes": [_describe_program(one) for one in call.room.programs.list_running()]})
 
 
-def describe_program(program: SandboxProgram) -> Message:
+def _describe_program(program: SandboxProgram) -> Message:
     """Describe a program for a list."""
     request = program.request
     config: Message = {"cmd": request.cmd, "args": request.args, "envs": request.envs}

@@ -41,7 +41,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
     if coding not in ("identity", "gzip", ""):
         raise E2bError(400, "the only supported encodings are identity and gzip")
     received = _receive_bytes(request)
-    async for data in gunzip(received) if coding == "gzip" else received:
+    async for data in _gunzip(received) if coding == "gzip" else received:
         yield data
 
 
@@ -62,7 +62,7 @@ async def _receive_bytes(request: Request) -> AsyncIterator[bytes]:
         yield data
 
 
-async def gunzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _gunzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield what gzip packed, a bounded piece at a time."""
     unpacker = zlib.decompressobj(31)
     try:

@@ -55,9 +55,9 @@ def build_inward_request(scope: Scope, host: str | None) -> Inward:
     method = str(scope["method"])
     if method in ("CONNECT", "TRACE"):
         raise HttpMessageError(405, f"the method {method} is not supported")
-    accept = check_handshake(headers, method, body)
+    accept = _check_handshake(headers, method, body)
     fields = [(b"host", (headers.get_single(b"host") or b"localhost") if host is None else host.encode())]
-    fields += [pair for name, value in end_to_end(headers) if (pair := filter_header(name, value)) and name != b"host"]
+    fields += [pair for name, value in end_to_end(headers) if (pair := _filter_header(name, value)) and name != b"host"]
     if accept:
         fields += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
     else:
@@ -75,7 +75,7 @@ def canonicalize_name(name: bytes) -> bytes:
     return b"-".join(word.capitalize() for word in name.split(b"-"))
 
 
-def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+def _filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     """Return a header as a sandbox may hear it; None: not at all."""
     if OURS.fullmatch(name) or KEY.search(value):
         return None
@@ -85,7 +85,7 @@ def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     return (name, cookies) if cookies else None
 
 
-def check_handshake(headers: Headers, method: str, body: Body) -> bytes:
+def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
     """Return what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
     if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
 
-PARAMETER = "hotdesk-share"
+_PARAMETER = "hotdesk-share"
 """The query parameter, and the header, that carries a token."""
 COOKIE, SECURE_COOKIE = "hotdesk-share", "__Host-hotdesk-share"
 _SHAPE = re.compile(r"(?P<id>[0-9a-f]{12})\.(?P<port>[0-9]{1,5})\.(?P<expires>[0-9]{1,11})\.(?P<mac>[0-9a-f]{64})")
@@ -71,14 +71,18 @@ def list_tokens(scope: Scope) -> list[str]:
     headers = Headers(scope=scope)
     names = (COOKIE, SECURE_COOKIE)
     pairs = (pair.strip().partition("=") for value in headers.getlist("cookie") for pair in value.split(";"))
-    found = [headers.get(PARAMETER, ""), *(value for name, _, value in pairs if name in names), find_query_token(scope)]
+    found = [
+        headers.get(_PARAMETER, ""),
+        *(value for name, _, value in pairs if name in names),
+        find_query_token(scope),
+    ]
     return [each for each in found if each][:8]
 
 
 def find_query_token(scope: Scope) -> str:
     """Return the token in a request's address; empty: there is none."""
     query = scope["query_string"].decode("latin-1")
-    return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == PARAMETER), "")
+    return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == _PARAMETER), "")
 
 
 def strip_query(query: bytes) -> bytes:
@@ -88,7 +92,7 @@ def strip_query(query: bytes) -> bytes:
 
 def build_url(scheme: str, port: int, sandbox: DeskId | str, domain: str, token: str, path: str = "/") -> str:
     """Return the address of a share."""
-    return f"{scheme}://{port}-{sandbox}.{domain}{quote(path)}?{urlencode({PARAMETER: token})}"
+    return f"{scheme}://{port}-{sandbox}.{domain}{quote(path)}?{urlencode({_PARAMETER: token})}"
 
 
 def clean_address(scope: Scope) -> str:

@@ -128,7 +128,7 @@ class Traffic:
     async def forward(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to a port inside."""
         share = check_token(scope, sandbox, port, self.sandboxes.serving)
-        note_access(scope, sandbox, share)
+        _note_access(scope, sandbox, share)
         if share is not None:
             self.pace(share)
             if (token := shares.find_query_token(scope)) and scope["method"] in ("GET", "HEAD"):
@@ -139,15 +139,15 @@ class Traffic:
         if port == INTERPRETER_PORT:
             _check_interpreter(Headers(scope=scope), sandbox)
         try:
-            request = build_inward_request(scope, mask_host(sandbox, port))
+            request = build_inward_request(scope, _mask_host(sandbox, port))
         except HttpMessageError as e:
             raise E2bError(
                 e.status if e.status < 500 else 400, f"this request cannot be forwarded: {e.reason}"
             ) from None
         self.quotas.ask(sandbox.tenant.name, "calls")
-        if why := await relay_request(sandbox, port, request, scope, receive, send):
+        if why := await _relay_request(sandbox, port, request, scope, receive, send):
             raise E2bError(
-                502, f"The sandbox is running but port {port} did not respond: {why}", **describe_port(sandbox, port)
+                502, f"The sandbox is running but port {port} did not respond: {why}", **_describe_port(sandbox, port)
             )
 
     def pace(self, share: Share) -> None:
@@ -160,12 +160,12 @@ class Traffic:
             raise QuotaError(f"this link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
 
 
-async def relay_request(
+async def _relay_request(
     sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send
 ) -> str:
     """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
     reset, take = envd.get_reset(scope), scope["extensions"]["hotdesk.take"]
-    sock = await dial_port(sandbox, port)
+    sock = await _dial_port(sandbox, port)
     sandbox.cuts.add(reset)
     try:
         return await Passing(request, sock, receive, send, take, reset).run()
@@ -174,7 +174,7 @@ async def relay_request(
         sock.close()
 
 
-async def dial_port(sandbox: Sandbox, port: int) -> socket.socket:
+async def _dial_port(sandbox: Sandbox, port: int) -> socket.socket:
     """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
     if port in CLOSED or port > 65535:
         raise _make_not_open_error(sandbox, port)
@@ -185,20 +185,20 @@ async def dial_port(sandbox: Sandbox, port: int) -> socket.socket:
     except DeskError:
         raise _make_not_open_error(sandbox, port) from None
     except HotdeskError as e:
-        raise E2bError(502, str(e), **describe_port(sandbox, port)) from None
+        raise E2bError(502, str(e), **_describe_port(sandbox, port)) from None
 
 
 def _make_not_open_error(sandbox: Sandbox, port: int) -> E2bError:
     """Say that nobody listens; the SDKs know it by these words."""
-    return E2bError(502, "The sandbox is running but port is not open", **describe_port(sandbox, port))
+    return E2bError(502, "The sandbox is running but port is not open", **_describe_port(sandbox, port))
 
 
-def describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
+def _describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
     """Describe which port of which sandbox."""
     return {"sandboxId": sandbox.id, "port": port}
 
 
-def mask_host(sandbox: Sandbox, port: int) -> str | None:
+def _mask_host(sandbox: Sandbox, port: int) -> str | None:
     """Return the name a server inside is told, if its program chose one."""
     mask = (sandbox.network or {}).get("maskRequestHost")
     return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
@@ -254,7 +254,7 @@ def redirect(scope: Scope, share: Share, token: str) -> Response:
     return Response(status_code=303, headers=headers)
 
 
-def note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
+def _note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
     """Tell the access log whose request it is."""
     entry: AccessEntry | None = scope.get("access")
     if entry is not None:

@@ -134,9 +134,9 @@ class Http2Stream:
 
 def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
     """Add what ours may ask for: to cut a stream; no connection of HTTP/2 is handed over."""
-    return {**base, "extensions": {"hotdesk.reset": reset, "hotdesk.take": refuse_take}}
+    return {**base, "extensions": {"hotdesk.reset": reset, "hotdesk.take": _refuse_take}}
 
 
-def refuse_take() -> NoReturn:
+def _refuse_take() -> NoReturn:
     """Refuse to hand a connection over: other requests are on it."""
     raise RuntimeError("a connection of HTTP/2 is not handed over")

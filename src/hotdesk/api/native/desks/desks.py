@@ -149,14 +149,14 @@ async def list_desks(context: ForDesks, limit: Limit = 100, after: After = "") -
 @router.post("", status_code=201, summary="Open a desk")
 async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
     """Open a desk that lasts until it is burnt or its time is up."""
-    return await context.run_once("desks", again, order, lambda: create_desk(context, order))
+    return await context.run_once("desks", again, order, lambda: _create_desk(context, order))
 
 
-async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
+async def _create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
     require_template(order.image)
     spec = Spec(
-        image=order.image, cpus=order.cpus, memory=count_bytes(order.memory), disk=count_bytes(order.disk),
+        image=order.image, cpus=order.cpus, memory=_count_bytes(order.memory), disk=_count_bytes(order.disk),
         env=order.env, deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
         wall=order.wall or Spec().wall,
     )  # fmt: skip
@@ -195,7 +195,7 @@ async def run(context: ForDesks, desk: DeskName, order: RunOrder) -> Ended:
     async with find_desk(context, desk) as found:
         done = await found.run(order.argv, stdin=stdin, env=order.env, cwd=order.cwd, user=order.user,
                                timeout=order.timeout, output_limit=OUTPUT)  # fmt: skip
-    return describe_exit(done, order.encoding)
+    return _describe_exit(done, order.encoding)
 
 
 @router.post("/{desk}/pause", status_code=204, summary="Pause a desk")
@@ -264,7 +264,7 @@ def as_shown(record: dict[str, object], job: str) -> DeskShown:
     return DeskShown.model_validate({**facts, **walls, "job": job}, strict=False)
 
 
-def count_bytes(size: str | int) -> int:
+def _count_bytes(size: str | int) -> int:
     """Read a size."""
     return parse_size(size) if isinstance(size, str) else size
 
@@ -307,7 +307,7 @@ async def find_desk(context: RequestContext, name: str, *, stopped: bool = False
         yield await owner.find(DeskId(name))
 
 
-def describe_exit(done: Done, encoding: str) -> Ended:
+def _describe_exit(done: Done, encoding: str) -> Ended:
     """Return how a program ended."""
     write = (lambda data: base64.b64encode(data).decode()) if encoding == "base64" else as_text
     return Ended(exit_code=done.exit_code, stdout=write(done.stdout), stderr=write(done.stderr), signal=done.signal,

@@ -18,14 +18,14 @@ def require_public(rules: Iterable[Rule]) -> None:
     """Refuse rules that reach private networks, this machine, or what a cloud tells its machines; presets may."""
     for rule in rules:
         near = rule.verdict != "deny" and (rule.private or is_near(rule.host))
-        if near and replace(rule, private=True) not in list_package_sources():
+        if near and replace(rule, private=True) not in _list_package_sources():
             raise BriefError(
                 f"{rule_text(rule)!r} is not a public internet host; only this server's operator can allow it, "
                 "with `[door] names`"
             )
 
 
-def list_package_sources() -> set[Rule]:
+def _list_package_sources() -> set[Rule]:
     """Return where this machine gets packages itself: its operator chose that, be it on a private network."""
     found: set[Rule] = set()
     for name in PRESETS:

@@ -59,7 +59,7 @@ class Turn(Model):
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Return who looks at a desk and who drives it."""
     async with owner(context, desk) as far:
-        return format_wheel(context, desk, viewer, await far.get_wheel())
+        return _format_wheel(context, desk, viewer, await far.get_wheel())
 
 
 @router.post("/wheel", summary="Take control of the screen, or hand it back")
@@ -76,7 +76,7 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     act = "take" if order.act == "take" else "hand back"
     async with owner(context, desk) as far:
         try:
-            return format_wheel(context, desk, order.viewer, await far.turn(act, name, ""))
+            return _format_wheel(context, desk, order.viewer, await far.turn(act, name, ""))
         except BriefError as e:
             raise ProblemError(409, "wheel.taken", str(e)) from None
         except DeskGone:
@@ -85,7 +85,7 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
             raise ProblemError(409, "wheel.lost", str(e)) from None
 
 
-def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
+def _format_wheel(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
     """Tell of a wheel."""
     facts = reply if isinstance(reply, dict) else {}
     name = context.native.viewers.find_latest(context.caller, desk, viewer) or "-"
@@ -123,12 +123,14 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
                 context.native.viewers.looking(context.caller, desk, name, viewer),
             ):
                 await accept(websocket)
-                await relay_screen(websocket, sock, far, name, context)
+                await _relay_screen(websocket, sock, far, name, context)
     except HotdeskError as e:
         await close(websocket, GONE, str(e))
 
 
-async def relay_screen(websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext) -> None:
+async def _relay_screen(
+    websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext
+) -> None:
     """Carry bytes both ways until either side ends."""
     try:
         async with anyio.create_task_group() as tasks:
@@ -165,7 +167,7 @@ async def terminal(
             process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
             await accept(websocket)
             try:
-                await relay_terminal(websocket, process, context)
+                await _relay_terminal(websocket, process, context)
             finally:
                 with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
                     await process.kill()
@@ -175,7 +177,7 @@ async def terminal(
         await close(websocket, GONE, str(e))
 
 
-async def relay_terminal(websocket: WebSocket, process: Process, context: RequestContext) -> None:
+async def _relay_terminal(websocket: WebSocket, process: Process, context: RequestContext) -> None:
     """Carry what is typed and what is said, until the shell ends or nobody looks."""
     async with anyio.create_task_group() as tasks:
 
@@ -184,7 +186,7 @@ async def relay_terminal(websocket: WebSocket, process: Process, context: Reques
                 while (message := await websocket.receive())["type"] != "websocket.disconnect":
                     if (data := message.get("bytes")) is not None:
                         await process.send(data)
-                    elif (size := parse_terminal_size(message.get("text"))) is not None:
+                    elif (size := _parse_terminal_size(message.get("text"))) is not None:
                         await process.resize(size)
             tasks.cancel_scope.cancel()
 
@@ -206,7 +208,7 @@ async def cancel_on_key_end(context: RequestContext, scope: anyio.CancelScope) -
     scope.cancel()
 
 
-def parse_terminal_size(text: object) -> Size | None:
+def _parse_terminal_size(text: object) -> Size | None:
     """Read a terminal's new size; what is none is passed over."""
     with suppress(ValueError, RecursionError, BriefError):
         match json.loads(str(text)):

@@ -39,7 +39,7 @@ async def stream(
         async with connect_to_owner(context, DeskId(desk)) as runtime:
             if (await require_desk(context, desk)).state in STOPPED:
                 raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
-            with await runtime.upgrade(f"/desks/{desk}/{name_route(to)}", "hotdesk-stream") as sock:
+            with await runtime.upgrade(f"/desks/{desk}/{_name_route(to)}", "hotdesk-stream") as sock:
                 await websocket.send_text(OPENED)
                 await carry(websocket, sock, context)
         await close(websocket, 1000, "")
@@ -47,7 +47,7 @@ async def stream(
         await close(websocket, GONE, str(e))
 
 
-def name_route(to: str) -> str:
+def _name_route(to: str) -> str:
     """Return what a desk's owner is asked for."""
     if to in LINKS:
         return to
@@ -62,21 +62,21 @@ async def carry(websocket: WebSocket, sock: socket.socket, context: RequestConte
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
             async with anyio.create_task_group() as both:
-                both.start_soon(send_down, websocket, sock)
-                await pass_up(websocket, sock)
+                both.start_soon(_send_down, websocket, sock)
+                await _pass_up(websocket, sock)
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
         pass  # either is gone, or the caller sent a text
 
 
-async def pass_up(websocket: WebSocket, sock: socket.socket) -> None:
+async def _pass_up(websocket: WebSocket, sock: socket.socket) -> None:
     """Pass on what the caller sends, then its end; a caller that is gone ends both ways."""
     while data := await websocket.receive_bytes():
         await send(sock, data)
     sock.shutdown(socket.SHUT_WR)
 
 
-async def send_down(websocket: WebSocket, sock: socket.socket) -> None:
+async def _send_down(websocket: WebSocket, sock: socket.socket) -> None:
     """Send the caller what comes from the desk, then its end."""
     while data := await receive(sock):
         await websocket.send_bytes(data)

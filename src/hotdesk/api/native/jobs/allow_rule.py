@@ -47,10 +47,10 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
         why = "has no open desk to apply the rule to; try again while it executes a step"
         raise ProblemError(409, "job.still", f"job {job} {why}")
     require_other(context, tale)
-    return Allowed(rule=rule_text(rule), desks=await allow_at_desks(context, desks, rule_text(rule)))
+    return Allowed(rule=rule_text(rule), desks=await _allow_at_desks(context, desks, rule_text(rule)))
 
 
-async def allow_at_desks(context: RequestContext, desks: list[str], rule: str) -> list[str]:
+async def _allow_at_desks(context: RequestContext, desks: list[str], rule: str) -> list[str]:
     """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
     done: list[str] = []
     why: BriefError | None = None

@@ -121,11 +121,11 @@ def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> A
         id=pending.id, kind=pending.kind, job=pending.job, desk=None, card=format_card(case),
         task=get_task(context, tale),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
-        asked=None, until=pending.until / 1000, by=get_requester(context, tale),
+        asked=None, until=pending.until / 1000, by=_get_requester(context, tale),
     )  # fmt: skip
 
 
-def get_requester(context: RequestContext, tale: JobSummary) -> str:
+def _get_requester(context: RequestContext, tale: JobSummary) -> str:
     """Name who asked for a job."""
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
@@ -133,7 +133,7 @@ def get_requester(context: RequestContext, tale: JobSummary) -> str:
 
 def require_other(context: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
-    if not context.native.serving.requester_may_approve and get_requester(context, tale) == context.caller.name:
+    if not context.native.serving.requester_may_approve and _get_requester(context, tale) == context.caller.name:
         raise ProblemError(
             403, "approval.requester", "the person who requested a job may not approve it here; another person must"
         )
@@ -163,7 +163,7 @@ def draft(subject: str) -> str:
 async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
     """Decide what a job waits for, if nobody was first."""
     require_other(context, tale)
-    answer = interpret_decision(case, decision)
+    answer = _interpret_decision(case, decision)
     edited = from_draft(decision.plan) if decision.answer == "edit" else ""
     try:
         case.require_open(decision.digest)
@@ -179,7 +179,7 @@ async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, 
     return Settled(id=event.id, answer=event.answer, by=event.by, digest=event.digest)
 
 
-def interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
+def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
     """Return what an answer means for what waits; a question takes words, anything else yes or no."""
     kind = case.pending.kind
     match decision.answer:
@@ -216,7 +216,7 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
         id=question.id, kind="door", job=tale.job if tale is not None else None,
         task=get_task(context, tale) if tale is not None else "", desk=question.desk, card=card, plan_text="",
         digest=question.digest, asked=None, until=time.time() + question.seconds,
-        by=get_requester(context, tale) if tale is not None else "",
+        by=_get_requester(context, tale) if tale is not None else "",
     )  # fmt: skip
 
 

@@ -70,10 +70,10 @@ def lay_out(
         raise ProblemError(
             400, "brief.reserved", "wall: a desk without a wall would run programs directly on this machine"
         )
-    return route_job(context, job)
+    return _route_job(context, job)
 
 
-def route_job(context: RequestContext, job: Brief) -> Brief:
+def _route_job(context: RequestContext, job: Brief) -> Brief:
     """Return a job as it may be done here, its walls settled; what cannot be had here is refused."""
     walls, settings = context.native.tenants.walls, context.tenant.settings
     job = admit_brief(job, settings.limits, walls.catalog)

@@ -149,7 +149,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
     folder = make_folder(context.tenant.settings, job)
     jobs = context.native.jobs
     try:
-        request, scripted, models, swarm = await anyio.to_thread.run_sync(prepare_job, context, order, job, folder)
+        request, scripted, models, swarm = await anyio.to_thread.run_sync(_prepare_job, context, order, job, folder)
         await jobs.remember(context.tenant.name, context.tenant.settings, request)
         options = {**order.limits.model_dump(exclude_none=True), "models": list(models), "approve": order.approve}
         options |= {"template": order.template} if scripted else {}
@@ -165,7 +165,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
     return describe_unborn(context, request)
 
 
-def prepare_job(
+def _prepare_job(
     context: RequestContext, order: JobOrder, job: str, folder: Place
 ) -> tuple[RequestedJob, bool, tuple[str, ...], SwarmOptions | None]:
     """Lay a brief out; give what is remembered of it, whether a template's script acts, which models else, and how
@@ -180,7 +180,7 @@ def prepare_job(
     models = () if scripted else _choose_models(context, order, read, template)
     if read.each is None and order.swarm != SwarmOptions():
         raise ProblemError(400, "brief.swarm", "this brief is for one job; `swarm` is for a brief with [each]")
-    swarm = fit_swarm(context, order, read) if read.each is not None else None
+    swarm = _fit_swarm(context, order, read) if read.each is not None else None
     amounts = (
         compute_demand(read.size, read.deliverables) if swarm is None else compute_swarm_demand(read, swarm.most or 1)
     )
@@ -188,7 +188,7 @@ def prepare_job(
     return request, scripted, models, swarm
 
 
-def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
+def _fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
     """Return how many items of a swarm run together: by default as many as the quota allows."""
     if (order.approve or read.approve) == "every":
         raise ProblemError(400, "brief.approve", 'the steps of a swarm cannot be approved one by one; use "plan"')

@@ -48,7 +48,7 @@ class PagesShown(Model):
 
 def describe_pages(settings: Config, version: Version) -> PagesShown:
     """Return which pages of a file there are."""
-    found = enumerate(find_pictures(settings, version), 1)
+    found = enumerate(_find_pictures(settings, version), 1)
     return PagesShown(
         inline=choose_media_type(version.name, False)[1],
         items=[PageShown(page=n, width=each.width, height=each.height, check=clean(by)) for n, (by, each) in found],
@@ -57,13 +57,13 @@ def describe_pages(settings: Config, version: Version) -> PagesShown:
 
 def respond_with_page(settings: Config, version: Version, number: int) -> Response:
     """Return one page of a file as a picture."""
-    found = find_pictures(settings, version)
+    found = _find_pictures(settings, version)
     if not 1 <= number <= len(found):
         raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")
     return Response(encode_jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 
-def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
+def _find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
     """Return the pages that checks of its job drew of exactly these bytes, each with the check's name."""
     journal, last = get_journal_path(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():

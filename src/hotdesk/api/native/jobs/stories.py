@@ -114,7 +114,7 @@ class ActShown(ActLine):
 @router.get("/jobs/{job}/story", summary="The timeline of a job, in words")
 async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
     """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
-    found = await find_story(context, job)
+    found = await _find_story(context, job)
     if found is None:
         return StoryShown(moments=[], steps=[], acts=[], last=0, more=False)
     async with found.reading:
@@ -124,7 +124,7 @@ async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
 @router.get("/jobs/{job}/acts/{act}", summary="One act")
 async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
     """Tell of one use of a tool: all its arguments, and what came of it."""
-    found = await find_story(context, job)
+    found = await _find_story(context, job)
     if found is not None:
         async with found.reading:
             await anyio.to_thread.run_sync(found.following.read_on, get_journal_path(context.tenant.settings))
@@ -134,7 +134,7 @@ async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
     raise ProblemError(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
 
 
-async def find_story(context: RequestContext, job: str) -> Remembered | None:
+async def _find_story(context: RequestContext, job: str) -> Remembered | None:
     """Return a job's story as far as it was read; None: the job has not begun."""
     tale = await find(context, job)
     if not isinstance(tale, JobSummary):
@@ -163,14 +163,14 @@ def format_changes(following: Following, after: int) -> StoryShown:
     if more:
         new = [each for each in new if each.changed <= new[PIECE].changed]
     return StoryShown(
-        moments=[describe_moment(each) for each in new if isinstance(each, Moment)],
+        moments=[_describe_moment(each) for each in new if isinstance(each, Moment)],
         steps=[_describe_attempt(each) for each in new if isinstance(each, Attempted)],
-        acts=[ActLine.model_validate(summarize_act(each)) for each in new if isinstance(each, ToolUse)],
+        acts=[ActLine.model_validate(_summarize_act(each)) for each in new if isinstance(each, ToolUse)],
         last=new[-1].changed if more else max(following.last, after), more=more,
     )  # fmt: skip
 
 
-def describe_moment(moment: Moment) -> MomentShown:
+def _describe_moment(moment: Moment) -> MomentShown:
     """Tell of a moment."""
     return MomentShown(
         number=moment.number, at=moment.at / 1000,
@@ -203,7 +203,7 @@ def _describe_attempt(each: Attempted) -> AttemptShown:
     )  # fmt: skip
 
 
-def summarize_act(act: ToolUse) -> dict[str, object]:
+def _summarize_act(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
         "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": cut_text(act.tool, TITLE),
@@ -220,7 +220,7 @@ def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **summarize_act(act), "arguments": arguments, "exit_code": output.exit_code,
+        **_summarize_act(act), "arguments": arguments, "exit_code": output.exit_code,
         "output": cut_text(output.text, OUTPUT),
     })  # fmt: skip
 

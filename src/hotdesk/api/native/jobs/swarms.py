@@ -124,7 +124,7 @@ class ItemsShown(Model):
 async def get_swarm(context: ForJobs, job: JobName) -> SwarmShown:
     """Return how far a swarm is: items, rate, cost and forecast, failures by cause, its report."""
     swarm = await follow(context, job)
-    return describe_swarm(swarm)
+    return _describe_swarm(swarm)
 
 
 @router.get("/items", summary="The items of a swarm")
@@ -151,13 +151,13 @@ async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobSho
         raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
     if tale.ended is not None and tale.ended.outcome != "done":
         raise ProblemError(409, "job.over", f"swarm {job} is over, and was not done; begin another")
-    await anyio.to_thread.run_sync(place_items, context, job, order.files)
+    await anyio.to_thread.run_sync(_place_items, context, job, order.files)
     await anyio.to_thread.run_sync(context.tenant.host.note, ItemsOffered(job, context.by))
-    await have_offer_taken(context, job)
+    await _have_offer_taken(context, job)
     return await get_job(context, job)
 
 
-async def have_offer_taken(context: RequestContext, job: str) -> None:
+async def _have_offer_taken(context: RequestContext, job: str) -> None:
     """Wait until a swarm that runs has taken in what was offered; go on with one whose process has ended.
 
     A process that is about to end looks no more: then the next one takes them. One that waits for a person takes them
@@ -214,7 +214,7 @@ async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response
     return Response(proof, 200, build_attachment_headers(f"{item}.proof.json"), MEDIA)
 
 
-def place_items(context: RequestContext, job: str, files: list[FileSent]) -> None:
+def _place_items(context: RequestContext, job: str, files: list[FileSent]) -> None:
     """Put files beside a swarm's brief; none that is there is replaced, but for the table whose rows are items.
 
     What cannot be taken in is removed again, and refused.
@@ -227,11 +227,11 @@ def place_items(context: RequestContext, job: str, files: list[FileSent]) -> Non
     added: list[FilePath] = []
     try:
         for each in files:
-            name = require_item_name(each.name, brief.each.over)
+            name = _require_item_name(each.name, brief.each.over)
             if template is not None:
                 require_expected_file(template, name)
             if name == brief.each.over:
-                replace_table(context, each.upload, folder / name)
+                _replace_table(context, each.upload, folder / name)
             else:
                 uploads.place(context, each.upload, folder / name)
                 added.append(folder / name)
@@ -249,7 +249,7 @@ def find_template(context: RequestContext, job: str) -> Template | None:
     return templates.find(context.native.templates, request.template) if request and request.template else None
 
 
-def require_item_name(name: str, over: str) -> str:
+def _require_item_name(name: str, over: str) -> str:
     """Refuse a file that would be no item of a swarm, or its brief."""
     path = PurePosixPath(check_name(name))
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
@@ -258,7 +258,7 @@ def require_item_name(name: str, over: str) -> str:
     return name
 
 
-def replace_table(context: RequestContext, upload: str, target: FilePath) -> None:
+def _replace_table(context: RequestContext, upload: str, target: FilePath) -> None:
     """Put another version of a table in the place of what is there, whole or not at all."""
     fresh = target.with_name(f".{upload}")
     fresh.unlink(missing_ok=True)
@@ -286,7 +286,7 @@ async def find_item(context: RequestContext, job: str, item: str) -> tuple[Follo
     return swarm, record
 
 
-def describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
+def _describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
     """Tell how far a swarm is."""
     state, rate = swarm.state, swarm.measure_rate()
     records = state.items.values()

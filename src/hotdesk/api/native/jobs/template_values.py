@@ -44,7 +44,7 @@ class Parameters:
 
     def free_in(self, value: object) -> list[str]:
         """List the parameters in texts that a client wrote."""
-        return [name for text in iterate_texts(value) for name in _HOLE.findall(text) if name in self.free]
+        return [name for text in _iterate_texts(value) for name in _HOLE.findall(text) if name in self.free]
 
 
 def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
@@ -125,16 +125,16 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
         )
 
 
-def iterate_texts(value: object) -> Iterable[str]:
+def _iterate_texts(value: object) -> Iterable[str]:
     """List every text in something."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from iterate_texts(each)
+            yield from _iterate_texts(each)
     elif isinstance(value, list):
         for each in value:
-            yield from iterate_texts(each)
+            yield from _iterate_texts(each)
 
 
 def put_in(value: object, values: Mapping[str, str]) -> object:

@@ -115,10 +115,10 @@ class JobShown(JobLine):
 
 def summarize_job(context: RequestContext, tale: JobSummary) -> JobLine:
     """Tell of a job in a line."""
-    return JobLine.model_validate(build_line_fields(context, refresh_summary(context, tale)))
+    return JobLine.model_validate(_build_line_fields(context, _refresh_summary(context, tale)))
 
 
-def refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
+def _refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Return a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.get_state(_is_live(context, tale.job), int(time.time() * 1000))
     return tell(get_journal_path(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
@@ -130,7 +130,7 @@ def _is_live(context: RequestContext, job: str) -> bool:
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
 
-def build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, object]:
+def _build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Return what a line about a job says."""
     settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.get_state(live, int(time.time() * 1000))
@@ -180,12 +180,12 @@ def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[
 
 def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
-    tale = refresh_summary(context, tale)
+    tale = _refresh_summary(context, tale)
     walls = read_walls(get_journal_path(context.tenant.settings), tale.desks)
     return JobShown.model_validate({
-        **build_line_fields(context, tale),
+        **_build_line_fields(context, tale),
         "plan": tale.plan,
-        "plan_text": read_plan_text(context, tale),
+        "plan_text": _read_plan_text(context, tale),
         "steps": [describe_step(each) for each in tale.list_steps()],
         "desks": [
             DeskOfJob(
@@ -196,7 +196,7 @@ def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence
             )
             for each in tale.desks
         ],
-        "deliverables": describe_deliverables(tale),
+        "deliverables": _describe_deliverables(tale),
         "receipt": _describe_receipt(tale.receipt),
     })  # fmt: skip
 
@@ -208,7 +208,7 @@ def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     return JobShown.model_validate({**build_unborn_fields(context, request), **rest})
 
 
-def read_plan_text(context: RequestContext, tale: JobSummary) -> str:
+def _read_plan_text(context: RequestContext, tale: JobSummary) -> str:
     """Read the plan as people edit it; nothing where it is gone."""
     if not tale.plan_paper:
         return ""
@@ -228,7 +228,7 @@ def describe_step(step: StepProgress) -> StepShown:
     )  # fmt: skip
 
 
-def describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
+def _describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
     """Tell of the files a job made: the last that was found out of each."""
     found = []
     for each in tale.group_deliverables().values():
