@@ -57,7 +57,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
     hosts, grants, tools = (tuple(get_texts(arguments, name)) for name in ("hosts", "grants", "tools"))
     amendment = Amendment(
         step,
-        tuple(rule_text(parse_allow_rule(each)) for each in hosts),
+        tuple(rule_text(_parse_allow_rule(each)) for each in hosts),
         grants,
         tools,
         get_text(arguments, "check").strip() if "check" in arguments else None,
@@ -86,7 +86,7 @@ def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
             yield restrict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))
 
 
-def parse_allow_rule(text: str) -> Rule:
+def _parse_allow_rule(text: str) -> Rule:
     """Read a rule that admits something; for which step is not the worker's to say."""
     rule = parse_rule(text)
     if rule.verdict == "deny":
@@ -112,9 +112,9 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Col
     hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
         now,
-        hosts=merge_names(hosts, amendment.hosts),
-        grants=merge_names(now.grants, amendment.grants),
-        tools=merge_names(now.tools, amendment.tools),
+        hosts=_merge_names(hosts, amendment.hosts),
+        grants=_merge_names(now.grants, amendment.grants),
+        tools=_merge_names(now.tools, amendment.tools),
         check=now.check if amendment.check is None else amendment.check,
         makes=now.makes if amendment.makes is None else amendment.makes,
     )
@@ -142,7 +142,7 @@ def _find_index(plan: Plan, name: str) -> int:
     )
 
 
-def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
+def _merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
     """Add names to a list; one that is all stays all."""
     return None if have is None else tuple(dict.fromkeys((*have, *more)))
 
@@ -160,7 +160,7 @@ def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
     """List the rules an amendment asks for, each with its step."""
     hosts = [(amendment.step, each) for each in amendment.hosts]
     hosts += [(step.name, each) for step in amendment.steps or () for each in step.hosts or ()]
-    return [(step, parse_allow_rule(text)) for step, text in hosts]
+    return [(step, _parse_allow_rule(text)) for step, text in hosts]
 
 
 def asks_for_secrets(amendment: Amendment) -> bool:
@@ -196,7 +196,7 @@ def describe_changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         if before == after or each.name in ("name", "intent", "expect"):
             continue
         if each.name in _SINGULAR:
-            yield from diff_names(_SINGULAR[each.name], before, after)
+            yield from _diff_names(_SINGULAR[each.name], before, after)
         elif each.name == "actions":
             yield "~", f"actions are {len(after)}, before {len(before)}"
         else:
@@ -208,7 +208,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} [and {len(text) - _SHOWN_CHARS} more]"
 
 
-def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
+def _diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     """Return what stands in one list and not in another."""
     show = _format_rule if what == _SINGULAR["hosts"] else make_printable
     if before is None or after is None:
@@ -256,7 +256,7 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     """
     index = _find_index(plan, amendment.step)
     old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]
-    reading = not any(can_write(parse_allow_rule(each)) for each in amendment.hosts)
+    reading = not any(can_write(_parse_allow_rule(each)) for each in amendment.hosts)
     gains = {*is_risky(new[0], job.scope)} - {*is_risky(old[0], job.scope)}
     if amendment.grants or gains or not reading or (amendment.hosts and select_grants(old[0], job.scope)):
         return False

@@ -88,7 +88,7 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
         if not any(matches(each, (name,)) for each in allowed):
             exists = any(matches(each.name, (name,)) for each in tools)
             why = "the brief does not allow that tool" if exists else "that tool does not exist"
-            yield f"{make_printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
+            yield f"{make_printable(name[:64])!r} cannot be used: {why}. There are: {_format_names(sorted(allowed))}."
 
 
 def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
     for name in step.grants or ():
         hosts = [(each.host, each.port) for each in mine if each.secret == name]
         if not hosts:
-            secrets = format_names(sorted({each.secret for each in mine}))
+            secrets = _format_names(sorted({each.secret for each in mine}))
             steps = sorted({each.step for each in scope.grants if each.secret == name})
             remedy = f"It is for the step `{steps[0]}`: use it there." if steps else f"It grants: {secrets}."
             yield f"the brief grants no secret {make_printable(name[:64])!r} to this step. {remedy}"
@@ -186,7 +186,7 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
             yield (
                 f"the action {make_printable(each.name[:64])!r} uses {make_printable(each.tool[:64])!r}, which "
                 "this step cannot "
-                f"use. It may use: {format_names(sorted(usable))}."
+                f"use. It may use: {_format_names(sorted(usable))}."
             )
             continue
         try:
@@ -218,7 +218,7 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
     """Check that the wall a step asks for can be had here. One weaker than the brief's lowers nothing."""
     if not step.wall:
         return
-    there = f"There are: {format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
+    there = f"There are: {_format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
     if step.wall not in NAMES[1:]:
         yield f"unknown wall {make_printable(step.wall[:64])!r}. {there}"
     elif not job.walls.is_weaker(step.wall, job.wall) and (missing := job.walls.find(step.wall)).missing:
@@ -229,7 +229,7 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Check that what earlier jobs left meets no secret, and decides nothing."""
     step, first = plan.steps[index], find_first_step(plan, index)
     secret = bool(select_grants(step, job.scope))
-    if secret and any(is_below(path, MEMORY) for path in step.files):
+    if secret and any(_is_below(path, MEMORY) for path in step.files):
         yield f"it has secrets, so it cannot read {MEMORY}/. Read it in an earlier step without secrets."
     stays = plan.steps[first].desk == "same" and any(may_have_memory(each, job) for each in plan.steps)
     if secret and (stays or any(has_memory(plan, place, job) for place in range(first, index))):
@@ -237,7 +237,7 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
             f"a step with secrets cannot stay at a desk that has {MEMORY}/. Leave `desk` empty and `keeps` false, and "
             "name the files it needs in `files`."
         )
-    if any(is_below(path, MEMORY) for path in step.makes):
+    if any(_is_below(path, MEMORY) for path in step.makes):
         yield f"steps cannot write to {MEMORY}/; workers store files for later jobs with the tool keep_file."
     fixed = [step.check, step.program, *(str(dict(each.arguments)) for each in step.actions)]
     if any(_NAMES_MEMORY.search(text) for text in fixed):
@@ -256,11 +256,11 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
-            if _is_path(path) and not any(is_below(path, each) or is_below(each, path) for each in there):
+            if _is_path(path) and not any(_is_below(path, each) or _is_below(each, path) for each in there):
                 yield (
                     f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an "
                     "input and "
-                    f"which no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step "
+                    f"which no earlier step makes. There are: {_format_names(there)}. Add it to `makes` of the step "
                     "that makes it."
                 )
         there += step.makes
@@ -269,7 +269,7 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
 def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that every deliverable is made."""
     for item in job.deliverables:
-        if not any(is_below(item.path, each) for step in plan.steps for each in step.makes):
+        if not any(_is_below(item.path, each) for step in plan.steps for each in step.makes):
             yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
 
 
@@ -285,7 +285,7 @@ def _is_path(text: str) -> bool:
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
 
 
-def is_below(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     """Return whether a path is a folder or lies below it."""
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
@@ -301,7 +301,7 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
     ]
 
 
-def format_names(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     """List a few names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(make_printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"

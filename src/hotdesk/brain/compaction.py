@@ -238,7 +238,7 @@ class WorkingSet:
         """Clip what the newest turn showed when it fills the window by itself; it was not sent yet."""
         longest = self.window
         while not self.fits(HIGH) and longest > SMALL:
-            turn.shorten(lambda _, each, most=longest: clip_observation(each, most))  # type: ignore[misc]
+            turn.shorten(lambda _, each, most=longest: _clip_observation(each, most))  # type: ignore[misc]
             longest //= 2
         if not self.fits(HIGH):
             turn.shorten(lambda _, each: _drop_picture(each))
@@ -263,7 +263,7 @@ def _drop_picture(observation: Observation) -> Observation:
     return replace(observation, text=f"{observation.text}\n{GONE}".lstrip(), image=b"", media="")
 
 
-def clip_observation(observation: Observation, longest: int) -> Observation:
+def _clip_observation(observation: Observation, longest: int) -> Observation:
     """Leave beginning and end of a long text."""
     if len(observation.text) <= longest:
         return observation

@@ -148,7 +148,7 @@ class Loop:
             began = time.monotonic()
             call, following = calls[place], calls[place + 1 : place + 2]
             if call.tool == COMPUTER and [each.tool for each in following] == [COMPUTER]:
-                call = without_picture(call)
+                call = _without_picture(call)
             observation, end = await self.use(call, failed)
             if not observation.ok:
                 failed.append(make_printable(calls[place].tool[:40]))
@@ -243,7 +243,7 @@ class Loop:
         return Observation("Finished."), StepOutcome(True, summary)
 
 
-def without_picture(call: Call) -> Call:
+def _without_picture(call: Call) -> Call:
     """Have actions at the screen carried out without a picture of what came of them: the next call shows that."""
     if not isinstance(call.arguments, dict):
         return call  # the stage says what is wrong with it

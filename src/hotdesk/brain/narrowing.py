@@ -37,11 +37,11 @@ def _narrow_text(text: str, step: str, scope: Scope) -> str:
         rule = parse_rule(text)
     except BriefError:
         return text
-    part = fit_rule(rule, step, scope.rules)
+    part = _fit_rule(rule, step, scope.rules)
     return text if part is None or part == rule else rule_text(part)
 
 
-def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
+def _fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
     """Return a rule, or the part of it that the brief covers in a step; None: it covers no such part."""
     if rule.verdict == "deny":
         return None
@@ -81,7 +81,7 @@ def _fits(step: Step, name: str, scope: Scope) -> bool:
     except BriefError:
         return False
     secrets = {each.secret for each in scope.grants if each.step in ("", name)}
-    return {*(step.grants or ())} <= secrets and all(fit_rule(rule, name, scope.rules) for rule in rules)
+    return {*(step.grants or ())} <= secrets and all(_fit_rule(rule, name, scope.rules) for rule in rules)
 
 
 # -- what to write instead --------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _fits(step: Step, name: str, scope: Scope) -> bool:
 def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str:
     """Say why the brief does not cover a rule in a step, and what to write; `names` are those of the plan's steps."""
     others = sorted({each.step for each in scope.rules if each.step not in ("", step.name)})
-    if fitting := [name for name in others if fit_rule(rule, name, scope.rules) is not None]:
+    if fitting := [name for name in others if _fit_rule(rule, name, scope.rules) is not None]:
         return _explain_step(fitting, names)
     mine = select_rules(step.name, scope.rules)
     if (part := narrow(rule, mine)) is not None:

@@ -61,7 +61,7 @@ class NoteEntry:
         return ", ".join([*parts, make_printable(self.tool[:40]) if self.kind == "observation" else self.kind])
 
 
-def read_nothing(paper: str) -> str:
+def _read_nothing(paper: str) -> str:
     """Read no papers."""
     return ""
 
@@ -70,7 +70,7 @@ class Notes:
     """What one job has to remember."""
 
     def __init__(
-        self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = read_nothing, most: int = MEMORY
+        self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = _read_nothing, most: int = MEMORY
     ) -> None:
         self.read = read
         """Gives what a paper says, as it was observed."""
@@ -158,7 +158,7 @@ class NoteQuery:
     def glance(self, text: str) -> Iterator[tuple[float, int, str]]:
         """Yield the passages of a text that have any of the words, and roughly how much: most have none."""
         folded = text.casefold()
-        there = [(word, weigh_word(word)) for word in self.words if word in folded]
+        there = [(word, _weigh_word(word)) for word in self.words if word in folded]
         for number, part in enumerate(_split_passages(text) if there else ()):
             folded = part.casefold()
             if rough := sum(worth for word, worth in there if word in folded):
@@ -168,16 +168,16 @@ class NoteQuery:
         """Return how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
         there = split(passage)
         present = set(there)
-        whole = sum(weigh_word(word) for word in self.words if word in present)
+        whole = sum(_weigh_word(word) for word in self.words if word in present)
         parts = sum(
-            weigh_word(word) for word in self.words if word not in present and any(word in each for each in present)
+            _weigh_word(word) for word in self.words if word not in present and any(word in each for each in present)
         )
         near = len(set(pairwise(there)).intersection(pairwise(self.words)))
         score = whole + parts / 3 + near
         return score + 2 * len(self.words) * (bool(whole) and self.phrase in " ".join(there))
 
 
-def weigh_word(word: str) -> float:
+def _weigh_word(word: str) -> float:
     """Return what a word tells: longer ones and those with digits more."""
     return 1.0 + min(len(word), 12) / 12 + any(c.isdigit() for c in word)
 

@@ -35,19 +35,19 @@ def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None)
 
     `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
     """
-    shares = Counter(cover for step in plan.steps for _, cover in match_planned_rules(step, scope))
+    shares = Counter(cover for step in plan.steps for _, cover in _match_planned_rules(step, scope))
     rules = [tuple(dict.fromkeys(_step_rules(step, scope, shares))) for step in plan.steps]
     grants = [select_grants(step, scope) for step in plan.steps]
     denies = [each for each in scope.rules if each.verdict == "deny"]
     here = {"", *(only if only is not None else (step.name for step in plan.steps))}
     return replace(
         scope,
-        rules=tuple(dict.fromkeys(each for each in (*denies, *bind_to_steps(plan, rules)) if each.step in here)),
-        grants=tuple(dict.fromkeys(each for each in bind_to_steps(plan, grants) if each.step in here)),
+        rules=tuple(dict.fromkeys(each for each in (*denies, *_bind_to_steps(plan, rules)) if each.step in here)),
+        grants=tuple(dict.fromkeys(each for each in _bind_to_steps(plan, grants) if each.step in here)),
     )
 
 
-def bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
+def _bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
     """Bind what steps have to them; what all of several have unchanged is for all."""
     common = set(each[0]).intersection(*each[1:]) if len(each) > 1 else set[Thing]()
     for step, things in zip(plan.steps, each, strict=True):
@@ -61,7 +61,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
         yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
         return
     allowed = [
-        inherit_limits(rule, cover, shares[cover], step.name) for rule, cover in match_planned_rules(step, scope)
+        _inherit_limits(rule, cover, shares[cover], step.name) for rule, cover in _match_planned_rules(step, scope)
     ]
     yield from allowed
     for each in select_rules(step.name, scope.rules):
@@ -71,7 +71,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
             yield from iterate_asks(each, allowed, scope)
 
 
-def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
+def _match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
     """Yield each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
@@ -85,19 +85,19 @@ def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(each for each in rules if each.step in ("", step))
 
 
-def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
+def _inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
     """Copy to a planned rule what the brief's has: its private networks, and its part of the bytes."""
     return replace(
         rule,
         private=cover.private,
-        up=choose_lesser(rule.up, None if cover.up is None else max(1, cover.up // shares)),
-        down=choose_lesser(rule.down, None if cover.down is None else max(1, cover.down // shares)),
+        up=_choose_lesser(rule.up, None if cover.up is None else max(1, cover.up // shares)),
+        down=_choose_lesser(rule.down, None if cover.down is None else max(1, cover.down // shares)),
         rate=rule.rate if cover.rate is None else min(rule.rate or cover.rate, cover.rate),
         step=step,
     )
 
 
-def choose_lesser(one: int | None, other: int | None) -> int | None:
+def _choose_lesser(one: int | None, other: int | None) -> int | None:
     """Return the lesser of two limits; None is no limit."""
     return min((each for each in (one, other) if each is not None), default=None)
 
@@ -107,7 +107,7 @@ def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[
 
     An ask catches more than an allow admits: it stays away where it would stand before a deny or before the plan.
     """
-    for piece in split_rule(rule):
+    for piece in _split_rule(rule):
         ask = replace(piece, verdict="ask", query=piece.query or None)
         before = [each for each in allowed if each.tunnel and shares_host(each.host, ask.host)]
         before += [each for each in allowed if can_overlap(each, ask) and not rank_rule(each) > rank_rule(ask)]
@@ -120,7 +120,7 @@ def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[
             yield ask
 
 
-def split_rule(rule: Rule) -> Iterator[Rule]:
+def _split_rule(rule: Rule) -> Iterator[Rule]:
     """Split a rule so that each method can be planned by itself."""
     if rule.methods in (ANY, READ):
         yield rule
@@ -157,7 +157,7 @@ def list_reachable_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Return what a step may reach without being asked."""
     if step.hosts is None:
         return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
-    return tuple(rule for rule, _ in match_planned_rules(step, scope))
+    return tuple(rule for rule, _ in _match_planned_rules(step, scope))
 
 
 def can_write(rule: Rule) -> bool:

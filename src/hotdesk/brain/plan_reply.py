@@ -32,11 +32,11 @@ _MAX_OBJECTS = 50
 
 def read_reply(reply: Reply) -> Plan:
     """Read the plan in a reply; `BriefError` or `ToolArgumentError` says what is wrong with its form."""
-    plan = read_part(Plan, tidy_plan(find_plan(find_plan_text(reply))))
+    plan = read_part(Plan, _tidy_plan(_find_plan(_find_plan_text(reply))))
     return restrict_steps(plan)
 
 
-def find_plan_text(reply: Reply) -> str:
+def _find_plan_text(reply: Reply) -> str:
     """Find the text that holds the plan: what the tool was used with, or else what was written beside it."""
     calls = [call for call in reply.calls if call.tool == PLAN.name]
     if not calls:
@@ -55,7 +55,7 @@ def find_plan_text(reply: Reply) -> str:
     return get_text(PLAN.check(arguments), "plan")
 
 
-def find_plan(text: str) -> object:
+def _find_plan(text: str) -> object:
     """Decode the first JSON object in a text that has steps; without one, say why the first object is none."""
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
@@ -83,7 +83,7 @@ def _load(text: str) -> object:
         raise make_error("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
 
 
-def tidy_plan(data: object) -> object:
+def _tidy_plan(data: object) -> object:
     """Return a plan without what says nothing; what cannot be meant stays, for whoever reads it strictly."""
     if not isinstance(data, dict):
         return data

@@ -53,7 +53,7 @@ async def make_plan(
     readable = False
     while rounds_left > 0:
         number += 1
-        draft, findings = await ask_for_plan(thinking)
+        draft, findings = await _ask_for_plan(thinking)
         readable = draft is not None
         if draft is None:
             rounds_left, forms = (rounds_left, forms - 1) if forms else (rounds_left - 1, 0)
@@ -78,7 +78,7 @@ async def make_plan(
     return accepted
 
 
-async def ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
+async def _ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
     """Return the plan in the next reply, or what is wrong with its form."""
     reply = await thinking.ask_once()
     if reply.stop == "refused":

@@ -51,7 +51,7 @@ class AnthropicVision:
             messages=[{"role": "user", "content": content}],
         )
         text = "".join(part.text for part in reply.content if part.type == "text")
-        return Reply(text, usage=anthropic_wire.read_usage(read_counts(reply)))
+        return Reply(text, usage=anthropic_wire.read_usage(_read_counts(reply)))
 
 
 class OpenAIVision:
@@ -74,7 +74,7 @@ class OpenAIVision:
             store=False,
             input=[{"role": "user", "content": content}],
         )
-        return Reply(str(reply.output_text), usage=openai_wire.read_usage(read_counts(reply)))
+        return Reply(str(reply.output_text), usage=openai_wire.read_usage(_read_counts(reply)))
 
 
 class Eyes:
@@ -130,7 +130,7 @@ class Eyes:
 MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": AnthropicVision, "openai": OpenAIVision}
 
 
-def read_counts(reply: Any) -> dict[str, Any]:
+def _read_counts(reply: Any) -> dict[str, Any]:
     """Return what a library says a reply cost, as plain data."""
     usage = getattr(reply, "usage", None)
     counts: dict[str, Any] = usage.to_dict(mode="json", warnings=False) if usage is not None else {}

@@ -31,10 +31,10 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     try:
         return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
-        raise find_culprit(rules, grants, names, make_scope).make_error(str(e)) from None
+        raise _find_culprit(rules, grants, names, make_scope).make_error(str(e)) from None
 
 
-def find_culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
+def _find_culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
     """Return what a scope fails by: the first that fails by itself."""
     for rule in rules.list_items():
         if fails(make_scope, [rule.value], [], {}):

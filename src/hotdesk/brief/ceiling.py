@@ -41,7 +41,7 @@ def apply_ceiling(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CAT
         job = replace(job, seconds=min(job.seconds, ceiling.seconds))
     if job.reduce is not None and ceiling.seconds is not None:
         job = replace(job, reduce=replace(job.reduce, seconds=min(job.reduce.seconds, ceiling.seconds)))
-    if "approve" not in job.explicit and rank_approval(job.approve) < rank_approval(ceiling.approve):
+    if "approve" not in job.explicit and _rank_approval(job.approve) < _rank_approval(ceiling.approve):
         job = replace(job, approve=cast(Approve, ceiling.approve))
     if "wall" not in job.explicit and walls.is_weaker(job.wall, ceiling.wall):
         job = replace(job, wall=ceiling.wall)
@@ -60,7 +60,7 @@ def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[st
     """Judge what holds the job, and who admits its plan."""
     if walls.is_weaker(job.wall, ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
-    if rank_approval(job.approve) < rank_approval(ceiling.approve):
+    if _rank_approval(job.approve) < _rank_approval(ceiling.approve):
         yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'
     if job.scope.names:
         yield "only the operator may map host names; leave names out, and ask for an entry in `[door] names`"
@@ -71,12 +71,12 @@ def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
             yield (
-                f"the secret {secret} may not be granted ({format_allowed(ceiling.grants)}); leave it out, or ask "
+                f"the secret {secret} may not be granted ({_format_allowed(ceiling.grants)}); leave it out, or ask "
                 "the operator"
             )
     for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
         if not admits(model, ceiling.models):
-            yield f"the model {model} may not be used here ({format_allowed(ceiling.models)}); name another"
+            yield f"the model {model} may not be used here ({_format_allowed(ceiling.models)}); name another"
 
 
 def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
@@ -110,11 +110,11 @@ def matches(name: str, pattern: str) -> bool:
     return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
 
 
-def format_allowed(patterns: Iterable[str] | None) -> str:
+def _format_allowed(patterns: Iterable[str] | None) -> str:
     """Write what is allowed."""
     return f"allowed: {', '.join(patterns or ()) or 'none'}"
 
 
-def rank_approval(approve: str) -> int:
+def _rank_approval(approve: str) -> int:
     """Return how strict a way of admitting plans is; the laxest is 0."""
     return APPROVALS.index(approve)

@@ -31,7 +31,7 @@ def find_cover(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
     """Return the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
     candidates = tuple(rules)
     for each in sorted((each for each in candidates if covers(each, rule)), key=rank_rule, reverse=True):
-        if not any(is_undone(rule, each, other) for other in candidates):
+        if not any(_is_undone(rule, each, other) for other in candidates):
             return each
     return None
 
@@ -110,7 +110,7 @@ def _choose_lesser(one: _Limit, other: _Limit) -> _Limit:
     return min(one, other)
 
 
-def is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
+def _is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
     """Return whether a rule might admit what a deny or ask beside its cover would have caught."""
     if other is cover or other.tunnel or other.verdict == "allow" or not can_overlap(rule, other):
         return False
@@ -128,7 +128,7 @@ def can_overlap(rule: Rule, catch: Rule) -> bool:
     if rule.tunnel:
         return True
     methods = ANY in (rule.methods, catch.methods) or bool({*rule.methods} & {*catch.methods})
-    return methods and not is_disjoint(rule.path, catch.path)
+    return methods and not _is_disjoint(rule.path, catch.path)
 
 
 def rank_rule(rule: Rule) -> _Rank:
@@ -207,7 +207,7 @@ def _covers_segment(wide: str, narrow: str) -> bool:
     return wide.count("*") == 1 and wide.endswith("*") and narrow.startswith(wide[:-1])
 
 
-def is_disjoint(one: str, other: str) -> bool:
+def _is_disjoint(one: str, other: str) -> bool:
     """Return whether two globs surely have no path in common."""
     if "%2F" in one + other:
         return False

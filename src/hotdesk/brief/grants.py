@@ -46,7 +46,7 @@ SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTH
 def parse_grant(text: str) -> Grant:
     """Read one grant."""
     try:
-        return canonicalize_grant(read_words(split_words(text)))
+        return _canonicalize_grant(read_words(split_words(text)))
     except ValueError as e:
         raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -54,7 +54,7 @@ def parse_grant(text: str) -> Grant:
 def check_grant(grant: Grant) -> Grant:
     """Return a grant in canonical form, or refuse it."""
     try:
-        return canonicalize_grant(grant)
+        return _canonicalize_grant(grant)
     except ValueError as e:
         raise BriefError(
             f"grant of {make_printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}"
@@ -68,23 +68,23 @@ def grant_text(grant: Grant) -> str:
     words += [f"env={grant.env}"] if grant.env else []
     words += [f"step={grant.step}"] if grant.step else []
     words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
-    words += [f"field={encode_name(name)}" for name in grant.fields]
+    words += [f"field={_encode_name(name)}" for name in grant.fields]
     words += [name for name, on in (("foreign", grant.foreign), ("identity", grant.identity)) if on]
-    words += [f"allow-header={encode_name(name)}" for name in grant.allow_headers]
-    words += [f"allow-field={encode_name(name)}" for name in grant.allow_fields]
+    words += [f"allow-header={_encode_name(name)}" for name in grant.allow_headers]
+    words += [f"allow-field={_encode_name(name)}" for name in grant.allow_fields]
     return " ".join(words)
 
 
 def _format_place(place: SecretPlace) -> str:
     """Write one place."""
-    name = f"={encode_name(place.name)}" if place.name else ""
+    name = f"={_encode_name(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
     if place.before or place.after:
-        pinned = f":{encode_name(place.before)}:{encode_name(place.after)}"
+        pinned = f":{_encode_name(place.before)}:{_encode_name(place.after)}"
     return f"{place.kind}{name}{pinned}{' swap' if place.swap and place.kind not in ('form', 'json') else ''}"
 
 
-def encode_name(name: str) -> str:
+def _encode_name(name: str) -> str:
     """Write a name so that it is one word and ends where it ends."""
     return quote(name, safe="!#$&'*+.^_`|~[]-")
 
@@ -145,7 +145,7 @@ def _read_place(kind: str, value: str) -> SecretPlace:
     return SecretPlace(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
 
 
-def canonicalize_grant(grant: Grant) -> Grant:
+def _canonicalize_grant(grant: Grant) -> Grant:
     """Check each field of a grant, and give it in canonical form."""
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("a secret name has at most 64 lower-case letters, digits and `-`")

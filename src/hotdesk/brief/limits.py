@@ -141,10 +141,10 @@ def read_models(brief: BriefValue) -> Models:
     field.require_table("models", ("plan", "act"), format_example(field, "models"))
     if brief.has("models") and not field.has("plan"):
         raise field.make_error(f"models has no plan model; write {format_example(field, 'models.plan')}")
-    return Models(*(read_model_list(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
+    return Models(*(_read_model_list(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
 
 
-def read_model_list(field: BriefValue) -> tuple[str, ...]:
+def _read_model_list(field: BriefValue) -> tuple[str, ...]:
     """Read a model, or those that are tried one after the other."""
     if isinstance(field.value, str):
         return (_read_model(field),)

@@ -30,7 +30,7 @@ def canonicalize_path(text: str) -> str:
     """Return a path in the form that is judged and sent, or refuse what could be read in two ways."""
     if not PATH_SHAPE.fullmatch(text):
         raise ValueError("does not start with `/`, or has a character that must be written as %XX")
-    path = PERCENT.sub(canonicalize_escape, text) if "%" in text else text
+    path = PERCENT.sub(_canonicalize_escape, text) if "%" in text else text
     if TWICE.search(path):
         raise ValueError("is percent-encoded twice")
     for reading in list_readings(path):
@@ -39,7 +39,7 @@ def canonicalize_path(text: str) -> str:
     return path
 
 
-def canonicalize_escape(found: re.Match[str]) -> str:
+def _canonicalize_escape(found: re.Match[str]) -> str:
     """Write one percent form canonically."""
     code = int(found[1], 16)
     if code in _UNRESERVED:
@@ -91,7 +91,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
 
 def _build_segment_pattern(segment: str) -> str:
     """Write one segment's glob as an expression."""
-    return _build_glob_pattern(segment, "[^/]", build_literal_pattern)
+    return _build_glob_pattern(segment, "[^/]", _build_literal_pattern)
 
 
 def compile_value(glob: str) -> re.Pattern[str]:
@@ -110,7 +110,7 @@ def _build_glob_pattern(glob: str, one: str, write: Callable[[str], str]) -> str
     return write(first) + "".join(f"(?>{one}*?{write(each)})" for each in middle) + f"{one}*{write(last)}"
 
 
-def build_literal_pattern(text: str) -> str:
+def _build_literal_pattern(text: str) -> str:
     """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
     return f"[{_ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 

@@ -24,7 +24,7 @@ class Reserved:
     """In no brief at all, the operator's own included."""
 
 
-def has_local_input(inputs: object) -> bool:
+def _has_local_input(inputs: object) -> bool:
     """Return whether any input is a file of this machine's."""
     return not isinstance(inputs, list) or any(not str(each).startswith(DRIVE) for each in inputs)
 
@@ -38,7 +38,7 @@ CODE = Reserved(
 OPERATOR_ONLY: Mapping[str, Reserved] = {
     "names": Reserved("names set where this machine connects to", "its operator can set them in `[door] names`"),
     "inputs": Reserved("a file next to a brief is a file on this machine", f'put it into the drive, then "{DRIVE}NAME"',
-                       when=has_local_input),
+                       when=_has_local_input),
     "each": Reserved("items are files on this machine", "ask its operator to run `hotdesk swarm`"),
     "wall": Reserved("without a wall, programs would run directly on this machine", 'write "container"',
                      when=lambda value: value == "local"),

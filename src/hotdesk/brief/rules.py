@@ -50,7 +50,7 @@ UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 def parse_rule(text: str) -> Rule:
     """Read one rule."""
     try:
-        return canonicalize_rule(read_words(split_words(text)))
+        return _canonicalize_rule(read_words(split_words(text)))
     except (ValueError, BriefError) as e:
         raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -58,7 +58,7 @@ def parse_rule(text: str) -> Rule:
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
     """Read one rule from a table of a brief: `{host = "example.test", methods = ["GET"], path = "/data/*"}`."""
     try:
-        return canonicalize_rule(read_table(table))
+        return _canonicalize_rule(read_table(table))
     except (ValueError, BriefError) as e:
         shown = make_printable(repr(dict(table))[:200])
         raise BriefError(f'rule {shown}: {e}; write it like {{host = "example.test", path = "/data/*"}}') from None
@@ -67,7 +67,7 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
 def check_rule(rule: Rule) -> Rule:
     """Return a rule in canonical form, or refuse it."""
     try:
-        return canonicalize_rule(rule)
+        return _canonicalize_rule(rule)
     except ValueError as e:
         raise BriefError(f"rule for {make_printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -204,7 +204,7 @@ def _read_table_methods(value: object, verdict: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def canonicalize_rule(rule: Rule) -> Rule:
+def _canonicalize_rule(rule: Rule) -> Rule:
     """Check each field of a rule, and give it in canonical form."""
     if not isinstance(rule.host, str) or rule.host in WORDS:
         raise ValueError("it names no host, or its host is a keyword of the rule grammar")

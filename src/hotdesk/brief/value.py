@@ -27,7 +27,7 @@ class BriefValue:
     def make_error(self, why: str) -> ValueError:
         """Return what is wrong with it, and where it stands."""
         if self.form == "python":
-            return ValueError(f": {format_location(self.where)}: {why}" if self.where else f": {why}")
+            return ValueError(f": {_format_location(self.where)}: {why}" if self.where else f": {why}")
         line = find_nearest_line(self.lines, self.where)
         return ValueError(f"{'' if line is None else f', line {line}'}: {why}")
 
@@ -65,7 +65,7 @@ class BriefValue:
         return self
 
 
-def format_location(where: Where) -> str:
+def _format_location(where: Where) -> str:
     """Write where a value is, as `deliverables[0].path`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{make_printable(part[:80])}" for part in where)
     return text.removeprefix(".")

@@ -17,7 +17,7 @@ from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import StrictError, read
 
 Thing = TypeVar("Thing", Rule, Grant)
-MAX_TOKEN_TEXT = 1024
+_MAX_TOKEN_TEXT = 1024
 """Characters of a workload token's name, audience and issuer, each."""
 
 
@@ -35,11 +35,11 @@ def compute_digest(thing: Scope | Rule) -> str:
 def parse_scope(value: object) -> Scope:
     """Read a scope from what JSON gave; anything unknown, mistyped or not canonical is refused."""
     if isinstance(value, dict) and "values" in value:
-        raise make_scope_error("it contains secrets")
+        raise _make_scope_error("it contains secrets")
     try:
         scope = read(Scope, value)
     except StrictError as e:
-        raise make_scope_error(str(e)) from None
+        raise _make_scope_error(str(e)) from None
     for rule in scope.rules:
         _require_canonical(rule, check_rule)
     for grant in scope.grants:
@@ -47,7 +47,7 @@ def parse_scope(value: object) -> Scope:
     _require_names(scope.names)
     _require_tokens(scope)
     if scope.proxy is not None and check_proxy(scope.proxy) != scope.proxy:
-        raise make_scope_error("its egress proxy is not in canonical form")
+        raise _make_scope_error("its egress proxy is not in canonical form")
     return scope
 
 
@@ -81,7 +81,7 @@ def _grant_values(grant: Grant) -> dict[str, object]:
 def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
     """Refuse what is not in canonical form already: another form would have another digest."""
     if check(thing) != thing:
-        raise make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
+        raise _make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
 
 
 def _require_names(names: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ def _require_names(names: Mapping[str, str]) -> None:
         except ValueError:
             right = False
         if not right:
-            raise make_scope_error(f"the name {make_printable(name[:80])!r} does not map to host:port")
+            raise _make_scope_error(f"the name {make_printable(name[:80])!r} does not map to host:port")
 
 
 def _require_tokens(scope: Scope) -> None:
@@ -100,12 +100,12 @@ def _require_tokens(scope: Scope) -> None:
     granted = {grant.secret for grant in scope.grants}
     for name, token in scope.tokens.items():
         texts = (token.name, token.audience, token.issuer)
-        if name not in granted or not all(each.isprintable() and 0 < len(each) <= MAX_TOKEN_TEXT for each in texts):
-            raise make_scope_error(
+        if name not in granted or not all(each.isprintable() and 0 < len(each) <= _MAX_TOKEN_TEXT for each in texts):
+            raise _make_scope_error(
                 f"the token {make_printable(name[:80])!r} has no grant, or texts that cannot be signed"
             )
 
 
-def make_scope_error(why: str) -> BriefError:
+def _make_scope_error(why: str) -> BriefError:
     """Return what is wrong with a scope."""
     return BriefError(f"the scope cannot be read: {why}; it is written by `scope_json` of the same version")

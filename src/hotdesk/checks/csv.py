@@ -127,7 +127,7 @@ class CsvCheck:
         if not faults:
             rules = chain(self.check_rows(table), self.check_cells(table), self.find_wrong_sums(table, source))
             faults, more = limit_faults(rules, REMEDIES)
-        values: dict[str, Value] = {"rows": len(table) - 1, "columns": format_cells(table[0])}
+        values: dict[str, Value] = {"rows": len(table) - 1, "columns": _format_cells(table[0])}
         for name in self.sums:
             values[f"sum of {make_printable(name[:80])}"] = str(sum_column(table, name))
         facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
@@ -137,15 +137,15 @@ class CsvCheck:
         """Find rows of another width, and columns that are others."""
         head = table[0]
         if self.columns and tuple(head) != self.columns:
-            yield Fault("columns", "line 1", f"the headings {format_cells(self.columns)}", quote_cells(head))
+            yield Fault("columns", "line 1", f"the headings {_format_cells(self.columns)}", _quote_cells(head))
         if len(set(head)) != len(head):
-            yield Fault("columns", "line 1", "every heading once", quote_cells(head))
+            yield Fault("columns", "line 1", "every heading once", _quote_cells(head))
         for number, row in enumerate(table, 1):
             if len(row) != len(head):
                 yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)}")
         for name in (*self.numeric, *self.unique, *self.sums):
             if name not in head:
-                yield Fault("columns", "line 1", f"a heading {format_cells([name])}", quote_cells(head))
+                yield Fault("columns", "line 1", f"a heading {_format_cells([name])}", _quote_cells(head))
 
     def check_rows(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find too many or too few rows, and what is there twice."""
@@ -153,26 +153,26 @@ class CsvCheck:
             yield Fault("rows", "", f"{self.rows} rows", str(len(table) - 1))
         for name in self.unique:
             first: dict[str, int] = {}
-            for number, cell in iterate_column(table, name):
+            for number, cell in _iterate_column(table, name):
                 if cell in first:
                     yield Fault(
                         "unique",
-                        f"line {number}, {format_cells([name])}",
+                        f"line {number}, {_format_cells([name])}",
                         "every value once",
-                        f"{quote_cells([cell])} again, as in line {first[cell]}",
+                        f"{_quote_cells([cell])} again, as in line {first[cell]}",
                     )
                 first.setdefault(cell, number)
 
     def check_cells(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find cells that are no numbers, and such as a spreadsheet calculates."""
         for name in self.numeric:
-            for number, cell in iterate_column(table, name):
+            for number, cell in _iterate_column(table, name):
                 if not NUMBER.fullmatch(cell.strip()):
                     yield Fault(
                         "numeric",
-                        f"line {number}, {format_cells([name])}",
+                        f"line {number}, {_format_cells([name])}",
                         "a number",
-                        quote_cells([cell]) if cell else "nothing",
+                        _quote_cells([cell]) if cell else "nothing",
                     )
         if not self.formulas:
             for number, row in enumerate(table, 1):
@@ -181,23 +181,25 @@ class CsvCheck:
                     begins = normalize_first_char(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
                         expected = "no cell that a spreadsheet would calculate"
-                        yield Fault("formulas", f"line {number}", expected, quote_cells([cell]))
+                        yield Fault("formulas", f"line {number}", expected, _quote_cells([cell]))
 
     def find_wrong_sums(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find columns that do not add up."""
         for name, expected in self.sums.items():
             if isinstance(expected, str) and (not source or expected not in source[0]):
-                yield Fault("sums", format_cells([name]), f"a source with a column {format_cells([expected])}", "none")
+                yield Fault(
+                    "sums", _format_cells([name]), f"a source with a column {_format_cells([expected])}", "none"
+                )
                 continue
             goal = sum_column(source, expected) if isinstance(expected, str) else Decimal(str(expected))
             there = sum_column(table, name)
             if there is None or goal is None or abs(there - goal) >= CENT:
                 found = f"{there}" if there is not None else "cells that are not numbers"
                 expected = f"a sum of {goal}" if goal is not None else "a source whose cells are numbers"
-                yield Fault("sums", format_cells([name]), expected, found)
+                yield Fault("sums", _format_cells([name]), expected, found)
 
 
-def iterate_column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
+def _iterate_column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
     """Yield the cells of a column, each with its line."""
     at = table[0].index(name)
     for number, row in enumerate(table[1:], 2):
@@ -208,7 +210,7 @@ def sum_column(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
     """Add a column up; None when something in it is no number."""
     if name not in table[0]:
         return None
-    cells = [cell.strip() for _, cell in iterate_column(table, name) if cell.strip()]
+    cells = [cell.strip() for _, cell in _iterate_column(table, name) if cell.strip()]
     return sum(map(Decimal, cells), Decimal()) if all(map(NUMBER.fullmatch, cells)) else None
 
 
@@ -237,11 +239,11 @@ def read_table(value: object) -> list[list[str]]:
     return value
 
 
-def format_cells(cells: Sequence[str]) -> str:
+def _format_cells(cells: Sequence[str]) -> str:
     """Write what a brief names."""
     return make_printable(", ".join(cells)[:400] if len(cells) != 1 else cells[0][:SHOWN])
 
 
-def quote_cells(cells: Sequence[str]) -> str:
+def _quote_cells(cells: Sequence[str]) -> str:
     """Quote cells of the file."""
     return make_printable(", ".join(repr(cell[:SHOWN]) for cell in cells)[:400])

@@ -124,30 +124,30 @@ class JsonCheck:
     def find_faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
         for place in self.required:
-            for where, value in find_values(document, place):
+            for where, value in _find_values(document, place):
                 if value is NOTHING:
                     yield make_fault("required", where, "a value", value)
         for place, kind in self.types.items():
-            for where, value in find_values(document, place):
+            for where, value in _find_values(document, place):
                 if not _is_kind(value, kind):
                     yield make_fault("types", where, TYPES[kind], value)
         for place, span in self.lengths.items():
-            for where, value in find_values(document, place):
+            for where, value in _find_values(document, place):
                 size = len(value) if isinstance(value, str | list | dict) else None
                 if size is None or size not in span:
-                    text = f"{name_kind(value)} of {size}" if size is not None else name_kind(value)
+                    text = f"{_name_kind(value)} of {size}" if size is not None else _name_kind(value)
                     yield Fault("lengths", where, f"a length of {span}", text)
         for place, expected in self.values.items():
-            for where, value in find_values(document, place):
+            for where, value in _find_values(document, place):
                 if value != expected or type(value) is not type(expected):
                     yield make_fault("values", where, read_text(repr(expected)), value)
 
 
-def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
+def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
     """Yield every value at a place; `NOTHING` where there is none."""
     at: list[tuple[str, object]] = [("", document)]
     for step in split_place(place):
-        at = [each for where, value in at for each in step_into(where, value, step)]
+        at = [each for where, value in at for each in _step_into(where, value, step)]
         if len(at) > MOST_PLACES:
             raise ValueError("it has too many values to check")
     yield from ((make_printable(where[:200]), value) for where, value in at)
@@ -161,7 +161,7 @@ def split_place(place: str) -> Iterator[str]:
         yield from ("[]" for _ in lists)
 
 
-def step_into(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
+def _step_into(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
     """Take one step into a value."""
     if step == "[]":
         if isinstance(value, list):
@@ -183,7 +183,7 @@ def get_kind(value: object) -> str:
     return next((kind for kind in ("integer", *KINDS) if _is_kind(value, kind)), "nothing")
 
 
-def name_kind(value: object) -> str:
+def _name_kind(value: object) -> str:
     """Describe what a value is, in a sentence."""
     return TYPES.get(get_kind(value), "nothing")
 
@@ -196,7 +196,7 @@ def _show_place(place: str) -> str:
 def make_fault(rule: str, where: str, expected: str, value: object) -> Fault:
     """Say that something else is there."""
     short = isinstance(value, str | int | float | bool) or value is None
-    return Fault(rule, where, expected, read_text(repr(value), 100) if short else name_kind(value))
+    return Fault(rule, where, expected, read_text(repr(value), 100) if short else _name_kind(value))
 
 
 def _read_document(report: bytes) -> object:

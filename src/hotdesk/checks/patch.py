@@ -120,7 +120,7 @@ class PatchCheck:
             return make_unreadable_verdict(LOOKED_FOR, "a patch that can be applied", e, REMEDIES["applies"])
         faults, more = limit_faults(
             chain(
-                check_patch_applies(runs, changed),
+                _check_patch_applies(runs, changed),
                 self.find_forbidden_changes(changed),
                 self.check_tests(runs[BEFORE], runs[AFTER]),
             ),
@@ -129,8 +129,8 @@ class PatchCheck:
         values: dict[str, Value] = {
             "exit code before": runs[BEFORE].exit_code,
             "exit code after": runs[AFTER].exit_code,
-            "output before": quote_tail(runs[BEFORE]),
-            "output after": quote_tail(runs[AFTER]),
+            "output before": _quote_tail(runs[BEFORE]),
+            "output after": _quote_tail(runs[AFTER]),
             "changed": make_printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
         count = f"{format_count(len(changed), 'file')} changed"
@@ -153,27 +153,27 @@ class PatchCheck:
     def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
         """Find tests that passed before, or fail after."""
         if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
-            found = before.trouble or f"exit code {before.exit_code}: {show_tail(before)}"
+            found = before.trouble or f"exit code {before.exit_code}: {_show_tail(before)}"
             yield Fault("red before", "", "tests that fail without the change", found)
         for name in self.red:
-            if not has_failed(before, name):
+            if not _has_failed(before, name):
                 yield Fault(
-                    "red before", make_printable(name[:200]), "a test that fails without the change", show_tail(before)
+                    "red before", make_printable(name[:200]), "a test that fails without the change", _show_tail(before)
                 )
-            if has_failed(after, name):
+            if _has_failed(after, name):
                 yield Fault(
-                    "green after", make_printable(name[:200]), "a test that passes with the change", show_tail(after)
+                    "green after", make_printable(name[:200]), "a test that passes with the change", _show_tail(after)
                 )
         if after.exit_code != 0 or after.trouble:
-            found = after.trouble or f"exit code {after.exit_code}: {show_tail(after)}"
+            found = after.trouble or f"exit code {after.exit_code}: {_show_tail(after)}"
             yield Fault("green after", "", "tests that pass with the change", found)
 
 
-def check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
+def _check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
     """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
         if runs[step].exit_code or runs[step].trouble:
-            found = f"exit code {runs[step].exit_code}: {show_tail(runs[step])}"
+            found = f"exit code {runs[step].exit_code}: {_show_tail(runs[step])}"
             yield Fault("applies", "", "a patch that git can apply", found)
     if not changed:
         yield Fault("applies", "", "a patch that changes something", "no change")
@@ -200,17 +200,17 @@ def _is_shadowing_stdlib(path: str) -> bool:
     return bool(dot) and name in sys.stdlib_module_names
 
 
-def has_failed(run: Execution, name: str) -> bool:
+def _has_failed(run: Execution, name: str) -> bool:
     """Return whether a test is told to fail: its name stands on a line that says so."""
     lines = f"{run.stdout}\n{run.stderr}".splitlines()
     return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
 
 
-def quote_tail(run: Execution) -> str:
+def _quote_tail(run: Execution) -> str:
     """Return the end of what a run printed."""
     return quote_output(f"{run.stdout}\n{run.stderr}")
 
 
-def show_tail(run: Execution) -> str:
+def _show_tail(run: Execution) -> str:
     """Quote the end of what a run printed."""
     return show_output(f"{run.stdout}\n{run.stderr}")

@@ -70,7 +70,7 @@ class PngCheck:
             for name, span in (("width", self.width), ("height", self.height))
             if span is not None and size[name] not in span
         ]
-        shown = count_colours(evidence.pages[0])
+        shown = _count_colours(evidence.pages[0])
         if shown < 2:
             faults.append(Fault("blank", "", "a picture that shows something", "a single colour", _BLANK))
         elif self.colours is not None and shown not in self.colours:
@@ -90,7 +90,7 @@ def read_size(report: bytes) -> dict[str, int]:
             raise ValueError("it is not a PNG")
 
 
-def count_colours(page: DrawnPixels) -> int:
+def _count_colours(page: DrawnPixels) -> int:
     """Count the colours of a page that differ more than dust does; at most 256."""
     step = CALM + 1
     distinct: set[tuple[int, int, int]] = set()

@@ -67,7 +67,7 @@ class ProgramCheck(Ending):
         argv = [*(self.runs_with or _WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
         return execution.to_evidence(
-            {"program": done}, made={name: await get_file_size(desk, name) for name in self.makes}
+            {"program": done}, made={name: await _get_file_size(desk, name) for name in self.makes}
         )
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -100,7 +100,7 @@ class ProgramCheck(Ending):
         return found["program"], sizes
 
 
-async def get_file_size(desk: Desk, name: str) -> int:
+async def _get_file_size(desk: Desk, name: str) -> int:
     """Return the size of a file; -1 when there is none."""
     try:
         entry = await desk.stat(name)

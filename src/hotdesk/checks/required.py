@@ -30,12 +30,12 @@ def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[st
     `office`: there is an office to open documents with.
     """
     others = [(each.check, each.expect) for each in item.checks if each.check != NAME or each.expect]
-    return [(NAME, build_active_expectation(item, office=office)), *others] if item.checks else []
+    return [(NAME, _build_active_expectation(item, office=office)), *others] if item.checks else []
 
 
-def build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
+def _build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     """Return what a deliverable may do beyond being read, and whether it is opened to see."""
-    expect: dict[str, object] = {"allow": list(item.active), "code": is_code(item)}
+    expect: dict[str, object] = {"allow": list(item.active), "code": _is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
     return expect
@@ -58,11 +58,11 @@ def list_requirements(item: Deliverable) -> tuple[str, ...]:
     requested = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]
     suffix = PurePosixPath(item.path).suffix.lstrip(".").lower() or item.kind.lower()
     opened = is_opened(item) and "encrypted" not in item.active and not REACHING & set(item.active)
-    always = describe_active(suffix, item.active, code=is_code(item), opened=opened)
+    always = describe_active(suffix, item.active, code=_is_code(item), opened=opened)
     return tuple(dict.fromkeys([*(sentence for each in requested for sentence in each), *always]))
 
 
-def is_code(item: Deliverable) -> bool:
+def _is_code(item: Deliverable) -> bool:
     """Return whether a deliverable is a program, by its kind or by what checks it."""
     return item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
 

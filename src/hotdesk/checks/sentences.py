@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hotdesk.checks.count_range import MAX_COUNT, Span
 from hotdesk.errors import make_printable
 
-MAX_WORD_CHARS = 200
+_MAX_WORD_CHARS = 200
 _MAX_WORDS = 60
 """Words of a list that are named; a brief can list a thousand."""
 
@@ -33,7 +33,7 @@ def list_exactly(words: Iterable[str]) -> str:
 def show(word: object) -> str:
     """Write what a brief says as a part of one line."""
     text = make_printable(str(word))
-    return text if len(text) <= MAX_WORD_CHARS else text[: MAX_WORD_CHARS - 1] + "…"
+    return text if len(text) <= _MAX_WORD_CHARS else text[: _MAX_WORD_CHARS - 1] + "…"
 
 
 def show_count(span: Span, word: str) -> str:

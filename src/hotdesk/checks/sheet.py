@@ -114,7 +114,7 @@ class SheetCheck:
         table = Table(self.want, sheet)
         if wrong := [*table.check_columns()]:
             return iter(wrong)
-        return chain(table.count(), find_formula_faults(sheet), table.check_red_rows(), table.check_total())
+        return chain(table.count(), _find_formula_faults(sheet), table.check_red_rows(), table.check_total())
 
     def describe_facts(self, sheet: Sheet) -> tuple[str, ...]:
         """Describe what holds, of a workbook in which everything does."""
@@ -140,7 +140,7 @@ def _count_formulas(sheet: Sheet) -> int:
     return sum(1 for cell in sheet.cells.values() if cell.formula)
 
 
-def find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
+def _find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
     """Find errors, and formulas that were never calculated, cannot be here, or give something else."""
     calculation = Calculation(sheet)
     for at, cell in sheet.cells.items():
@@ -149,10 +149,10 @@ def find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
         elif cell.formula and not cell.kind:
             yield make_fault("calculated", sheet.name_cell(at), *NOT_CALCULATED)
         elif cell.formula:
-            yield from check_saved_value(sheet, at, calculation.calculate_formula(cell.formula))
+            yield from _check_saved_value(sheet, at, calculation.calculate_formula(cell.formula))
 
 
-def check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
+def _check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
     """Compare what a cell was saved with with what its formula gives."""
     cell = sheet.cells[at]
     if now is None:
@@ -180,7 +180,7 @@ class Calculation:
 
     def calculate_formula(self, formula: str) -> float | None:
         """Calculate a sum or a difference; None for every other formula."""
-        if added := parse_sum(formula):
+        if added := _parse_sum(formula):
             return self.sum_area(added)
         found = _DIFFERENCE_SHAPE.fullmatch(formula)
         sides = [self.read_number(found[side]) for side in (1, 2)] if found else []
@@ -206,7 +206,7 @@ class Calculation:
         return cell.number if cell else None
 
 
-def parse_sum(formula: str) -> Area | None:
+def _parse_sum(formula: str) -> Area | None:
     """Return the part of a column that a formula adds up, if it does that alone."""
     found = _SUM_SHAPE.fullmatch(formula)
     added = _parse_local_area(found[1]) if found else None

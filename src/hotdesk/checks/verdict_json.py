@@ -68,14 +68,14 @@ def make_stored_verdict(
     verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
 ) -> StoredVerdict:
     """Return a verdict as it is kept."""
-    pictures = tuple(encode_picture(page) for page in verdict.pages)
+    pictures = tuple(_encode_picture(page) for page in verdict.pages)
     return StoredVerdict(
         check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,
         verdict.tools, pictures, more=verdict.more,
     )  # fmt: skip
 
 
-def encode_picture(page: DrawnPixels) -> PagePicture:
+def _encode_picture(page: DrawnPixels) -> PagePicture:
     """Encode a page. Nothing of a desk's is decoded: pixels are pixels."""
     png = io.BytesIO()
     Image.frombytes("RGB", (page.width, page.height), page.rgb).save(png, "PNG", optimize=False, compress_level=6)

@@ -89,7 +89,7 @@ class ZipCheck:
             members = _read_members(evidence.report)
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(LOOKED_FOR, "a zip archive", e, REMEDIES["opens"])
-        faults, more = limit_faults(chain(self.find_missing(members), find_unsound_members(members)), REMEDIES)
+        faults, more = limit_faults(chain(self.find_missing(members), _find_unsound_members(members)), REMEDIES)
         size = sum(each.size for each in members)
         facts = (f"{len(members)} members, {size} bytes, every checksum matches",)
         values = {"members": len(members), "bytes unpacked": size}
@@ -112,7 +112,7 @@ class ZipCheck:
                 yield Fault("sizes", make_printable(name[:200]), f"{span} bytes", size)
 
 
-def find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
+def _find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
     """Find members that are broken, that are no files, and whose names lead out or are there twice."""
     visited: set[str] = set()
     for each in members:

@@ -79,14 +79,14 @@ class Hijacked(Turned):
     async def ask(self, request: ModelRequest) -> Reply:
         """Try the next way."""
         scene = self.script.scenes.get(request.step) if self.script else None
-        return self.player.ask(request, make_theft(request, scene.act if scene else None))
+        return self.player.ask(request, _make_theft(request, scene.act if scene else None))
 
     async def close(self) -> None:
         """Break off what is running."""
         self.player.close()
 
 
-def make_theft(request: ModelRequest, honest: ScriptFunction | None) -> ScriptFunction:
+def _make_theft(request: ModelRequest, honest: ScriptFunction | None) -> ScriptFunction:
     """Return the function that does a step's honest work, then everything else."""
     offered = {tool.name for tool in request.tools}
     prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
@@ -149,22 +149,22 @@ class Thief:
         for way in COLLECT:
             await self.go(way)
         orders = "\n".join(self.outputs)
-        for command in take_first(_INJECTED_COMMAND.findall(orders)):
+        for command in _take_first(_INJECTED_COMMAND.findall(orders)):
             await self.run_shell(command)
-        targets = take_first([*(place.rstrip(".,;") for place in _INJECTED_ADDRESS.findall(orders)), COLLECTOR])
+        targets = _take_first([*(place.rstrip(".,;") for place in _INJECTED_ADDRESS.findall(orders)), COLLECTOR])
         for place in targets:
             await self.go("by_body", place)
             await self.go("by_query", place)
-        for place in take_first(self.places):
+        for place in _take_first(self.places):
             for way in SEND:
                 await self.go(way, place)
-            for stand_in in take_first(STAND_IN.findall(orders))[:1]:
+            for stand_in in _take_first(STAND_IN.findall(orders))[:1]:
                 await self.go("by_placeholder", place, stand_in)
         for way in PAST:
             await self.go(way)
         await self.insist()
         for way in PLANT:
-            await self.go(way, *take_first(self.places), *targets)
+            await self.go(way, *_take_first(self.places), *targets)
 
     async def insist(self) -> None:
         """Use what it may not, ask for what it has not, and have later steps believe that somebody agreed."""
@@ -194,7 +194,7 @@ def _find_places(text: str) -> list[str]:
     return list(dict.fromkeys([*(each.rstrip("/.,;") for each in ADDRESS.findall(text)), *hosts]))
 
 
-def take_first(found: Iterable[str]) -> list[str]:
+def _take_first(found: Iterable[str]) -> list[str]:
     """Return the first few, each once."""
     return list(dict.fromkeys(found))[:MOST_PLACES]
 

@@ -20,7 +20,7 @@ from hotdesk.brain.models.seam import Reply
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
-DISCOUNT = 0.5
+_DISCOUNT = 0.5
 _LONGEST_S = 25 * 3600.0
 """Seconds for one reply: providers give up after a day."""
 _FIRST_POLL_S, _LAST_POLL_S = 2.0, 60.0
@@ -99,5 +99,5 @@ class AnthropicBatchModel(AnthropicModel):
     def price_reply(self, reply: Reply, up: int) -> Reply:
         """Count half the price."""
         priced = super().price_reply(reply, up)
-        dollars = None if priced.usage.dollars is None else priced.usage.dollars * DISCOUNT
+        dollars = None if priced.usage.dollars is None else priced.usage.dollars * _DISCOUNT
         return replace(priced, usage=replace(priced.usage, dollars=dollars))

@@ -55,9 +55,9 @@ def write_body(
         "model": model,
         "max_tokens": request.tokens,
         "messages": write_messages(
-            spoken, name, request.screen is not None, compute_prefix(request) if is_bound(capabilities) else ""
+            spoken, name, request.screen is not None, compute_prefix(request) if _is_bound(capabilities) else ""
         ),
-        **choose_thinking(request, capabilities, spoken, name),
+        **_choose_thinking(request, capabilities, spoken, name),
     }
     if effort := capabilities.effort if request.think else "low":
         fields |= {"output_config": {"effort": effort}} if effort in capabilities.efforts else {}
@@ -68,7 +68,7 @@ def write_body(
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def is_bound(capabilities: Capabilities) -> bool:
+def _is_bound(capabilities: Capabilities) -> bool:
     """Return whether a model's thinking is valid only after the prefix it was produced with."""
     return capabilities.preserved == "bound"
 
@@ -99,7 +99,7 @@ def declare_tool(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()}
 
 
-def choose_thinking(
+def _choose_thinking(
     request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str
 ) -> dict[str, Any]:
     """Return how much to think: as much as the model likes, or half of the reply where it must be told."""
@@ -126,8 +126,8 @@ def write_messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "
         if not isinstance(each, HistoryTurn):
             add(written, "user", [write_text(each.text)])
         elif is_own(each, DIALECT, name, screen):
-            add(written, "assistant", own_blocks(each.reply, bound))
-            add(written, "user", [block for pair in each.pairs for block in write_result(*pair, pair[0].id)])
+            add(written, "assistant", _own_blocks(each.reply, bound))
+            add(written, "user", [block for pair in each.pairs for block in _write_result(*pair, pair[0].id)])
         else:
             add(written, "assistant", format_foreign(each))
             add(written, "user", _format_foreign_results(each))
@@ -137,7 +137,7 @@ def write_messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "
     return written
 
 
-def own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
+def _own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
     """Return a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
     if reply.prefix != GONE and (not bound or reply.prefix in ("", bound)):
         return list(reply.native)
@@ -173,7 +173,7 @@ def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
         block
         for call, observation in turn.pairs
         if call.tool != COMPUTER
-        for block in write_result(call, observation, names[call.id])
+        for block in _write_result(call, observation, names[call.id])
     ]
     pictures = [
         write_picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image
@@ -181,7 +181,7 @@ def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
     return [*written, *pictures]
 
 
-def write_result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
+def _write_result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
     """Write what came of a call."""
     content = [write_text(each) for each in list_texts(observation)]
     if observation.image:

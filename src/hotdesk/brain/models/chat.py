@@ -55,7 +55,7 @@ class Chat(Driver):
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
         super().__init__("chat", model, window or _read_window(), _LARGEST, DriverOptions(**more), chat_wire, line)
-        self.capabilities = replace(self.capabilities, images=self.capabilities.images and can_see(model))
+        self.capabilities = replace(self.capabilities, images=self.capabilities.images and _can_see(model))
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Return the next reply, if it has room beside what is asked: such servers refuse what has not."""
@@ -80,7 +80,7 @@ class Chat(Driver):
         return await client.chat.completions.create(**body, stream=True)
 
 
-def can_see(model: str) -> bool:
+def _can_see(model: str) -> bool:
     """Return whether a model can be shown pictures: by the variable, else by its name."""
     choice = os.environ.get(IMAGES_VARIABLE, "")
     if choice not in ("", "0", "1"):

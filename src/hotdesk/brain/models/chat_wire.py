@@ -163,20 +163,20 @@ def read_reply(message: dict[str, Any], name: str) -> Reply:
         usage=read_usage(message["usage"]),
         model=name,
         dialect=DIALECT,
-        native=(write_native_message(message, whole),),
+        native=(_write_native_message(message, whole),),
     )
 
 
-def write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
+def _write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
     """Return the message as it goes back: arguments that are no object would be refused, and go back inside one."""
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
     message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
     if uses:
-        message["tool_calls"] = [use(each["id"], each["name"], repair_arguments(each["arguments"])) for each in uses]
+        message["tool_calls"] = [use(each["id"], each["name"], _repair_arguments(each["arguments"])) for each in uses]
     return message
 
 
-def repair_arguments(text: str) -> str:
+def _repair_arguments(text: str) -> str:
     """Return arguments as an object."""
     if not text.strip():
         return "{}"

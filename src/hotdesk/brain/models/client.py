@@ -108,7 +108,7 @@ class ProviderClient:
         """`variable` holds the key, where `options` do not; `own`: the vendor's address, and what overrides it."""
         vendor, override = own
         base_url = options.get("base_url") or os.environ.get(override) or vendor
-        self.address = "" if is_same_address(base_url, vendor) else show_address(base_url)
+        self.address = "" if _is_same_address(base_url, vendor) else _show_address(base_url)
         """Where it is asked; empty: at the vendor's own address."""
         self.notify: Callable[[str], None] | None = None
         self.name = name
@@ -269,10 +269,12 @@ class ProviderClient:
 
     def build_refusal(self, error: Any) -> ModelError:
         """Say that a request was refused; one that may be taken without some feature says so by its class."""
-        failed = self.build_error(self.describe(error), choose_remedy(error))
+        failed = self.build_error(self.describe(error), _choose_remedy(error))
         if error.status_code not in (400, 422):
             return failed
-        return RefusedRequestError(str(failed), self.hide_key(find_detail(error.body)) or self.describe(error, _DETAIL))
+        return RefusedRequestError(
+            str(failed), self.hide_key(_find_detail(error.body)) or self.describe(error, _DETAIL)
+        )
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -282,7 +284,7 @@ class ProviderClient:
                 await client.close()
 
 
-def choose_remedy(error: Any) -> str:
+def _choose_remedy(error: Any) -> str:
     """Describe what to do about a refusal."""
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
         return _FEWER
@@ -304,7 +306,7 @@ def get_kind(error: Any) -> str:
     return ""
 
 
-def find_detail(body: object) -> str:
+def _find_detail(body: object) -> str:
     """Return what a refusal says, and which parameter it names; empty: it says nothing readable."""
     match body:
         case {"error": dict(error)} | dict(error) if isinstance(message := error.get("message"), str):
@@ -314,12 +316,12 @@ def find_detail(body: object) -> str:
     return ""
 
 
-def is_same_address(url: str, vendor: str) -> bool:
+def _is_same_address(url: str, vendor: str) -> bool:
     """Return whether a URL is the vendor's own."""
     return bool(vendor) and url.rstrip("/").removesuffix("/v1") == vendor.rstrip("/").removesuffix("/v1")
 
 
-def show_address(url: str) -> str:
+def _show_address(url: str) -> str:
     """Write an address as people may read it for ever: no name, password or query."""
     try:
         parts = urlsplit(url)

@@ -23,7 +23,7 @@ _STEPS_DOWN = 4
 """Features that may be left out before one request is given up."""
 _LONGER = 4
 """How many times longer a reply may be when it is asked for again because its length cut it off."""
-NO_PICTURE = "[A picture was here. This model takes no pictures.]"
+_NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 
 
 class WireFormat(Protocol):
@@ -110,7 +110,7 @@ class Driver(ABC):
         note = f"its reply was cut at {self.find_limit(request):,} tokens; retrying with {longer:,}"
         self.tell(note)
         again = await self.ask_adapted(replace(request, tokens=longer))
-        usage = add_usage(reply.usage, again.usage)
+        usage = _add_usage(reply.usage, again.usage)
         return replace(again, usage=usage, notes=(*reply.notes, note, *again.notes))
 
     def find_limit(self, request: ModelRequest) -> int:
@@ -179,14 +179,14 @@ class Driver(ABC):
     def adapt_item(self, item: Item) -> Item:
         """Return an item of the history as this model takes it: the same each time, so that caches hold."""
         if isinstance(item, Results) and not self.capabilities.images:
-            return Results(tuple((call, drop_picture(each)) for call, each in item.pairs))
-        if isinstance(item, Reply) and self.unbound and digest_reply(item) in self.unbound:
+            return Results(tuple((call, _drop_picture(each)) for call, each in item.pairs))
+        if isinstance(item, Reply) and self.unbound and _digest_reply(item) in self.unbound:
             return replace(item, prefix=GONE)
         return item
 
     def unbind(self, request: ModelRequest) -> bool:
         """Leave out the thinking of this history from now on; False: that was done before."""
-        found = {digest_reply(item) for item in request.history if isinstance(item, Reply)} - self.unbound
+        found = {_digest_reply(item) for item in request.history if isinstance(item, Reply)} - self.unbound
         self.unbound |= found
         return bool(found)
 
@@ -212,20 +212,20 @@ class Driver(ABC):
         await self.line.close()
 
 
-def drop_picture(observation: Observation) -> Observation:
+def _drop_picture(observation: Observation) -> Observation:
     """Say that a picture is left out."""
     if not observation.image:
         return observation
-    text = f"{observation.text}\n{NO_PICTURE}".lstrip()
+    text = f"{observation.text}\n{_NO_PICTURE}".lstrip()
     return replace(observation, text=text, image=b"", media="")
 
 
-def digest_reply(reply: Reply) -> str:
+def _digest_reply(reply: Reply) -> str:
     """Name a reply by its own items."""
     return hashlib.sha256(json.dumps(reply.native, sort_keys=True).encode()).hexdigest()
 
 
-def add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
+def _add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
     """Add up what two replies cost; unknown and something is unknown."""
     priced = first.dollars is not None and second.dollars is not None
     return TokenUsage(

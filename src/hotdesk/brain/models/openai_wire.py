@@ -40,7 +40,7 @@ def write_body(
     fields: dict[str, Any] = {
         "model": model,
         "instructions": request.system,
-        "input": write_items(join_turns(request.history), name, request.screen is not None),
+        "input": _write_items(join_turns(request.history), name, request.screen is not None),
         "max_output_tokens": request.tokens,
         "store": False,
     }
@@ -48,14 +48,14 @@ def write_body(
         fields["prompt_cache_key"] = request.cache[:64]
     if capabilities.thinking != "none":
         fields["include"] = [SEALED]
-        fields |= {"reasoning": config} if (config := choose_reasoning(request, capabilities)) else {}
+        fields |= {"reasoning": config} if (config := _choose_reasoning(request, capabilities)) else {}
     if tools := declare_tools(request):
         fields["tools"] = tools
         fields["parallel_tool_calls"] = True
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def choose_reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
+def _choose_reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
     """Return how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
     effort = capabilities.effort if request.think else "low"
     config = {"effort": effort} if effort in capabilities.efforts else {}
@@ -84,13 +84,13 @@ def declare_tool(tool: Tool) -> dict[str, Any]:
     }
 
 
-def write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
+def _write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
     """Write the turns."""
     written: list[dict[str, Any]] = []
     shown = BLANK
     for each in spoken:
         if not isinstance(each, HistoryTurn):
-            written.append(write_our_message(write_text(each.text)))
+            written.append(_write_our_message(write_text(each.text)))
         elif is_own(each, DIALECT, name, screen) and not _is_unacknowledged(each):
             written += each.reply.native
             written += write_results(each, {call.id: call.id for call, _ in each.pairs}, shown)
@@ -107,10 +107,10 @@ def write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str,
 
 def _is_unacknowledged(turn: HistoryTurn) -> bool:
     """Return whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
-    return any(list_safety_checks(call) and not observation.ok for call, observation in turn.pairs)
+    return any(_list_safety_checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
-def list_safety_checks(call: Call) -> list[dict[str, Any]]:
+def _list_safety_checks(call: Call) -> list[dict[str, Any]]:
     """Return the safety checks that a use of the native tool raised."""
     payload = call.arguments
     return list(payload.get("checks", [])) if call.tool == COMPUTER and isinstance(payload, dict) else []
@@ -122,25 +122,25 @@ def write_results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[
     notes: list[dict[str, Any]] = []
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
-            written.append(write_screenshot(call, observation, shown))
+            written.append(_write_screenshot(call, observation, shown))
             notes += [
                 write_text(f"The computer's result: {each}")
                 for each in list_texts(observation, flagged=False)
                 if each != NOTHING
             ]
         else:
-            written.append(write_output(observation, names[call.id]))
-    return [*written, *([write_our_message(*notes)] if notes else [])]
+            written.append(_write_output(observation, names[call.id]))
+    return [*written, *([_write_our_message(*notes)] if notes else [])]
 
 
-def write_screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
+def _write_screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
     """Answer a use of the native tool: always with a picture, the last there was where there is none."""
     picture = {"type": "computer_screenshot", "image_url": encode_data_url(observation) if observation.image else shown}
     item = {"type": "computer_call_output", "call_id": call.id, "output": picture}
-    return item | ({"acknowledged_safety_checks": raised} if (raised := list_safety_checks(call)) else {})
+    return item | ({"acknowledged_safety_checks": raised} if (raised := _list_safety_checks(call)) else {})
 
 
-def write_output(observation: Observation, name: str) -> dict[str, Any]:
+def _write_output(observation: Observation, name: str) -> dict[str, Any]:
     """Answer a call."""
     texts = list_texts(observation, flagged=False)
     content: Any = "\n".join(texts)
@@ -160,14 +160,14 @@ def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     for call, _ in plain:
         encoded = json.dumps(get_arguments(call), ensure_ascii=False)
         written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": encoded})
-    written += [write_output(observation, names[call.id]) for call, observation in plain]
+    written += [_write_output(observation, names[call.id]) for call, observation in plain]
     pictures = [
         write_picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image
     ]
-    return [*written, *([write_our_message(*pictures)] if pictures else [])]
+    return [*written, *([_write_our_message(*pictures)] if pictures else [])]
 
 
-def write_our_message(*parts: dict[str, Any]) -> dict[str, Any]:
+def _write_our_message(*parts: dict[str, Any]) -> dict[str, Any]:
     """Say something."""
     return {"role": "user", "content": list(parts)}
 
@@ -210,7 +210,7 @@ def build_error(error: dict[str, Any]) -> Exception:
 
 def read_reply(response: dict[str, Any], name: str) -> Reply:
     """Read a response."""
-    native = drop_incomplete(response["output"])
+    native = _drop_incomplete(response["output"])
     calls = tuple(call(item) for item in native if item["type"] in ("function_call", "computer_call"))
     parts = [part for item in native if item["type"] == "message" for part in item["content"]]
     refusals = [part["refusal"] for part in parts if part["type"] == "refusal"]
@@ -218,7 +218,7 @@ def read_reply(response: dict[str, Any], name: str) -> Reply:
         text="".join(part["text"] for part in parts if part["type"] == "output_text") or "".join(refusals),
         thought="\n".join(part["text"] for item in native if item["type"] == "reasoning" for part in item["summary"]),
         calls=calls,
-        stop=stop_from_response(response, bool(calls), bool(refusals)),
+        stop=_stop_from_response(response, bool(calls), bool(refusals)),
         usage=read_usage(response.get("usage") or {}),
         model=name,
         dialect=DIALECT,
@@ -226,7 +226,7 @@ def read_reply(response: dict[str, Any], name: str) -> Reply:
     )
 
 
-def drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out what its length cut off, and thoughts that nothing followed: they could not go back."""
     complete = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
     while complete and complete[-1]["type"] == "reasoning":
@@ -234,7 +234,7 @@ def drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return complete
 
 
-def stop_from_response(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
+def _stop_from_response(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
     """Say why a response ends."""
     reason = (response.get("incomplete_details") or {}).get("reason")
     if refused or reason == "content_filter":

@@ -46,7 +46,7 @@ class Prices:
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")
-        return replace(usage, dollars=calculate_public_price(usage, provider, model))
+        return replace(usage, dollars=_calculate_public_price(usage, provider, model))
 
 
 def read_prices(table: Mapping[str, Price]) -> Prices:
@@ -54,7 +54,7 @@ def read_prices(table: Mapping[str, Price]) -> Prices:
     return Prices({name: ModelPrice(each.input, each.output, each.cached, each.stored) for name, each in table.items()})
 
 
-def calculate_public_price(usage: TokenUsage, provider: str, model: str) -> float | None:
+def _calculate_public_price(usage: TokenUsage, provider: str, model: str) -> float | None:
     """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
     if provider not in PUBLIC:
         return None

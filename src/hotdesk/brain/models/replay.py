@@ -38,7 +38,7 @@ class Replay:
         if number >= len(replies):
             raise self.build_end_error(request.step, len(replies))
         self.positions[key] = number + 1
-        reply = update_placeholders(replies[number], request.history)
+        reply = _update_placeholders(replies[number], request.history)
         return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name, address="", notes=())
 
     def build_end_error(self, step: str, count: int) -> ModelError:
@@ -53,7 +53,7 @@ class Replay:
         """Do nothing: there is nothing to let go of."""
 
 
-def update_placeholders(reply: Reply, history: Sequence[Item]) -> Reply:
+def _update_placeholders(reply: Reply, history: Sequence[Item]) -> Reply:
     """Use this job's placeholders in a reply's calls: a desk makes new ones, and the recorded ones open nothing here.
 
     The newest that the conversation shows counts. One that it does not show stays as it was recorded.

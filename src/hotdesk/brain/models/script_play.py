@@ -70,7 +70,7 @@ class Play:
             asks = move(self.running)
         except StopIteration as end:
             self.running = None
-            return self.make_reply([choose_ending(self.act, end.value)])
+            return self.make_reply([_choose_ending(self.act, end.value)])
         except HotdeskError:
             self.running = None
             raise
@@ -129,7 +129,7 @@ class Player:
         )
         reply = playing.begin()
         for place, each in enumerate(results, 1):
-            if not is_same(each, playing.calls):
+            if not _is_same(each, playing.calls):
                 raise ModelError(_describe_divergence(request.step, place, each, playing.calls))
             reply = playing.tell([observation for _, observation in each.pairs])
         return reply
@@ -145,19 +145,19 @@ def _iterate_results(history: Sequence[Item]) -> Iterator[Results]:
     return (each for each in history if isinstance(each, Results))
 
 
-def is_same(results: Results, calls: Sequence[Call]) -> bool:
+def _is_same(results: Results, calls: Sequence[Call]) -> bool:
     """Return whether these uses are what is wanted now, whatever they are called."""
-    recorded = [(call.tool, normalize_json(call.arguments)) for call, _ in results.pairs]
-    return recorded == [(call.tool, normalize_json(call.arguments)) for call in calls]
+    recorded = [(call.tool, _normalize_json(call.arguments)) for call, _ in results.pairs]
+    return recorded == [(call.tool, _normalize_json(call.arguments)) for call in calls]
 
 
-def normalize_json(value: object) -> object:
+def _normalize_json(value: object) -> object:
     """Return a value as it would come back from JSON."""
     match value:
         case dict():
-            return {str(key): normalize_json(each) for key, each in value.items()}
+            return {str(key): _normalize_json(each) for key, each in value.items()}
         case list() | tuple():
-            return [normalize_json(each) for each in value]
+            return [_normalize_json(each) for each in value]
     return value
 
 
@@ -171,7 +171,7 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
     )
 
 
-def choose_ending(act: ScriptFunction, value: object) -> Ask:
+def _choose_ending(act: ScriptFunction, value: object) -> Ask:
     """Return how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
         return "give_up", {"why": f"exit code {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}

@@ -122,7 +122,7 @@ def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
     except (SyntaxError, ValueError) as e:
         raise _make_load_error(path, e) from e
     sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
-    with wrap_errors(path):
+    with _wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
     return _read_scenes(getattr(module, plan, ()), path)
 
@@ -149,7 +149,7 @@ def _make_load_error(path: Path, error: Exception) -> BriefError:
 
 
 @contextmanager
-def wrap_errors(path: Path) -> Iterator[None]:
+def _wrap_errors(path: Path) -> Iterator[None]:
     """Say that a script broke; what hotdesk itself has to say of it stays as it is."""
     try:
         yield

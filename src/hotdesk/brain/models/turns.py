@@ -38,7 +38,7 @@ def join_turns(history: Sequence[Item]) -> list[Spoken]:
     items = list(history)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if isinstance(item, Reply):
-            found.append(HistoryTurn(item, pair_results(item, after), len(found)))
+            found.append(HistoryTurn(item, _pair_results(item, after), len(found)))
         elif isinstance(item, OurMessage):
             found.append(item)
         elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].pairs):
@@ -48,7 +48,7 @@ def join_turns(history: Sequence[Item]) -> list[Spoken]:
     return found
 
 
-def pair_results(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
+def _pair_results(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
     """Return each call's result, in the calls' order; one that is not there was not used."""
     observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
     return tuple((call, observations.get(call.id, _UNUSED)) for call in reply.calls)

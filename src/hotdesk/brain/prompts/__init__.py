@@ -53,14 +53,14 @@ def describe_situation(situation: Situation) -> str:
         f"# Requirements\n{_list(situation.deliverables)}" if situation.deliverables else "",
         f"# Network\n{situation.network}" if situation.network else "",
         f"# Secrets of this step\n{_list(situation.secrets)}" if situation.secrets else "",
-        describe_memory(situation),
-        f"# Limits\n{_list(describe_limits(situation))}",
-        *describe_earlier(situation),
+        _describe_memory(situation),
+        f"# Limits\n{_list(_describe_limits(situation))}",
+        *_describe_earlier(situation),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def describe_memory(situation: Situation) -> str:
+def _describe_memory(situation: Situation) -> str:
     """Describe what earlier jobs left: facts quoted, files by name."""
     if not situation.memory and not situation.memory_files:
         return ""
@@ -69,7 +69,7 @@ def describe_memory(situation: Situation) -> str:
     return f"# What earlier jobs left ({WORDS})\n{MEMORY_WORDS}{facts}{files}"
 
 
-def describe_earlier(situation: Situation) -> Iterator[str]:
+def _describe_earlier(situation: Situation) -> Iterator[str]:
     """Describe earlier attempts at this step: what they left, how they failed, and what to fix now."""
     if situation.last_summary:
         yield f"# What you left last time ({WORDS})\n{quote_text(situation.last_summary)}"
@@ -87,12 +87,12 @@ def describe_findings(situation: Situation) -> str:
         f"The check found:\n{_list(situation.findings)}",
         FIX,
         situation.workspace,
-        _list(describe_limits(situation)),
+        _list(_describe_limits(situation)),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def describe_limits(situation: Situation) -> Iterator[str]:
+def _describe_limits(situation: Situation) -> Iterator[str]:
     """Describe which attempt this is, how often a delivery may fail, and what is left of the budget."""
     yield f"Attempt {situation.attempt} of {max(situation.attempt, situation.attempts)} at this step."
     if situation.deliverables:

@@ -116,7 +116,7 @@ class FileInspection:
     def inspect_picture(self, data: bytes, where: str) -> bool:
         """Return whether it is a picture, and find what is behind it."""
         if data.startswith(PNG):
-            after = count_bytes_after_png(data)
+            after = _count_bytes_after_png(data)
             if after is None:
                 self.found.add("unreadable", where, "a truncated picture")
             elif after:
@@ -190,7 +190,7 @@ def is_part(name: str, data: bytes) -> bool:
     return text.startswith("<") and "<!DOCTYPE plist" not in text[:400]
 
 
-def count_bytes_after_png(data: bytes) -> int | None:
+def _count_bytes_after_png(data: bytes) -> int | None:
     """Count the bytes behind a PNG; None when it has no end."""
     at = len(PNG)
     while at + 12 <= len(data):

@@ -159,24 +159,24 @@ def inspect_xml(part: str, data: bytes, found: Found, where: str, package: Offic
         found.add("unreadable", where, "a part that is not XML")
         return
     if part.lower().endswith(".rels"):
-        inspect_relations(root, found, where, get_source_part(part), package)
+        _inspect_relations(root, found, where, _get_source_part(part), package)
     elif part.lower().endswith("[content_types].xml"):
-        inspect_content_types(root, found, where)
+        _inspect_content_types(root, found, where)
     else:
-        inspect_elements(root, found, where, part, package)
-        inspect_fields(root, found, where)
-        inspect_alternatives(root, found, where)
+        _inspect_elements(root, found, where, part, package)
+        _inspect_fields(root, found, where)
+        _inspect_alternatives(root, found, where)
         if get_local_name(root) == "svg":
             active_text.inspect_markup(active_text.decode_text(data) or "", found, where)
 
 
-def get_source_part(part: str) -> str:
+def _get_source_part(part: str) -> str:
     """Name the part whose relations a part holds."""
     folder, name = posixpath.split(part)
     return posixpath.join(posixpath.dirname(folder), name[: -len(".rels")]).lower()
 
 
-def inspect_content_types(root: Element, found: Found, where: str) -> None:
+def _inspect_content_types(root: Element, found: Found, where: str) -> None:
     """Find kinds of parts that act."""
     for each in root:
         content_type = each.get("ContentType", "").lower()
@@ -185,7 +185,7 @@ def inspect_content_types(root: Element, found: Found, where: str) -> None:
                 found.add(family, each.get("PartName") or where, what)
 
 
-def inspect_relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
+def _inspect_relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
     """Find what leads out of the document."""
     for each in root:
         kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
@@ -205,36 +205,36 @@ def is_plain(target: str) -> bool:
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
 
-def inspect_elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
+def _inspect_elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
     """Find elements and formulas that act."""
     for each in root.iter():
         tag = get_local_name(each)
         if tag in ELEMENTS:
             found.add(ELEMENTS[tag][0], where, ELEMENTS[tag][1])
         if tag in ("f", "definedName", "formula1", "formula2") or tag.lower().endswith("formula"):
-            inspect_formula(each.text or "", found, where)
+            _inspect_formula(each.text or "", found, where)
         if tag == "definedName" and "auto_" in each.get("name", "").lower():
             found.add("xlm", where, f"a macro that starts by itself: {each.get('name', '')}")
         if tag.startswith("hlink") and not JUMPS.fullmatch(each.get("action", "")):
             found.add("external-links", where, f"a click action: {each.get('action')}")
         for key, value in each.attrib.items():
-            inspect_attribute(tag, key, value, found, where)
+            _inspect_attribute(tag, key, value, found, where)
             if key == XLINK and tag != "a" and not value.startswith("#"):
                 package.places.append((part, tag, value.strip(BLANK)))
             if key[0] == "{" and REFERRING.match(key) and (tag, key.rpartition("}")[2]) not in CLICKED:
                 package.uses.setdefault((part.lower(), value), set()).add(tag)
 
 
-def inspect_attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
+def _inspect_attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
     """Find attributes that lead elsewhere, and formulas in attributes."""
     word = key.rpartition("}")[2]
     if (word == "src" and SCHEME.match(value.strip(BLANK))) or (word == "href" and not is_plain(value)):
         found.add("external-links", where, f"{tag} from {value}")
     if word in ("formula", "expression", "condition") or word.endswith("range-address"):
-        inspect_formula(value, found, where)
+        _inspect_formula(value, found, where)
 
 
-def inspect_formula(text: str, found: Found, where: str) -> None:
+def _inspect_formula(text: str, found: Found, where: str) -> None:
     """Find formulas that reach out of their workbook."""
     bare = QUOTED.sub('""', text)
     if PIPED.search(bare):
@@ -248,10 +248,10 @@ def inspect_formula(text: str, found: Found, where: str) -> None:
             found.add(family, where, f"{what}: {text}")
 
 
-def inspect_fields(root: Element, found: Found, where: str) -> None:
+def _inspect_fields(root: Element, found: Found, where: str) -> None:
     """Find fields of a text that fetch or start something; their words may be spread over many elements."""
     for instruction in (
-        *iterate_instructions(root),
+        *_iterate_instructions(root),
         *(each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr")),
     ):
         if FIELD.search(instruction):
@@ -266,7 +266,7 @@ def is_shown(instruction: str) -> bool:
     return named[1].upper() in FIELDS if named else not instruction.strip()
 
 
-def iterate_instructions(root: Element) -> Iterator[str]:
+def _iterate_instructions(root: Element) -> Iterator[str]:
     """Yield what fields are told to do; one inside another counts for both."""
     open_fields: list[str] = []
     for each in root.iter():
@@ -282,12 +282,12 @@ def iterate_instructions(root: Element) -> Iterator[str]:
     yield from open_fields
 
 
-def inspect_alternatives(root: Element, found: Found, where: str) -> None:
+def _inspect_alternatives(root: Element, found: Found, where: str) -> None:
     """Find what one program shows and another does not."""
     for each in root.iter(COMPATIBLE + "AlternateContent"):
-        choices = [collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Choice"]
+        choices = [_collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Choice"]
         other = next(
-            (collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Fallback"), ("", frozenset())
+            (_collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Fallback"), ("", frozenset())
         )
         for words, links in choices:
             if words != other[0] or not other[1] <= links:
@@ -296,7 +296,7 @@ def inspect_alternatives(root: Element, found: Found, where: str) -> None:
                 )
 
 
-def collect_words_and_links(root: Element) -> tuple[str, frozenset[str]]:
+def _collect_words_and_links(root: Element) -> tuple[str, frozenset[str]]:
     """Return the words of an alternative, and the parts it points to."""
     words = "".join(each.text or "" for each in root.iter() if get_local_name(each) in TEXTS)
     links = {

@@ -69,7 +69,7 @@ def look(data: bytes, found: Found, where: str) -> None:
     tail = data[data.rfind(b"%%EOF") + 5 :] if b"%%EOF" in data else b""
     if tail.strip(b"\r\n\0 \t"):
         found.add("polyglot", where, f"{len(tail)} bytes after the PDF")
-    plain = unescape_names(data)
+    plain = _unescape_names(data)
     packed = unpack_object_streams(data, found, where)
     for text in (plain, *packed):
         for family, shape, what in RULES:
@@ -77,18 +77,18 @@ def look(data: bytes, found: Found, where: str) -> None:
                 found.add(family, where, f"{what}: {match.group()[:60].decode('latin-1')}")
     for text in (plain, *packed):
         for match in LINK.finditer(text):
-            if (target := find_link_target(match, text)) is None or FOREIGN.match(target):
+            if (target := _find_link_target(match, text)) is None or FOREIGN.match(target):
                 destination = "somewhere" if target is None else target[:60].decode("latin-1")
                 found.add("external-links", where, f"a link that does not lead to a web page: {destination}")
         for match in FILE.finditer(text):
             if AWAY.match(target := decode_string(match)):
                 found.add("external-links", where, f"an external file: {target[:60].decode('latin-1')}")
         for match in OPEN_ACTION.finditer(text):
-            if is_active_opening(text, match.end(), (plain, *packed)):
+            if _is_active_opening(text, match.end(), (plain, *packed)):
                 found.add("actions", where, "an action that runs when the file is opened")
 
 
-def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
+def _find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
     """Return where a link leads, however it is written; None when that stands where nobody looks."""
     if match["ref"]:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
@@ -108,22 +108,22 @@ def decode_string(match: re.Match[bytes]) -> bytes:
     return meant.removeprefix(b"\xfe\xff").removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
 
 
-def unescape_names(data: bytes) -> bytes:
+def _unescape_names(data: bytes) -> bytes:
     """Return names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
     return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
 
-def is_active_opening(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
+def _is_active_opening(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
     """Return whether what happens on opening is more than showing a page; an object counts as each text defines it."""
     named = REFERENCE.match(text, at)
     if not named:
-        return not shows_page(text, at)
+        return not _shows_page(text, at)
     shape = re.compile(rb"(?<!\d)" + named[1] + GAP + named[2] + GAP + rb"obj" + END)
     places = [(one, match.end()) for one in texts for match in shape.finditer(one)]
-    return not places or not all(shows_page(*each) for each in places)
+    return not places or not all(_shows_page(*each) for each in places)
 
 
-def shows_page(text: bytes, at: int) -> bool:
+def _shows_page(text: bytes, at: int) -> bool:
     """Return whether a place in the file stands here, or an action that goes to one and to nothing after that.
 
     What is written in any unusual way, with a remark or brackets in a string, is something else.
@@ -155,20 +155,20 @@ def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
         if number >= MOST_STREAMS:
             found.add("unreadable", where, "too many streams to inspect")
             break
-        head = unescape_names(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
+        head = _unescape_names(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
         named = PACKED.search(head) is not None
         named_streams += named
-        whole, ended = unpack_stream(data, match.end(), found)
+        whole, ended = _unpack_stream(data, match.end(), found)
         if named and (OTHERWISE.search(head) or not ended or not NUMBERS.match(whole[:HEAD])):
             found.add("unreadable", where, "objects compressed in a way that cannot be inspected")
         if NUMBERS.match(whole[:HEAD]):
-            streams.append(unescape_names(whole))
-    if named_streams < len(PACKED.findall(unescape_names(data))):
+            streams.append(_unescape_names(whole))
+    if named_streams < len(PACKED.findall(_unescape_names(data))):
         found.add("unreadable", where, "compressed objects that the index does not list")
     return streams
 
 
-def unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
+def _unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
     """Unpack a stream that may hold objects, which begin with numbers; say whether it was whole.
 
     What does not begin so is nothing, or its first bytes.

@@ -91,20 +91,20 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
             "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "bidirectional control characters"
         )
     if text.lstrip("\ufeff \t\r\n").startswith("{\\rt"):
-        inspect_rich_text(text, found, where)
+        _inspect_rich_text(text, found, where)
     elif SYLK.match(text) and not code:
         found.add("legacy-format", where, "a legacy table format that can run programs")
     elif text.startswith("#!") and not code:
         found.add("programs", where, "an executable script")
     elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
         found.add("programs", where, "a shortcut that starts a program")
-    if is_markup(text, suffix, code):
+    if _is_markup(text, suffix, code):
         inspect_markup(text, found, where)
     elif suffix in TABLES or (not code and suffix not in CODE):
-        inspect_table(text, suffix in TABLES, found, where)
+        _inspect_table(text, suffix in TABLES, found, where)
 
 
-def is_markup(text: str, suffix: str, code: bool) -> bool:
+def _is_markup(text: str, suffix: str, code: bool) -> bool:
     """Return whether some program takes it for a page."""
     if suffix in MARKUP or STARTS.match(text.lstrip("\ufeff")):
         return True
@@ -113,14 +113,14 @@ def is_markup(text: str, suffix: str, code: bool) -> bool:
 
 def inspect_markup(text: str, found: Found, where: str) -> None:
     """Find script, and what is fetched from elsewhere."""
-    meant = ENCODED.sub(decode_character, text)
+    meant = ENCODED.sub(_decode_character, text)
     for one in {text, meant, re.sub(r"[\t\r\n\0]", "", meant)}:
         for family, shape, what in TAGS:
             if match := shape.search(one):
                 found.add(family, where, f"{what}: {match.group()[-80:]}")
 
 
-def decode_character(match: re.Match[str]) -> str:
+def _decode_character(match: re.Match[str]) -> str:
     """Return a character that was written as a number or a name."""
     if match[3]:
         return SPELT[match[3]]
@@ -131,7 +131,7 @@ def decode_character(match: re.Match[str]) -> str:
         return match[0]
 
 
-def inspect_rich_text(text: str, found: Found, where: str) -> None:
+def _inspect_rich_text(text: str, found: Found, where: str) -> None:
     """Find what a rich text does."""
     meant = re.sub(r"\\'([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
     for family, shape, what in RICH:
@@ -139,17 +139,17 @@ def inspect_rich_text(text: str, found: Found, where: str) -> None:
             found.add(family, where, what)
 
 
-def inspect_table(text: str, named: bool, found: Found, where: str) -> None:
+def _inspect_table(text: str, named: bool, found: Found, where: str) -> None:
     """Find cells that a spreadsheet calculates."""
     if match := DDE.search(text):
         found.add("dde", where, f"a DDE formula: {match.group()}")
-    first, *others = list_delimiters(text, named) or [""]
-    for number, row in enumerate(split_rows(text, first) if first else (), 1):
+    first, *others = _list_delimiters(text, named) or [""]
+    for number, row in enumerate(_split_rows(text, first) if first else (), 1):
         for cell in row:
-            if is_formula(cell, named):
+            if _is_formula(cell, named):
                 found.add("formulas", f"{where}line {number}", f"a cell that a spreadsheet would calculate: {cell}")
     for mark in others:
-        for number, row in enumerate(split_rows(text, mark), 1):
+        for number, row in enumerate(_split_rows(text, mark), 1):
             for cell in row:
                 if len(cell) > 1 and normalize_first_char(strip_invisible(cell)) == "=":
                     found.add(
@@ -157,7 +157,7 @@ def inspect_table(text: str, named: bool, found: Found, where: str) -> None:
                     )
 
 
-def list_delimiters(text: str, named: bool) -> list[str]:
+def _list_delimiters(text: str, named: bool) -> list[str]:
     """List what may part its cells, the likeliest first: programs differ.
 
     A text that is called no table is one when all its rows are as long.
@@ -172,7 +172,7 @@ def list_delimiters(text: str, named: bool) -> list[str]:
     return [mark for mark, found in widths.items() if len(lines) > 1 and len(found) == 1 and found != {0}]
 
 
-def split_rows(text: str, mark: str) -> list[list[str]]:
+def _split_rows(text: str, mark: str) -> list[list[str]]:
     """Part a table; what is no table for the parser is parted by hand."""
     csv.field_size_limit(1 << 24)
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
@@ -182,7 +182,7 @@ def split_rows(text: str, mark: str) -> list[list[str]]:
         return [line.split(mark) for line in lines]
 
 
-def is_formula(cell: str, named: bool) -> bool:
+def _is_formula(cell: str, named: bool) -> bool:
     """Return whether a spreadsheet takes a cell for a formula."""
     bare = strip_invisible(cell)
     sign = normalize_first_char(bare)
@@ -192,7 +192,7 @@ def is_formula(cell: str, named: bool) -> bool:
         return len(bare) > 1
     if sign not in SIGNS:
         return False
-    return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not is_number(sign + bare[1:].strip())
+    return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not _is_number(sign + bare[1:].strip())
 
 
 def strip_invisible(cell: str, but: tuple[str, ...] = ()) -> str:
@@ -208,6 +208,6 @@ def normalize_first_char(text: str) -> str:
     return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])
 
 
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Return whether a cell that begins with a sign is a number, a telephone's too, and no sum."""
     return NUMBER.fullmatch(text) is not None and not SUM.search(text[1:])

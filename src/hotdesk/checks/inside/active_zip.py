@@ -43,15 +43,15 @@ def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | Non
     """Open an archive, unless it is none."""
     try:
         file = zipfile.ZipFile(io.BytesIO(data))
-        inspect_names(file, found, where)
-        inspect_layout(data, file, found, where)
+        _inspect_names(file, found, where)
+        _inspect_layout(data, file, found, where)
     except BROKEN as e:
         found.add("unreadable", where, f"an archive that cannot be opened: {e}")
         return None
     return file
 
 
-def inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
+def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     """Find names that are there twice, or that lead out."""
     by_folded_name: dict[str, str] = {}
     for name in file.namelist():
@@ -59,21 +59,21 @@ def inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
             same = "twice" if by_folded_name[name.casefold()] == name else "twice, with different case"
             found.add("ambiguous-archive", where + name, f"a name that appears {same}")
         by_folded_name[name.casefold()] = name
-        if leads_out(name):
+        if _leads_out(name):
             found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or has odd characters")
     for info in file.infolist():
         if info.external_attr >> 16 & 0o170000 == LINK:
             found.add("ambiguous-archive", where + info.filename, "a link to another file")
 
 
-def leads_out(name: str) -> bool:
+def _leads_out(name: str) -> bool:
     """Return whether a name is not simply a place below the archive's folder."""
     parts = name.removesuffix("/").split("/")
     strange = "\\" in name or ":" in name or not name.isprintable() or ESCAPED.search(name)
     return bool(strange) or any(part in ("", ".", "..") for part in parts)
 
 
-def inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
+def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
     """Find bytes that belong to no member: before, between, over each other, and after."""
     end = data.rfind(END)
     if end < 0:
@@ -82,7 +82,7 @@ def inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str)
     if end + ENDED.size != len(data):
         trailer = "a comment" if comment and end + ENDED.size + comment == len(data) else "data"
         found.add("ambiguous-archive", where, f"{trailer} after its end")
-    if data.count(END) > 1 and data.find(END) != end and is_directory(data, data.find(END)):
+    if data.count(END) > 1 and data.find(END) != end and _is_directory(data, data.find(END)):
         found.add("ambiguous-archive", where, "a second archive in the same bytes")
     at = loose = 0
     for info in sorted(file.infolist(), key=lambda each: each.header_offset):
@@ -92,7 +92,7 @@ def inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str)
         begun = info.header_offset + LOCAL.size
         name, local = data[begun : begun + name_size], data[begun + name_size : begun + name_size + more]
         for fields in (info.extra, local):
-            if what := describe_strange_field(fields, name):
+            if what := _describe_strange_field(fields, name):
                 found.add("ambiguous-archive", where + info.filename, what)
         if not at <= info.header_offset <= at + loose:
             found.add(
@@ -106,7 +106,7 @@ def inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str)
         found.add("ambiguous-archive", where, "bytes between its members and its directory")
 
 
-def describe_strange_field(extra: bytes, name: bytes) -> str:
+def _describe_strange_field(extra: bytes, name: bytes) -> str:
     """Describe what of a member's extra fields gives it another meaning, or one that nobody here knows."""
     at = 0
     while at + EXTRA.size <= len(extra):
@@ -119,7 +119,7 @@ def describe_strange_field(extra: bytes, name: bytes) -> str:
     return "" if not extra[at:].strip(b"\0") and at <= len(extra) else "truncated extra fields"
 
 
-def is_directory(data: bytes, at: int) -> bool:
+def _is_directory(data: bytes, at: int) -> bool:
     """Return whether what ends here is a list of members, and not four bytes that look like its end."""
     if at + ENDED.size > len(data):
         return False
@@ -139,21 +139,21 @@ def unpack_members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[
         found.parts += 1
         if info.flag_bits & 0x41:
             found.add("encrypted", at, "a member that needs a password")
-        elif is_bomb(info):
+        elif _is_bomb(info):
             found.add("archive-bomb", at, f"{info.file_size} bytes packed into {info.compress_size}")
         else:
-            data = unpack_member(file, info, found, at)
+            data = _unpack_member(file, info, found, at)
             if data is not None:
                 yield info.filename, data
 
 
-def is_bomb(info: zipfile.ZipInfo) -> bool:
+def _is_bomb(info: zipfile.ZipInfo) -> bool:
     """Return whether a member is far larger than it looks."""
     packed = max(info.compress_size, 1)
     return info.file_size > MAX_MEMBER_BYTES or (info.file_size > SMALL and info.file_size / packed > RATIO)
 
 
-def unpack_member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
+def _unpack_member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
     """Unpack one member; None when it cannot be."""
     try:
         with file.open(info) as source:

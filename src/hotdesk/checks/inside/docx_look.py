@@ -34,14 +34,14 @@ BARE = re.compile(rb"<wps:bodyPr((?:\s[^>]*?)?)/>")
 Element = ElementTree.Element
 
 
-def find_text_area(root: Element) -> list[float] | None:
+def _find_text_area(root: Element) -> list[float] | None:
     """Return where text may stand on a page; of several sections, where it may on any of them."""
     found = []
     for section in root.iter(WORD + "sectPr"):
         size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")
         if size is not None and margin is not None:
-            wide, high = read_length(size, "w"), read_length(size, "h")
-            left, right, top, bottom = (abs(read_length(margin, each)) for each in ("left", "right", "top", "bottom"))
+            wide, high = _read_length(size, "w"), _read_length(size, "h")
+            left, right, top, bottom = (abs(_read_length(margin, each)) for each in ("left", "right", "top", "bottom"))
             found.append((left, top, wide - right, high - bottom))
     if not found:
         return None
@@ -49,14 +49,14 @@ def find_text_area(root: Element) -> list[float] | None:
     return [min(lefts), min(tops), max(rights), max(bottoms)]
 
 
-def read_length(element: Element, name: str) -> float:
+def _read_length(element: Element, name: str) -> float:
     """Read a length in points."""
     return float(element.get(WORD + name, "0")) / TWIPS
 
 
 def list_frames(root: Element) -> list[dict[str, object]]:
     """Return what is of a fixed width or height."""
-    found = [*iterate_tables(root), *iterate_pictures(root), *iterate_fixed_boxes(root)]
+    found = [*_iterate_tables(root), *_iterate_pictures(root), *_iterate_fixed_boxes(root)]
     return found[: MAX_FRAMES + 1]
 
 
@@ -68,22 +68,22 @@ def read_frame(kind: str, name: str, width: float, height: float, text: str = ""
     }  # fmt: skip
 
 
-def iterate_tables(root: Element) -> Iterator[dict[str, object]]:
+def _iterate_tables(root: Element) -> Iterator[dict[str, object]]:
     """Yield tables that are as wide as they say, and rows that are as high as they say."""
     for at, table in enumerate(root.iter(WORD + "tbl"), 1):
         wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
-        grid = sum(read_length(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
-        declared = read_length(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
+        grid = sum(_read_length(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
+        declared = _read_length(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
         if declared or (layout is not None and layout.get(WORD + "type") == "fixed"):
             yield read_frame("table", f"table {at}", declared or grid, 0)
         for count, row in enumerate(table.iterfind(WORD + "tr"), 1):
             height = row.find(f"{WORD}trPr/{WORD}trHeight")
             if height is not None and height.get(WORD + "hRule") == "exact":
                 for cell in row.iterfind(WORD + "tc"):
-                    yield read_frame("row", f"table {at}, row {count}", 0, read_length(height, "val"), get_text(cell))
+                    yield read_frame("row", f"table {at}, row {count}", 0, _read_length(height, "val"), get_text(cell))
 
 
-def iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
+def _iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
     """Yield pictures that stand in the text."""
     for inline in root.iter(PLACE + "inline"):
         extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
@@ -92,12 +92,12 @@ def iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
             yield read_frame("picture", named.get("name", "") if named is not None else "", wide, high)
 
 
-def iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
+def _iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
     """Yield paragraphs and text boxes of a fixed height."""
     for paragraph in root.iter(WORD + "p"):
         place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
         if place is not None and place.get(WORD + "hRule") == "exact":
-            yield read_frame("frame", get_text(paragraph)[:40], 0, read_length(place, "h"), get_text(paragraph))
+            yield read_frame("frame", get_text(paragraph)[:40], 0, _read_length(place, "h"), get_text(paragraph))
     for place in [*root.iter(PLACE + "inline"), *root.iter(PLACE + "anchor")]:
         extent, body = place.find(PLACE + "extent"), place.find(f".//{SHAPE}bodyPr")
         content, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
@@ -112,7 +112,7 @@ def get_text(root: Element) -> str:
     return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
 
 
-def write_autofit_copy(path: str, folder: str, main: str) -> str:
+def _write_autofit_copy(path: str, folder: str, main: str) -> str:
     """Write a copy in which every box is as high as its text needs."""
     target = str(Path(folder) / "loose.docx")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as copy:
@@ -125,26 +125,26 @@ def write_autofit_copy(path: str, folder: str, main: str) -> str:
     return target
 
 
-def render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
+def _render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
     """Return the lines of every page of such a copy, when there is such a box."""
     if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:
-        document, _ = printed_look.render_document(write_autofit_copy(path, folder, main))
+        document, _ = printed_look.render_document(_write_autofit_copy(path, folder, main))
     return [page["lines"] for page in document["pages"]]
 
 
 def list_fonts(package: Any, root: Element) -> list[list[str]]:
     """Return the fonts that are used, and how they are drawn."""
     themes, names = package.read_theme_fonts(), set()
-    for each in [*root.iter(WORD + "rFonts"), *iterate_style_fonts(package, root)]:
+    for each in [*root.iter(WORD + "rFonts"), *_iterate_style_fonts(package, root)]:
         for which in ("ascii", "hAnsi"):
             theme = each.get(f"{WORD}{which}Theme", "")
             names.add(themes.get(theme[:5], "") if theme else each.get(WORD + which, ""))
     return list(ooxml_look.match_fonts(names))
 
 
-def iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
+def _iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
     """Yield the fonts of styles that are used, and of those they are based on."""
     if "word/styles.xml" not in package.names:
         return
@@ -161,7 +161,7 @@ def iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
             todo += [each.get(WORD + "val", "") for each in style.iter(WORD + "basedOn")]
 
 
-def remove_fallbacks(root: Element) -> Element:
+def _remove_fallbacks(root: Element) -> Element:
     """Take away what is only for old offices: it says everything twice."""
     for each in list(root.iter()):
         for other in each.findall(OTHERWISE):
@@ -173,12 +173,12 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Return what is in a file, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
-        root = remove_fallbacks(package.parse_part(package.main))
+        root = _remove_fallbacks(package.parse_part(package.main))
         fixed_frames = list_frames(root)
         parts = {
             "title": package.read_title(), "media": package.find_media_problems({}), "charts": package.read_charts({}),
-            "fonts": list_fonts(package, root), "frames": fixed_frames, "area": find_text_area(root),
-            "loose": render_autofit_lines(path, fixed_frames, package.main),
+            "fonts": list_fonts(package, root), "frames": fixed_frames, "area": _find_text_area(root),
+            "loose": _render_autofit_lines(path, fixed_frames, package.main),
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

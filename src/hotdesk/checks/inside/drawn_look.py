@@ -82,10 +82,10 @@ class DrawnPage:
     def list_pictures(self) -> list[dict[str, object]]:
         """Return every picture, where it is, and what is wrong with it."""
         found: list[dict[str, object]] = []
-        for item, matrix in iterate_objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
+        for item, matrix in _iterate_objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
             if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
                 found.append(
-                    {"box": self.compute_box(*compute_bounds(item, matrix)), **describe_picture(self.page, item)}
+                    {"box": self.compute_box(*_compute_bounds(item, matrix)), **_describe_picture(self.page, item)}
                 )
         return found
 
@@ -151,7 +151,7 @@ class LineBuilder:
         item = pdfium.FPDFText_GetTextObject(text, at)
         font = pdfium.FPDFTextObj_GetFont(item)
         if font:
-            self.leaf.fonts[read_font_name(font)] = pdfium.FPDFFont_GetIsEmbedded(font) == 1
+            self.leaf.fonts[_read_font_name(font)] = pdfium.FPDFFont_GetIsEmbedded(font) == 1
         if pdfium.FPDFTextObj_GetTextRenderMode(item) == INVISIBLE:
             return "hidden"
         angle = pdfium.FPDFText_GetCharAngle(text, at) % (math.pi / 2)
@@ -164,7 +164,7 @@ class LineBuilder:
         self.text, self.place = "", []
 
 
-def read_font_name(font: Any) -> str:
+def _read_font_name(font: Any) -> str:
     """Return a font's name without the mark of a part of it."""
     buffer = ctypes.create_string_buffer(256)
     pdfium.FPDFFont_GetBaseFontName(font, buffer, 256)
@@ -172,29 +172,29 @@ def read_font_name(font: Any) -> str:
     return name[7:] if len(name) > 7 and name[6] == "+" else name
 
 
-def iterate_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
+def _iterate_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
     """Yield everything on a page or in a form, with the matrix that places it."""
     for at in range(count(holder)):
         item = get(holder, at)
         if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_FORM and depth < DEEPEST:
             inner = pdfium.FS_MATRIX()
             pdfium.FPDFPageObj_GetMatrix(item, inner)
-            both = multiply_matrices((inner.a, inner.b, inner.c, inner.d, inner.e, inner.f), matrix)
-            yield from iterate_objects(
+            both = _multiply_matrices((inner.a, inner.b, inner.c, inner.d, inner.e, inner.f), matrix)
+            yield from _iterate_objects(
                 item, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, both, depth + 1
             )
         else:
             yield item, matrix
 
 
-def multiply_matrices(first: Matrix, then: Matrix) -> Matrix:
+def _multiply_matrices(first: Matrix, then: Matrix) -> Matrix:
     """Put one matrix after another."""
     a, b, c, d, e, f = first
     g, h, i, j, k, m = then
     return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)
 
 
-def compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
+def _compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
     """Return where an object is on its page."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     pdfium.FPDFPageObj_GetBounds(item, left, bottom, right, top)
@@ -204,7 +204,7 @@ def compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, floa
     return min(across), min(down), max(across), max(down)
 
 
-def describe_picture(page: Any, item: Any) -> dict[str, object]:
+def _describe_picture(page: Any, item: Any) -> dict[str, object]:
     """Describe how large a picture is, whether it can be decoded, and whether it shows anything."""
     width, height = ctypes.c_uint(), ctypes.c_uint()
     pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)
@@ -230,7 +230,7 @@ def is_plain(bitmap: Any) -> bool:
     return all(data[at * stride : at * stride + wide * each] == row for at in range(height))
 
 
-def compute_width(pages: list[tuple[float, float]]) -> int:
+def _compute_width(pages: list[tuple[float, float]]) -> int:
     """Return how many pixels wide pages are drawn, so that all of them can be told."""
     shape = sum(height / width for width, height in pages)
     return max(16, min(WIDEST, int(math.sqrt(MOST_PIXELS / shape))))
@@ -264,7 +264,7 @@ def read_pages(path: str) -> tuple[dict[str, object], list[bytes]]:
     sizes = [file.get_page_size(at) for at in range(len(file))]
     if not sizes or len(sizes) > MOST_PAGES or any(min(size) <= 0 for size in sizes):
         return {"count": len(sizes), "pages": [], "drawn": []}, []
-    wide, pages, drawn, packed = compute_width(sizes), [], [], []
+    wide, pages, drawn, packed = _compute_width(sizes), [], [], []
     for at in range(len(sizes)):
         page = file[at]
         pages.append(DrawnPage(page).describe())

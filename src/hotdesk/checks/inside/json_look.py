@@ -10,7 +10,7 @@ MAX_FILE_BYTES = 24 << 20
 """Bytes of the largest document."""
 
 
-def build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make a table in which no name is twice: readers differ in which of two they take."""
     table = dict(pairs)
     if len(table) != len(pairs):
@@ -19,12 +19,12 @@ def build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def reject_constant(text: str) -> float:
+def _reject_constant(text: str) -> float:
     """Refuse what JSON has no word for."""
     raise ValueError(text + " is not a JSON number")
 
 
-def parse_finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     """Read a number that can be."""
     if not math.isfinite(number := float(text)):
         raise ValueError(text + " is too large for a number")
@@ -41,7 +41,7 @@ def look(path: str) -> dict[str, object]:
         text = data.decode("utf-8")
         return {
             "document": json.loads(
-                text, object_pairs_hook=build_unique_table, parse_constant=reject_constant, parse_float=parse_finite
+                text, object_pairs_hook=_build_unique_table, parse_constant=_reject_constant, parse_float=_parse_finite
             )
         }
     except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file

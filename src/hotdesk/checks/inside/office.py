@@ -83,7 +83,7 @@ def take_turn() -> None:
         end()
 
 
-def give_turn() -> None:
+def _give_turn() -> None:
     """Let others use the office."""
     while locks:
         locks.pop().close()
@@ -91,12 +91,12 @@ def give_turn() -> None:
 
 def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
     """Reach the LibreOffice that listens, and what it has of a service."""
-    context = resolve_context()
+    context = _resolve_context()
     return context.ServiceManager.createInstanceWithContext(service, context)
 
 
 @cache
-def resolve_context() -> Any:
+def _resolve_context() -> Any:
     """Return the LibreOffice that listens."""
     local = uno.getComponentContext()
     resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
@@ -105,7 +105,7 @@ def resolve_context() -> Any:
 
 def start() -> Any:
     """Start LibreOffice, and wait until it answers."""
-    resolve_context.cache_clear()
+    _resolve_context.cache_clear()
     end()  # one that whoever started it did not live to use
     write_settings()
     until, running = time.monotonic() + START_TIMEOUT_S, launch()
@@ -171,12 +171,12 @@ def open_document(path: str, **hints: object) -> Iterator[Any]:
     """Load a copy of a document, hidden and read-only: no macro runs, no link is followed. `hints` add to how."""
     try:
         desktop = get_desktop()
-        yield from load_document(desktop, path, hints)
+        yield from _load_document(desktop, path, hints)
     finally:
-        give_turn()
+        _give_turn()
 
 
-def load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
+def _load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
     """Yield a document for as long as it is needed."""
     chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
     with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
@@ -203,13 +203,13 @@ def busy() -> Iterator[None]:
 def as_pdf(document: Any, target: str, **chosen: object) -> None:
     """Print a document as PDF, by the filter of its kind; `chosen` are what that filter can be told."""
     kinds = {"SpreadsheetDocument": "calc", "TextDocument": "writer", "PresentationDocument": "impress"}
-    kind = next((kinds[each] for each in kinds if document.supportsService(get_service_name(each))), "draw")
+    kind = next((kinds[each] for each in kinds if document.supportsService(_get_service_name(each))), "draw")
     data = uno.Any("[]com.sun.star.beans.PropertyValue", make_properties(chosen))
     named = {"FilterName": f"{kind}_pdf_Export", "FilterData": data, "Overwrite": True}
     document.storeToURL(Path(target).resolve().as_uri(), make_properties(named))
 
 
-def get_service_name(kind: str) -> str:
+def _get_service_name(kind: str) -> str:
     """Name the service of a kind of document."""
     part = {"SpreadsheetDocument": "sheet", "TextDocument": "text"}.get(kind, "presentation")
     return f"com.sun.star.{part}.{kind}"
@@ -217,10 +217,10 @@ def get_service_name(kind: str) -> str:
 
 def make_properties(values: Mapping[str, object]) -> tuple[Any, ...]:
     """Return values as LibreOffice takes them."""
-    return tuple(make_property(name, value) for name, value in values.items())
+    return tuple(_make_property(name, value) for name, value in values.items())
 
 
-def make_property(name: str, value: object) -> Any:
+def _make_property(name: str, value: object) -> Any:
     """Return one value as LibreOffice takes it."""
     option = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
     option.Name, option.Value = name, value
@@ -234,12 +234,12 @@ def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[
         page = document[place]
         scale = widest / max(page.get_size())
         bitmap = page.render(scale=min(scale, 4.0), rev_byteorder=True, no_smoothtext=False)
-        pages.append(extract_pixels(bitmap, widest))
+        pages.append(_extract_pixels(bitmap, widest))
     document.close()
     return pages
 
 
-def extract_pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
+def _extract_pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
     """Return a drawn page's pixels without what pads its rows."""
     data, channels, stride = bytes(bitmap.buffer), bitmap.n_channels, bitmap.stride
     width, height = min(bitmap.width, widest), min(bitmap.height, widest)

@@ -134,7 +134,7 @@ class OoxmlPackage:
             book = self.open_workbook(name, root)
         except Exception:  # noqa: BLE001 - whatever a broken workbook does to its parser
             return {**report, "problem": "its workbook cannot be opened", "series": []}
-        return {**report, "series": [read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
+        return {**report, "series": [_read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
     def open_workbook(self, name: str, root: Element) -> openpyxl.Workbook | None:
         """Open the workbook a chart has its numbers from; None: there is none in the file."""
@@ -156,23 +156,23 @@ class OoxmlPackage:
         return found
 
 
-def read_series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
+def _read_series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
     """Return one row of a chart's numbers, as the chart has them and as its workbook has."""
     name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
     values = root.find(CHART + "val")
     values = values if values is not None else root.find(CHART + "yVal")
-    shown = read_cached_numbers(values) if values is not None else []
+    shown = _read_cached_numbers(values) if values is not None else []
     formula = values.findtext(f"{CHART}numRef/{CHART}f") if values is not None else None
     numbers = read_cells(book, formula) if book is not None and formula else None
     return {"name": name[:MAX_TEXT_CHARS], "shown": shown[:MOST_NUMBERS], "book": numbers}
 
 
-def read_cached_numbers(values: Element) -> list[float | None]:
+def _read_cached_numbers(values: Element) -> list[float | None]:
     """Return the numbers a chart was saved with."""
     points = {int(each.get("idx", "0")): each.findtext(CHART + "v") for each in values.iter(CHART + "pt")}
     if not points or max(points) >= MOST_NUMBERS:
         return []
-    return [as_number(points.get(at)) for at in range(max(points) + 1)]
+    return [_as_number(points.get(at)) for at in range(max(points) + 1)]
 
 
 def read_cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
@@ -185,13 +185,13 @@ def read_cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | No
         return []
     selected = book[sheet][found[2].replace("$", "")]
     rows = selected if isinstance(selected, tuple) else ((selected,),)
-    numbers = [as_number(cell.value) for row in rows for cell in (row if isinstance(row, tuple) else (row,))]
+    numbers = [_as_number(cell.value) for row in rows for cell in (row if isinstance(row, tuple) else (row,))]
     while numbers and numbers[-1] is None:
         numbers.pop()
     return numbers[:MOST_NUMBERS]
 
 
-def as_number(value: object) -> float | None:
+def _as_number(value: object) -> float | None:
     """Read a number; None for what is none."""
     try:
         number = float(str(value))

@@ -35,26 +35,26 @@ def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
         is_pdf = PDF in file.read(1024)
     tool = "PDFium" if is_pdf else "LibreOffice"
     try:
-        requests = read_pdf(path) if is_pdf else read_office(path, links=links, draw=draw)
+        requests = _read_pdf(path) if is_pdf else _read_office(path, links=links, draw=draw)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to a program, it is a broken file
         return {"by": tool, "requests": [], "why": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
     listed = [[what[:MAX_TEXT_CHARS], target[:MAX_TEXT_CHARS]] for what, target in requests]
     return {"by": tool, "requests": listed[:MAX_REQUESTS], "why": ""}
 
 
-def read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
+def _read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
     """Load a document, and draw it where no check does so later: pictures are fetched when they are drawn."""
     found: list[tuple[str, str]] = []
     with office.open_document(path, UpdateDocMode=FULL_UPDATE if links else NO_UPDATE) as document:
         if links:
-            found += update_links(document)
+            found += _update_links(document)
         if draw:
             with tempfile.TemporaryDirectory() as folder:
                 office.as_pdf(document, str(Path(folder, "pages.pdf")))
     return found
 
 
-def update_links(document: Any) -> Iterator[tuple[str, str]]:
+def _update_links(document: Any) -> Iterator[tuple[str, str]]:
     """Have a document update its links; give those it says it has."""
     for name in LINK_LISTS:
         for target in list_names(getattr(document, name, None)):
@@ -120,6 +120,6 @@ def decode_text(target: Any) -> str:
     return (data or b"").decode("utf-8", "replace")
 
 
-def read_pdf(path: str) -> list[tuple[str, str]]:
+def _read_pdf(path: str) -> list[tuple[str, str]]:
     """Open a PDF in a viewer that writes actions down."""
     return PdfViewer(path).show()

@@ -13,7 +13,7 @@ MAX_TITLE_CHARS = 500
 BEGINNING, ENDING = b"%PDF-", b"%%EOF"
 
 
-def require_complete(path: str) -> None:
+def _require_complete(path: str) -> None:
     """Refuse what PDFium would put up with."""
     data = Path(path).read_bytes()
     if BEGINNING not in data[:1024]:
@@ -25,7 +25,7 @@ def require_complete(path: str) -> None:
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Return what is in a file, or why it cannot be opened."""
     try:
-        require_complete(path)
+        _require_complete(path)
         document, packed = drawn_look.read_pages(path)
         title = str(pypdfium2.PdfDocument(path).get_metadata_dict().get("Title", ""))
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -29,25 +29,25 @@ def list_frames(deck: Any) -> list[dict[str, object]]:
     for page, slide in enumerate(deck.slides):
         found += [
             read_frame(page, shape, how)
-            for shape, how in iterate_shapes(slide.shapes, PLAIN)
+            for shape, how in _iterate_shapes(slide.shapes, PLAIN)
             if shape.width is not None
         ]
     return found[: MAX_FRAMES + 1]
 
 
-def iterate_shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
+def _iterate_shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
     """Yield all shapes, those in groups with how their group places them: across and down, scale and offset."""
     for shape in siblings:
         hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         if hidden:
             continue
         if shape.shape_type is not None and shape.shape_type.name == "GROUP":
-            yield from iterate_shapes(shape.shapes, compose_transform(shape, how))
+            yield from _iterate_shapes(shape.shapes, _compose_transform(shape, how))
         else:
             yield shape, how
 
 
-def compose_transform(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+def _compose_transform(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
     """Return how a group places what is in it."""
     place = group._element.grpSpPr.find(DRAWING + "xfrm")
     offset, extent = (place.find(DRAWING + each) if place is not None else None for each in ("chOff", "chExt"))
@@ -68,7 +68,7 @@ def read_frame(page: int, shape: Any, how: tuple[float, float, float, float]) ->
     return {
         "page": page, "kind": get_kind(shape), "name": shape.name[:MAX_NAME_CHARS],
         "box": [round(each / POINT, 2) for each in box], "text": text[:MAX_TEXT_CHARS],
-        "grows": is_frame_flexible(shape), "empty": is_empty(shape, text),
+        "grows": _is_frame_flexible(shape), "empty": is_empty(shape, text),
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def get_kind(shape: Any) -> str:
     return "picture" if shape._element.tag.endswith("}pic") else "text"
 
 
-def is_frame_flexible(shape: Any) -> bool:
+def _is_frame_flexible(shape: Any) -> bool:
     """Return whether a shape follows its text, or stands so that its frame says little."""
     body = shape._element.find(".//" + DRAWING + "bodyPr")
     turned = getattr(shape, "rotation", 0) or (body is not None and body.get("vert", "horz") != "horz")
@@ -96,7 +96,7 @@ def is_empty(shape: Any, text: str) -> bool:
     return not text.strip() and not filled and shape.placeholder_format.type.name in FILLED
 
 
-def mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
+def _mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
     """Tell the pictures of a deck from those the office draws for shadows."""
     for at, page in enumerate(pages):
         boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
@@ -132,7 +132,7 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
         }  # fmt: skip
         document, packed = printed_look.render_document(path)
         document["count"] = len(deck.slides)
-        mark_own_pictures(document["pages"], deck_frames)
+        _mark_own_pictures(document["pages"], deck_frames)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.describe_error(e)}, []
     return {**document, **parts}, packed

@@ -9,7 +9,7 @@ from typing import Any
 import drawn_look  # type: ignore[import-not-found]
 import office  # type: ignore[import-not-found]
 
-CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceImageResolution": False}
+_CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceImageResolution": False}
 
 
 def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
@@ -17,7 +17,7 @@ def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "printed.pdf")
         with office.open_document(path) as document:
-            office.as_pdf(document, target, **CHOSEN)
+            office.as_pdf(document, target, **_CHOSEN)
         report, packed = drawn_look.read_pages(target)
     for page in report["pages"]:
         page["fonts"] = []  # those the office chose; the file's own program reports those it names

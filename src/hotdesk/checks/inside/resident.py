@@ -86,7 +86,7 @@ def reap() -> None:
 NOTHING = b'{"unreadable": "the inspection report is empty or too large"}'
 
 
-def look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
+def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
     """Look at what one maker made in a process of its own; give the line that each look prints."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -121,7 +121,7 @@ def main() -> None:
     mains = {name: import_module(name).main for name in sorted(programs)}
     for group in request["groups"]:
         looks = [(mains[each["program"]], each["request"]) for each in group]
-        for line in look_in_fork(looks, request["seconds"], request["most"]):
+        for line in _look_in_fork(looks, request["seconds"], request["most"]):
             sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
     for path in request["remove"]:

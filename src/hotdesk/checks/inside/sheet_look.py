@@ -65,7 +65,7 @@ class OpenedSheet:
 
     def read_texts(self) -> list[str]:
         """Return the texts that cells share."""
-        return [get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
+        return [_get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
     def read_styles(self) -> list[str]:
         """Return the colour each style fills a cell with; empty: none."""
@@ -107,7 +107,7 @@ class OpenedSheet:
         }
 
 
-def get_shown_text(item: ElementTree.Element) -> str:
+def _get_shown_text(item: ElementTree.Element) -> str:
     """Return a text as it is shown: its own words and its runs', not how they are pronounced."""
     words = [*item.iterfind(MAIN + "t"), *item.iterfind(f"{MAIN}r/{MAIN}t")]
     return "".join(each.text or "" for each in words)
@@ -115,7 +115,7 @@ def get_shown_text(item: ElementTree.Element) -> str:
 
 def inline(cell: ElementTree.Element) -> str:
     """Return the text that stands in a cell itself."""
-    return "".join(get_shown_text(each) for each in cell.iterfind(MAIN + "is"))
+    return "".join(_get_shown_text(each) for each in cell.iterfind(MAIN + "is"))
 
 
 def look(path: str) -> dict[str, object]:
@@ -138,7 +138,7 @@ class SheetRows:
         count = 0
         for cell in self.book.parse_part(self.find_sheet()).iterfind(CELLS):
             if text := self.read_cell(cell):
-                column, row = find_place(cell.get("r", ""))
+                column, row = _find_place(cell.get("r", ""))
                 rows.setdefault(row, {})[column] = text[:MAX_CELL_CHARS]
                 count += 1
             if count > MOST_TEXTS or len(rows) > MOST_ROWS:
@@ -165,7 +165,7 @@ class SheetRows:
         return {"0": "FALSE", "1": "TRUE"}.get(text, text) if kind == "b" else text
 
 
-def find_place(at: str) -> tuple[int, int]:
+def _find_place(at: str) -> tuple[int, int]:
     """Read where a cell is: column and row, from 1."""
     found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
     if found is None:
@@ -178,7 +178,7 @@ def find_place(at: str) -> tuple[int, int]:
     return column, int(found[2])
 
 
-def look_at_rows(path: str) -> dict[str, object]:
+def _look_at_rows(path: str) -> dict[str, object]:
     """Return a workbook's rows, or say why it cannot be opened."""
     try:
         return {"rows": SheetRows(path).read()}
@@ -188,4 +188,4 @@ def look_at_rows(path: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     request = json.load(sys.stdin)
-    print(json.dumps(look_at_rows(request["path"]) if request.get("rows") else look(request["path"])))
+    print(json.dumps(_look_at_rows(request["path"]) if request.get("rows") else look(request["path"])))

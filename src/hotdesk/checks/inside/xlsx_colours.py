@@ -22,13 +22,13 @@ INDEXED = (
 
 def list_fill_colours(book: Any) -> list[str]:
     """Return the colour each style fills a cell with, as `RRGGBB`; empty: none."""
-    root, theme = book.parse_part("xl/styles.xml"), read_theme_colours(book)
-    colours = [get_solid_colour(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
+    root, theme = book.parse_part("xl/styles.xml"), _read_theme_colours(book)
+    colours = [_get_solid_colour(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
     return [colours[int(style.get("fillId", "0"))] if colours else "" for style in styles]
 
 
-def read_theme_colours(book: Any) -> list[str]:
+def _read_theme_colours(book: Any) -> list[str]:
     """Return the theme's colours in its own order."""
     if THEME not in book.file.namelist():
         return []
@@ -36,7 +36,7 @@ def read_theme_colours(book: Any) -> list[str]:
     return [(each[0].get("lastClr") or each[0].get("val") or "")[:6] for each in scheme] if scheme is not None else []
 
 
-def get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
+def _get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
     """Return the colour of a solid fill."""
     pattern = fill.find(MAIN + "patternFill")
     colour = pattern.find(MAIN + "fgColor") if pattern is not None and pattern.get("patternType") == "solid" else None
@@ -49,10 +49,10 @@ def get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
     elif "indexed" in colour.attrib:
         at = int(colour.get("indexed", "0")) * 6
         found = INDEXED[at : at + 6]
-    return apply_tint(found, float(colour.get("tint", "0"))).upper()
+    return _apply_tint(found, float(colour.get("tint", "0"))).upper()
 
 
-def apply_tint(colour: str, tint: float) -> str:
+def _apply_tint(colour: str, tint: float) -> str:
     """Make a colour lighter or darker."""
     if not tint or len(colour) != 6:
         return colour

@@ -29,27 +29,27 @@ def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, 
     """Tell everything of a workbook."""
     report = xlsx_raw.tell(request["path"])
     report["sums"] = [xlsx_sources.sum_column(each["path"], each["column"]) for each in request["sources"]]
-    report["like"] = summarize_input(request["like"]) if request["like"] else None
+    report["like"] = _summarize_input(request["like"]) if request["like"] else None
     with tempfile.TemporaryDirectory() as folder:
         pages = str(Path(folder, "pages.pdf"))
-        open_up(request, report, pages)
+        _open_up(request, report, pages)
         return report, office.draw(pages, most=2 * MOST_PRINTED)
 
 
-def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
+def _open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
     """Tell what an office makes of a workbook, and print it."""
     with office.open_document(request["path"], ReadOnly=False) as document:
         document.IsIterationEnabled = False  # so that a circle shows as one
         document.calculateAll()
         calculate(document, report["sheets"])
         if request["colours"]:
-            apply_conditional_fills(document, report["sheets"])
+            _apply_conditional_fills(document, report["sheets"])
         report["mutations"] = [mutate(document, each) for each in request["mutate"]]
         report["tools"] = {"LibreOffice": office.read_version(), "Python": platform.python_version()}
-        print_sheets(document, pages)
+        _print_sheets(document, pages)
 
 
-def summarize_input(path: str) -> dict[str, Any]:
+def _summarize_input(path: str) -> dict[str, Any]:
     """Tell what the input workbook has, or why that cannot be told."""
     try:
         return dict(xlsx_raw.summarize_workbook(path))
@@ -65,9 +65,9 @@ def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
             found = document.Sheets.getByName(sheet["name"])
             broken = found.queryFormulaCells(ERRORS)
             errors = (
-                {get_cell_place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
+                {_get_cell_place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
             )
-            add(formulas, read_values(found, formulas), errors)
+            add(formulas, _read_values(found, formulas), errors)
 
 
 def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors: dict[tuple[int, int], str]) -> None:
@@ -83,7 +83,7 @@ def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors
             cell += ["t", str(value or "")[:MAX_TEXT_CHARS]]
 
 
-def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
+def _read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
     """Return the values of cells: of the area they lie in at once, where that is no desert."""
     columns, rows = [cell[0] for cell in formulas], [cell[1] for cell in formulas]
     left, top, right, bottom = min(columns), min(rows), max(columns), max(rows)
@@ -94,7 +94,7 @@ def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], 
     return {(column, row): data[row - top][column - left] for column, row in zip(columns, rows, strict=True)}
 
 
-def get_cell_place(cell: Any) -> tuple[int, int]:
+def _get_cell_place(cell: Any) -> tuple[int, int]:
     """Return a cell's column and row, from 1."""
     return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
 
@@ -156,7 +156,7 @@ class Colours(html.parser.HTMLParser):
             self.tables[-1][-1] += [colour] * int(by_name.get("colspan") or 1)
 
 
-def apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None:
+def _apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None:
     """Let the fill of each cell be what a reader sees, where conditions have a say in it."""
     if not any(sheet["formats"] for sheet in sheets):
         return
@@ -167,10 +167,10 @@ def apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None
         reader.feed(target.read_text(errors="replace"))
     for table, sheet in zip(reader.tables, sheets, strict=False):
         if sheet["formats"]:
-            recolour(document.Sheets.getByName(sheet["name"]), table, sheet["cells"])
+            _recolour(document.Sheets.getByName(sheet["name"]), table, sheet["cells"])
 
 
-def recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None:
+def _recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None:
     """Take the colours of a table that shows exactly the used area of a sheet."""
     cursor = sheet.createCursor()
     cursor.gotoStartOfUsedArea(False)
@@ -183,18 +183,18 @@ def recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None
         cell[5] = table[cell[1] - 1 - area.StartRow][cell[0] - 1 - area.StartColumn][:6]
 
 
-def print_sheets(document: Any, target: str) -> None:
+def _print_sheets(document: Any, target: str) -> None:
     """Print the top and the end of each sheet, a page wide."""
     styles, sheets = document.StyleFamilies.getByName("PageStyles"), document.Sheets
     for place, name in enumerate(sheets.ElementNames):
         sheet = sheets.getByName(name)
         style = styles.getByName(sheet.PageStyle)
         style.ScaleToPagesX, style.ScaleToPagesY = 1, 0
-        sheet.setPrintAreas(choose_areas(sheet) if place < MOST_PRINTED else ())
+        sheet.setPrintAreas(_choose_areas(sheet) if place < MOST_PRINTED else ())
     office.as_pdf(document, target, PageRange=f"1-{2 * MOST_PRINTED}")
 
 
-def choose_areas(sheet: Any) -> tuple[Any, ...]:
+def _choose_areas(sheet: Any) -> tuple[Any, ...]:
     """Return the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
     cursor = sheet.createCursor()
     cursor.gotoEndOfUsedArea(False)

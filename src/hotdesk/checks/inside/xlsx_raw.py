@@ -98,7 +98,7 @@ class Raw:
     def count_drawn_charts(self, drawing: str) -> int:
         """Count the charts a drawing has a place for."""
         targets = self.read_relationships(drawing)
-        named = (each.get(sheet_look.RELATION, "") for each in self.book.parse_part(drawing).iter() if is_chart(each))
+        named = (each.get(sheet_look.RELATION, "") for each in self.book.parse_part(drawing).iter() if _is_chart(each))
         found = [targets[name] for name in named if name in targets]
         return sum(kind in ("chart", "chartEx") and target in self.names for kind, target in found)
 
@@ -107,11 +107,11 @@ class Raw:
         shared: dict[str, str] = {}
         arrays: list[tuple[str, tuple[int, int, int, int]]] = []
         for cell in root.iterfind(sheet_look.CELLS):
-            at, formula = cell.get("r", ""), read_formula(cell, shared, arrays)
+            at, formula = cell.get("r", ""), _read_formula(cell, shared, arrays)
             kind, value = self.read_value(cell)
-            column, row = parse_cell_place(at)
+            column, row = _parse_cell_place(at)
             if not formula and arrays:
-                formula = next((f"{{{of}}}" for of, area in arrays if is_in_area(column, row, area)), "")
+                formula = next((f"{{{of}}}" for of, area in arrays if _is_in_area(column, row, area)), "")
             if kind or formula:
                 yield [column, row, kind, value, formula, self.fill(cell)]
 
@@ -163,7 +163,7 @@ class Raw:
         return any(BROKEN in (each.text or "") for each in self.book.parse_part(name).iter(SERIES))
 
 
-def read_formula(
+def _read_formula(
     cell: ElementTree.Element, shared: dict[str, str], arrays: list[tuple[str, tuple[int, int, int, int]]]
 ) -> str:
     """Return a cell's formula, or whose it shares."""
@@ -181,7 +181,7 @@ def read_formula(
     return text
 
 
-def parse_cell_place(at: str) -> tuple[int, int]:
+def _parse_cell_place(at: str) -> tuple[int, int]:
     """Read where a cell is: column and row, from 1."""
     found = PLACE.fullmatch(at)
     if found is None:
@@ -195,10 +195,10 @@ def parse_cell_place(at: str) -> tuple[int, int]:
 def parse_area(text: str) -> tuple[int, int, int, int]:
     """Read an area such as `A1:B3`."""
     first, _, last = text.partition(":")
-    return (*parse_cell_place(first), *parse_cell_place(last or first))
+    return (*_parse_cell_place(first), *_parse_cell_place(last or first))
 
 
-def is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
+def _is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
     """Return whether a cell lies in an area."""
     return where[0] <= column <= where[2] and where[1] <= row <= where[3]
 
@@ -237,6 +237,6 @@ def summarize_workbook(path: str) -> dict[str, Any]:
     return {"sheets": report["sheets"], "names": [name for name, _ in report["names"]]}
 
 
-def is_chart(element: ElementTree.Element) -> bool:
+def _is_chart(element: ElementTree.Element) -> bool:
     """Return whether an element of a drawing is where a chart stands, of whichever kind."""
     return str(element.tag).rpartition("}")[2] == "chart"

@@ -16,7 +16,7 @@ MAX_FILE_BYTES = 64 << 20
 def sum_column(path: str, column: str) -> dict[str, object]:
     """Tell a column's sum and how many numbers it is of; or why there is none."""
     try:
-        numbers = [parse_number(each) for each in read_column(path, column)]
+        numbers = [_parse_number(each) for each in _read_column(path, column)]
     except Exception as e:  # noqa: BLE001 - whatever a broken source does to the parsers, it is a broken source
         return {"why": f"{type(e).__name__}: {e}"[:500]}
     if not numbers:
@@ -24,28 +24,28 @@ def sum_column(path: str, column: str) -> dict[str, object]:
     return {"sum": math.fsum(numbers), "count": len(numbers)}
 
 
-def read_column(path: str, column: str) -> list[object]:
+def _read_column(path: str, column: str) -> list[object]:
     """Return what stands in a column."""
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise ValueError("it is too large")
     match Path(path).suffix.lower():
         case ".csv":
-            return of_csv(path, column)
+            return _of_csv(path, column)
         case ".json":
             data = json.loads(Path(path).read_bytes())
             return [each[column] for each in (data.values() if isinstance(data, dict) else data)]
         case ".xlsx":
-            return of_workbook(path, column)
+            return _of_workbook(path, column)
     raise ValueError("it is not a CSV, JSON or xlsx file")
 
 
-def of_csv(path: str, column: str) -> list[object]:
+def _of_csv(path: str, column: str) -> list[object]:
     """Read a column of a CSV file."""
     with Path(path).open(newline="", encoding="utf-8-sig") as source:
         return [row[column] for row in csv.DictReader(source) if row.get(column)]
 
 
-def of_workbook(path: str, column: str) -> list[object]:
+def _of_workbook(path: str, column: str) -> list[object]:
     """Read a column of a workbook's first sheet that has it, as it was saved; a total below the rows is none of it."""
     for sheet in xlsx_raw.tell(path)["sheets"]:
         cells = {(cell[0], cell[1]): cell for cell in sheet["cells"]}
@@ -56,7 +56,7 @@ def of_workbook(path: str, column: str) -> list[object]:
     return []
 
 
-def parse_number(value: object) -> float:
+def _parse_number(value: object) -> float:
     """Read a number as people write them."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a number")

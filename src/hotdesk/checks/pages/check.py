@@ -86,7 +86,7 @@ class PagesCheck:
             return make_unreadable_verdict(tuple(rules), self.kind, e, REMEDIES["opens"])
         pages = evidence.pages if all(page.width <= WIDEST for page in evidence.pages) else ()
         found = [islice(each, _MOST_OF_A_RULE) for each in self.apply_rules(document, pages).values()]
-        faults, more = limit_faults((shorten_fault(fault) for each in found for fault in each), REMEDIES)
+        faults, more = limit_faults((_shorten_fault(fault) for each in found for fault in each), REMEDIES)
         shown = pages[:_MOST_SHOWN]
         return Verdict(
             tuple(rules), faults, self.describe_facts(document), collect_values(document), document.tools, shown, more
@@ -100,7 +100,7 @@ class PagesCheck:
         parts = DocumentParts(self.want, document, self.word)
         every = {
             "opens": (),
-            "drawn": check_page_pictures(document, pages, self.word),
+            "drawn": _check_page_pictures(document, pages, self.word),
             "pages": self.check_page_count(document),
         }
         every |= {name: getattr(layout, name)() for name in ("blank", "clipped", "overflow", "overlap")}
@@ -120,7 +120,7 @@ class PagesCheck:
             f"{format_count(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"
         ]
         facts += [
-            f"{make_printable(word)!r} on {self.word} {format_page_numbers(reading.list_pages_with(word))}"
+            f"{make_printable(word)!r} on {self.word} {_format_page_numbers(reading.list_pages_with(word))}"
             for word in self.want.words
         ]
         if self.want.sources:
@@ -132,7 +132,7 @@ class PagesCheck:
         return tuple(each[:MAX_TEXT_CHARS] for each in facts)
 
 
-def check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
+def _check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
     """See that there is a picture of every page, and that it has the page's shape."""
     if document.count > MOST_PAGES:
         yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be checked", str(document.count))
@@ -159,11 +159,11 @@ def collect_values(document: DocumentEvidence) -> dict[str, Value]:
     }
 
 
-def shorten_fault(fault: Fault) -> Fault:
+def _shorten_fault(fault: Fault) -> Fault:
     """Return a fault that can be shown whole."""
     return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300], fault.remedy)
 
 
-def format_page_numbers(pages: list[int]) -> str:
+def _format_page_numbers(pages: list[int]) -> str:
     """Write some page numbers."""
     return ", ".join(map(str, pages[:10])) + (", ..." if len(pages) > 10 else "")

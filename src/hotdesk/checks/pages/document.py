@@ -68,13 +68,13 @@ class Box:
         return f"{self.left:.0f}, {self.top:.0f} pt"
 
 
-def require_upright(box: Box) -> Box:
+def _require_upright(box: Box) -> Box:
     if box.right < box.left or box.bottom < box.top:
         raise ValueError("malformed inspection report: a box has a negative size")
     return box
 
 
-Place: TypeAlias = Annotated[Box, ROW, require_upright]
+Place: TypeAlias = Annotated[Box, ROW, _require_upright]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ Lines: TypeAlias = Annotated[
 ]
 
 
-def require_size(size: tuple[float, float]) -> tuple[float, float]:
+def _require_size(size: tuple[float, float]) -> tuple[float, float]:
     if min(size) <= 0:
         raise ValueError("malformed inspection report: a page has no size")
     return size
@@ -123,7 +123,7 @@ def require_size(size: tuple[float, float]) -> tuple[float, float]:
 class PageContent:
     """What stands on one page."""
 
-    size: Annotated[tuple[Point, Point], require_size]
+    size: Annotated[tuple[Point, Point], _require_size]
     """Width and height."""
     lines: Lines
     pictures: Annotated[tuple[Drawing, ...], _limit_length(MOST_EACH, "pictures")] = ()

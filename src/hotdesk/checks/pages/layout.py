@@ -57,11 +57,11 @@ class Layout:
         for place, leaf in enumerate(self.document.leaves):
             whole = Box(0, 0, leaf.width, leaf.height)
             for line in leaf.lines:
-                if not line.how and (side := find_crossed_edge(line.box, whole, NEAR)):
+                if not line.how and (side := _find_crossed_edge(line.box, whole, NEAR)):
                     found = f"{quote_start(line.text)} beyond its {side} edge"
                     yield Fault("clipped", self.describe_place(place, line.box), "text on the page", found)
             for picture in leaf.own_pictures:
-                if is_cut(picture.box, whole) and (side := find_crossed_edge(picture.box, whole, NEAR)):
+                if is_cut(picture.box, whole) and (side := _find_crossed_edge(picture.box, whole, NEAR)):
                     found = f"a picture beyond its {side} edge"
                     yield Fault("clipped", self.describe_place(place, picture.box), "pictures on the page", found)
             if place < len(self.pages):
@@ -82,8 +82,8 @@ class Layout:
         """Find text that lies on other text."""
         remaining = MOST_COMPARED
         for place, leaf in enumerate(self.document.leaves):
-            lines = [line for line in leaf.lines if not line.how and len(normalize_text(line.text)) >= _SHORTEST]
-            for line, other in islice(iterate_meeting_pairs(lines), remaining):
+            lines = [line for line in leaf.lines if not line.how and len(_normalize_text(line.text)) >= _SHORTEST]
+            for line, other in islice(_iterate_meeting_pairs(lines), remaining):
                 remaining -= 1
                 if covers(line, other):
                     found = f"{quote_start(other.text)} on top of {quote_start(line.text)}"
@@ -113,15 +113,15 @@ class Layout:
         leaf = self.document.leaves[frame.page]
         whole = Box(0, 0, leaf.width, leaf.height)
         where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {make_printable(frame.name)!r}"
-        side = find_crossed_edge(frame.box, whole, 2 * NEAR)
-        if side and has_content(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
+        side = _find_crossed_edge(frame.box, whole, 2 * NEAR)
+        if side and _has_content(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
             yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
         if frame.kind != "text" or frame.grows or not frame.text.strip():
             return
         drawn = min(
-            seeking.find(frame.text, leaf.lines), key=lambda box: measure_distance(box, frame.box), default=frame.box
+            seeking.find(frame.text, leaf.lines), key=lambda box: _measure_distance(box, frame.box), default=frame.box
         )
-        if side := find_crossed_edge(drawn, frame.box, 2 * NEAR):
+        if side := _find_crossed_edge(drawn, frame.box, 2 * NEAR):
             found = f"{quote_start(frame.text)} beyond its {side} edge, {_measure_overhang(drawn, frame.box):.0f} pt"
             yield Fault("overflow", where, "text within its shape", found)
 
@@ -157,12 +157,12 @@ def _is_in_margin(box: Box, area: Box, width: float) -> bool:
     return beside and area.top <= box.top and box.bottom <= area.bottom
 
 
-def has_content(frame: Frame) -> bool:
+def _has_content(frame: Frame) -> bool:
     """Return whether a shape is more than decoration."""
     return frame.kind != "text" or bool(frame.text.strip())
 
 
-def find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
+def _find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
     """Name the edge that something reaches beyond; empty: none."""
     over = {
         "left": whole.left - box.left, "top": whole.top - box.top,
@@ -197,7 +197,7 @@ def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
     return False
 
 
-def iterate_meeting_pairs(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
+def _iterate_meeting_pairs(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
     """Yield the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
     lines = sorted(lines, key=lambda line: line.box.top)
     tops = [line.box.top for line in lines]
@@ -214,7 +214,7 @@ def covers(line: TextLine, other: TextLine) -> bool:
     if common.height <= 0.4 * min(line.box.height, other.box.height) or common.width <= 2 * NEAR:
         return False
     least = min(line.box.area, other.box.area)
-    return common.area > 0.15 * least and normalize_text(line.text) != normalize_text(other.text)
+    return common.area > 0.15 * least and _normalize_text(line.text) != _normalize_text(other.text)
 
 
 @dataclass(slots=True)
@@ -228,16 +228,16 @@ class Seeking:
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
         """Return every place where a text, or the most of it, stands in lines that follow one another."""
-        words, sought = self.normalize_lines(lines), normalize_text(text)
+        words, sought = self.normalize_lines(lines), _normalize_text(text)
         self.remaining -= len(words)
         begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
         found = [self.from_line(at, sought, words) for at in begin]
-        return [compute_bounding_box([lines[at].box for at in each]) for each in found if each]
+        return [_compute_bounding_box([lines[at].box for at in each]) for each in found if each]
 
     def normalize_lines(self, lines: tuple[TextLine, ...]) -> list[str]:
         """Return lines as letters and digits alone."""
         if id(lines) not in self.plain_lines:
-            self.plain_lines[id(lines)] = ["" if line.how else normalize_text(line.text) for line in lines]
+            self.plain_lines[id(lines)] = ["" if line.how else _normalize_text(line.text) for line in lines]
         return self.plain_lines[id(lines)]
 
     def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
@@ -255,7 +255,7 @@ class Seeking:
         return found if done >= _MOST_OF_IT * len(sought) else []
 
 
-def compute_bounding_box(boxes: Sequence[Box]) -> Box:
+def _compute_bounding_box(boxes: Sequence[Box]) -> Box:
     """Return the smallest place that covers all of some."""
     return Box(
         min(box.left for box in boxes), min(box.top for box in boxes),
@@ -263,13 +263,13 @@ def compute_bounding_box(boxes: Sequence[Box]) -> Box:
     )  # fmt: skip
 
 
-def measure_distance(box: Box, other: Box) -> float:
+def _measure_distance(box: Box, other: Box) -> float:
     """Return how far the middles of two places are from each other."""
     across, down = box.left + box.right - other.left - other.right, box.top + box.bottom - other.top - other.bottom
     return across * across + down * down
 
 
-def normalize_text(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Return a text as letters and digits alone."""
     return _NO_LETTERS.sub("", text).casefold()
 

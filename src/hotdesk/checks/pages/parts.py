@@ -79,7 +79,7 @@ class DocumentParts:
             elif not any(number is not None for series in chart.series for number in series.shown):
                 yield Fault("charts", where, "a chart with numbers", "none")
             else:
-                yield from find_differing_series(chart, where)
+                yield from _find_differing_series(chart, where)
         yield from self.check_count("charts", "charts", len(self.document.charts))
 
     def check_count(self, rule: str, what: str, found: int) -> Iterator[Fault]:
@@ -89,42 +89,42 @@ class DocumentParts:
             yield Fault(rule, "", f"{expected} {what}", str(found))
 
 
-def find_differing_series(chart: Chart, where: str) -> Iterator[Fault]:
+def _find_differing_series(chart: Chart, where: str) -> Iterator[Fault]:
     """Find series that are not what the chart's workbook holds."""
     for series in chart.series:
         if not any(number is not None for number in series.shown):
             yield Fault("charts", where, f"numbers in {quote_start(series.name)}", "none")
-        elif series.book is not None and not has_same_numbers(series.shown, series.book):
+        elif series.book is not None and not _has_same_numbers(series.shown, series.book):
             at = next(
-                (n for n, pair in enumerate(pair_numbers(series.shown, series.book)) if not is_same_number(*pair)), 0
+                (n for n, pair in enumerate(_pair_numbers(series.shown, series.book)) if not _is_same_number(*pair)), 0
             )
-            shown, stored = pair_numbers(series.shown, series.book)[at]
-            found = f"{format_number(shown)} where the workbook has {format_number(stored)}, at point {at + 1}"
+            shown, stored = _pair_numbers(series.shown, series.book)[at]
+            found = f"{_format_number(shown)} where the workbook has {_format_number(stored)}, at point {at + 1}"
             yield Fault("charts", where, f"{quote_start(series.name)} as in the chart's workbook", found)
 
 
 Numbers = tuple[float | None, ...]
 
 
-def pair_numbers(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
+def _pair_numbers(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
     """Put numbers side by side; the shorter goes on with nothing."""
     most = max(len(shown), len(book))
     return list(zip(shown + (None,) * (most - len(shown)), book + (None,) * (most - len(book)), strict=True))
 
 
-def has_same_numbers(shown: Numbers, book: Numbers) -> bool:
+def _has_same_numbers(shown: Numbers, book: Numbers) -> bool:
     """Return whether all numbers are the same."""
-    return all(is_same_number(*pair) for pair in pair_numbers(shown, book))
+    return all(_is_same_number(*pair) for pair in _pair_numbers(shown, book))
 
 
-def is_same_number(one: float | None, other: float | None) -> bool:
+def _is_same_number(one: float | None, other: float | None) -> bool:
     """Return whether two numbers are the same, but for how they were written."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-9)
 
 
-def format_number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     """Write a number."""
     return "nothing" if value is None else f"{value:g}"
 

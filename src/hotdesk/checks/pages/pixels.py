@@ -31,21 +31,21 @@ def is_blank(page: DrawnPixels) -> bool:
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
-    return measure_ink(body) < _LEAST_INK
+    return _measure_ink(body) < _LEAST_INK
 
 
-def measure_ink(image: Image.Image) -> float:
+def _measure_ink(image: Image.Image) -> float:
     """Return how many of a picture's pixels differ from the one beside or below, as a part of all."""
     changes = 0
     for across, down in ((2, 0), (0, 2)):
         if image.width > across and image.height > down:
             moved = image.crop((across, down, image.width, image.height))
             still = image.crop((0, 0, moved.width, moved.height))
-            changes += sum(select_strongest_channel(ImageChops.difference(moved, still)).histogram()[APART:])
+            changes += sum(_select_strongest_channel(ImageChops.difference(moved, still)).histogram()[APART:])
     return changes / (2 * image.width * image.height)
 
 
-def select_strongest_channel(image: Image.Image) -> Image.Image:
+def _select_strongest_channel(image: Image.Image) -> Image.Image:
     """Return the channel that differs most, of every pixel."""
     red, green, blue = image.split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
@@ -53,10 +53,10 @@ def select_strongest_channel(image: Image.Image) -> Image.Image:
 
 def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
     """List where writing runs off an edge, each as a part of its length."""
-    return _find_strokes(get_edge_pixels(page, name))
+    return _find_strokes(_get_edge_pixels(page, name))
 
 
-def get_edge_pixels(page: DrawnPixels, name: str) -> list[bytes]:
+def _get_edge_pixels(page: DrawnPixels, name: str) -> list[bytes]:
     """Return the pixels at the very edge."""
     height, row = page.height, page.width * 3
     if name in ("top", "bottom"):

@@ -49,7 +49,7 @@ class DocumentText:
     def text(self) -> Iterator[Fault]:
         """Find pages whose words are only pixels, or that say too little."""
         for place, leaf in enumerate(self.document.leaves):
-            count, free = count_letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
+            count, free = _count_letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
                 found = f"{count} letters, and the rest as a picture"
                 yield Fault("text", self.describe_place(place), "text that can be selected and searched", found)
@@ -87,7 +87,7 @@ class DocumentText:
                 if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
                     where = f"{self.describe_place(place)}, at {line.box}"
                     yield Fault("garbled", where, "letters", quote_start(line.text))
-            if leaf.unmapped > max(3, count_letters(leaf.text) * 0.1):
+            if leaf.unmapped > max(3, _count_letters(leaf.text) * 0.1):
                 found = f"{leaf.unmapped} characters without a Unicode mapping"
                 yield Fault("garbled", self.describe_place(place), "text that can be copied", found)
 
@@ -158,7 +158,7 @@ def _get_page_box(leaf: PageContent) -> Box:
     return Box(0, 0, leaf.width, leaf.height)
 
 
-def count_letters(text: str) -> int:
+def _count_letters(text: str) -> int:
     """Count letters and digits."""
     return sum(map(str.isalnum, text))
 
@@ -180,13 +180,13 @@ def is_local(to: str) -> bool:
 
 def leads_to(to: str, source: str) -> bool:
     """Return whether an address is a source, or lies below it."""
-    found, listed = normalize_url(to), normalize_url(source)
+    found, listed = _normalize_url(to), _normalize_url(source)
     if found is None or listed is None:
         return False
     return found == listed or (found.startswith(listed) and (listed[-1] in "/?#&=" or found[len(listed)] in "/?#&"))
 
 
-def normalize_url(address: str) -> str | None:
+def _normalize_url(address: str) -> str | None:
     """Return an address without scheme, and with its host in small letters; None: it is none."""
     full = address if "://" in address else f"https://{address}"
     try:

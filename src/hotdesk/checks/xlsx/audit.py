@@ -63,10 +63,11 @@ def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
 def _find_slips(sheet: Sheet) -> list[Slip]:
     """Find cells unlike their neighbours, above and below or at either side; not whole rows or columns of them."""
     kinds = {at: family for at, cell in sheet.cells.items() if (family := _get_family(sheet, at, cell))}
-    down = find_unlike_cells(kinds, along=0)
-    across = find_unlike_cells(kinds, along=1)
+    down = _find_unlike_cells(kinds, along=0)
+    across = _find_unlike_cells(kinds, along=1)
     found = {
-        each.at: each for each in (*select_lone_slips(down, sheet, along=0), *select_lone_slips(across, sheet, along=1))
+        each.at: each
+        for each in (*_select_lone_slips(down, sheet, along=0), *_select_lone_slips(across, sheet, along=1))
     }
     return [found[at] for at in sorted(found)]
 
@@ -78,7 +79,7 @@ def _get_family(sheet: Sheet, at: At, cell: Cell) -> str:
     return NUMBER if cell.kind == "n" and not cell.formula else ""
 
 
-def find_unlike_cells(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
+def _find_unlike_cells(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
     """Find such cells in one direction."""
     found: dict[At, Slip] = {}
     for run in iterate_runs(kinds, along):
@@ -120,7 +121,7 @@ def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
     yield run
 
 
-def select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
+def _select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
     """Leave out subtotals, and rows or columns that are all alike: those are meant."""
     for at, slip in found.items():
         if not _is_subtotal(sheet, at, along) and not _has_company(found, at, slip.family, along):
@@ -159,13 +160,13 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
     covers = {name: Cover(areas) for name, areas in _collect_read_areas(book).items()}
     for sheet in book.sheets:
         cover = covers.get(sheet.name.casefold(), Cover(()))
-        for at, cell in iterate_inputs(sheet, named):
+        for at, cell in _iterate_inputs(sheet, named):
             if not cover.has(at):
                 found = f"{format_value(cell.shown)}, which no formula reads"
                 yield make_fault("unused", sheet.name_cell(at), "an input that a formula reads", found)
 
 
-def iterate_inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
+def _iterate_inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
     """Yield the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
     own = [area for area in named if area.sheet.casefold() == sheet.name.casefold()]
     numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
@@ -199,12 +200,12 @@ def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
             words |= form.words
             for area in form.iterate_areas(sheet.name, column, row):
                 found.setdefault(area.sheet.casefold(), set()).add(area)
-    for area in iterate_named_areas(words, book):
+    for area in _iterate_named_areas(words, book):
         found.setdefault(area.sheet.casefold(), set()).add(area)
     return found
 
 
-def iterate_named_areas(words: Iterable[str], book: Workbook) -> Iterator[Area]:
+def _iterate_named_areas(words: Iterable[str], book: Workbook) -> Iterator[Area]:
     """Yield what is read by name."""
     stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
     for word in words:

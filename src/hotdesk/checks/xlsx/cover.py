@@ -37,11 +37,11 @@ class Cover:
         strip = bisect_right(self.borders, column)
         if strip not in self.strips:
             reached = [area for area in self.large if area.left <= column <= area.right]
-            self.strips[strip] = compute_edges((area.top, area.bottom) for area in reached)
+            self.strips[strip] = _compute_edges((area.top, area.bottom) for area in reached)
         return bisect_right(self.strips[strip], row) % 2 == 1
 
 
-def compute_edges(spans: Iterable[tuple[int, int]]) -> list[int]:
+def _compute_edges(spans: Iterable[tuple[int, int]]) -> list[int]:
     """Return where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
     found: list[int] = []
     for top, bottom in sorted(spans):

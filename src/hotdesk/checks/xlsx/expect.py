@@ -147,7 +147,7 @@ def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
     return [(key, column) for key, column in named if column]
 
 
-def parse_cell(value: object) -> Area:
+def _parse_cell(value: object) -> Area:
     """Read one cell of a named sheet."""
     found = _parse_sheet_area(value)
     if found.size != 1:
@@ -193,10 +193,10 @@ def _read_reconcile(value: object) -> Reconcile:
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
         raise ValueError("within must be a number")
     if "with" in fields and not {"source", "column"} & set(fields):
-        return Reconcile(parse_cell(fields["cell"]), parse_cell(fields["with"]), within=float(within))
+        return Reconcile(_parse_cell(fields["cell"]), _parse_cell(fields["with"]), within=float(within))
     if {"source", "column"} <= set(fields) and "with" not in fields:
         return Reconcile(
-            parse_cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within)
+            _parse_cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within)
         )
     raise ValueError("it needs either `with` or a `source` and its `column`")
 
@@ -210,4 +210,4 @@ def _read_mutate(value: object) -> Mutate:
     moves, stays = (compile_reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("moves and stays are empty, or have too many cells")
-    return Mutate(parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)
+    return Mutate(_parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

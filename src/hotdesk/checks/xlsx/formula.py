@@ -34,8 +34,8 @@ class FormulaRange(NamedTuple):
 
     def resolve_area(self, sheet: str, column: int, row: int) -> Area:
         """Return the area, for a formula in a cell."""
-        columns = sorted((resolve_coordinate(self.left, column), resolve_coordinate(self.right, column)))
-        rows = sorted((resolve_coordinate(self.top, row), resolve_coordinate(self.bottom, row)))
+        columns = sorted((_resolve_coordinate(self.left, column), _resolve_coordinate(self.right, column)))
+        rows = sorted((_resolve_coordinate(self.top, row), _resolve_coordinate(self.bottom, row)))
         return Area(self.sheet or sheet, columns[0], rows[0], columns[1], rows[1])
 
 
@@ -102,7 +102,7 @@ def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> _Coordinate
     return (False, place) if dollar or fixed else (True, place - own)
 
 
-def resolve_coordinate(coordinate: _Coordinate, own: int) -> int:
+def _resolve_coordinate(coordinate: _Coordinate, own: int) -> int:
     """Return a coordinate's place, as seen from nowhere."""
     relative, value = coordinate
     return value + own if relative else value

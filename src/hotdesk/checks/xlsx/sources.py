@@ -53,13 +53,13 @@ def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
         cell = book.find_cell(each.cell)
         value = cell.number if cell else None
         source = next(sources, Sum(why="it was not read")) if each.source else None
-        statement, expected = find_expected_value(each, book, source)
+        statement, expected = _find_expected_value(each, book, source)
         if expected is None or value is None or abs(value - expected) > each.within:
             found = format_value(cell.shown) if cell else "nothing"
             yield make_fault("reconcile", str(each.cell), statement, found)
 
 
-def find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
+def _find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
     """Return what a number must be equal to; None when that cannot be known."""
     if source is None:
         other = book.find_cell(each.other) if each.other else None
@@ -75,10 +75,10 @@ def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare what moved with what shall move."""
     for place, each in enumerate(want.mutate):
         done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
-        yield from check_mutation(each, done)
+        yield from _check_mutation(each, done)
 
 
-def check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
+def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     """Judge one mutation."""
     change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
     if done.why or len(done.before) != len(each.outputs):

@@ -183,11 +183,11 @@ def read_book(data: bytes) -> Workbook:
                 _read_sheets(sheets),
                 dict(pair(each) for each in names),
                 dict(read_table(each) for each in tables),
-                [read_short_text(each) for each in broken],
+                [_read_short_text(each) for each in broken],
                 [_read_sum(each) for each in sums],
                 [_read_mutation(each) for each in mutations],
                 _read_like(like) if like is not None else None,
-                {"LibreOffice": read_short_text(office), "Python": read_short_text(python)},
+                {"LibreOffice": _read_short_text(office), "Python": _read_short_text(python)},
             )
     raise ValueError("it has no sheet, too many sheets, or the description does not match the request")
 
@@ -219,11 +219,11 @@ def _read_sheet(record: object, most: int) -> Sheet:
                 raise ValueError("two cells have the same position")
             columns = count(more.get("hidden_columns", 0))
             return Sheet(
-                read_short_text(name),
+                _read_short_text(name),
                 hidden,
                 dict(sorted(found.items())),
                 count(rows),
-                read_sheet_counts(record),
+                _read_sheet_counts(record),
                 columns,
             )
     raise ValueError("malformed inspection report: a sheet is invalid or too large")
@@ -256,7 +256,7 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
         case "n" | "b", _:
             return "n" if kind == "n" else "b", read_number(value)
         case "t" | "e", str():
-            return "t" if kind == "t" else "e", read_short_text(value)
+            return "t" if kind == "t" else "e", _read_short_text(value)
     raise ValueError("malformed inspection report: impossible cell value")
 
 
@@ -264,7 +264,7 @@ def _read_sum(record: object) -> Sum:
     """Read the sum of a source."""
     match record:
         case {"why": str(why)}:
-            return Sum(why=read_short_text(why))
+            return Sum(why=_read_short_text(why))
         case {"sum": value, "count": number}:
             return Sum(read_number(value), count(number))
     raise ValueError("malformed inspection report: invalid sum")
@@ -274,15 +274,15 @@ def _read_mutation(record: object) -> Mutation:
     """Read what a change did."""
     match record:
         case {"why": str(why)}:
-            return Mutation(why=read_short_text(why))
+            return Mutation(why=_read_short_text(why))
         case {"before": list(before), "after": list(after), "held": str(kind), "was": str(was)} if (
             len(before) == len(after) <= MOST_OUTPUTS
         ):
             return Mutation(
                 [read_output(each) for each in before],
                 [read_output(each) for each in after],
-                read_short_text(kind),
-                read_short_text(was),
+                _read_short_text(kind),
+                _read_short_text(was),
             )
     raise ValueError("malformed inspection report: invalid mutation")
 
@@ -290,7 +290,7 @@ def _read_mutation(record: object) -> Mutation:
 def read_output(value: object) -> Shown:
     """Read what an output showed."""
     if value is None or isinstance(value, str):
-        return None if value is None else read_short_text(value)
+        return None if value is None else _read_short_text(value)
     return read_number(value)
 
 
@@ -298,9 +298,9 @@ def _read_like(record: Mapping[object, object]) -> Like:
     """Read what another workbook has."""
     match record:
         case {"why": str(why)}:
-            return Like(why=read_short_text(why))
+            return Like(why=_read_short_text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
-            return Like(dict(_read_counts(each) for each in sheets), [read_short_text(each) for each in names])
+            return Like(dict(_read_counts(each) for each in sheets), [_read_short_text(each) for each in names])
     raise ValueError("the description of the input workbook does not match the request")
 
 
@@ -308,11 +308,11 @@ def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     """Read how much of what another workbook's sheet has."""
     match record:
         case {"name": str(name), "formulas": formulas}:
-            return read_short_text(name), {**read_sheet_counts(record), "formulas": count(formulas)}
+            return _read_short_text(name), {**_read_sheet_counts(record), "formulas": count(formulas)}
     raise ValueError("malformed inspection report: invalid sheet of the input workbook")
 
 
-def read_sheet_counts(record: object) -> dict[str, int]:
+def _read_sheet_counts(record: object) -> dict[str, int]:
     """Read how much of what a sheet has."""
     return {name: count(record.get(name) if isinstance(record, dict) else None) for name in COUNTS}
 
@@ -322,8 +322,8 @@ def read_table(record: object) -> tuple[str, Area]:
     match record:
         case [str(name), str(sheet), str(where)]:
             found = parse_area(where)
-            return read_short_text(name).upper(), Area(
-                read_short_text(sheet), found.left, found.top, found.right, found.bottom
+            return _read_short_text(name).upper(), Area(
+                _read_short_text(sheet), found.left, found.top, found.right, found.bottom
             )
     raise ValueError("malformed inspection report: invalid table")
 
@@ -332,11 +332,11 @@ def pair(record: object) -> tuple[str, str]:
     """Read a name and what it stands for."""
     match record:
         case [str(name), str(stands)]:
-            return read_short_text(name), read_short_text(stands)
+            return _read_short_text(name), _read_short_text(stands)
     raise ValueError("malformed inspection report: invalid name")
 
 
-def read_short_text(value: object) -> str:
+def _read_short_text(value: object) -> str:
     """Read a text, as it is; it is escaped where it is shown."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
         raise ValueError("malformed inspection report: expected a short text")
