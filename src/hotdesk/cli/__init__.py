@@ -80,7 +80,7 @@ PACKAGES = dict(zip(GROUPS, ("jobs", "desks", "machine"), strict=True))
 """Where the modules of each group are."""
 
 
-def format_overview() -> str:
+def _format_overview() -> str:
     """Write the list of commands."""
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
     for title, group in GROUPS.items():
@@ -94,7 +94,7 @@ ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and g
 def carry_out(argv: list[str]) -> int:
     """Carry out one command line."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(format_overview())
+        print(_format_overview())
         return 0
     if argv[0] == "--version":
         print(f"hotdesk {__version__}")
@@ -104,7 +104,7 @@ def carry_out(argv: list[str]) -> int:
 
         meant = format_suggestion(argv[0], COMMANDS)
         raise BriefError(f"unknown command {argv[0]!r}{meant or '; `hotdesk --help` lists the commands'}")
-    own = cut_at_dashes(argv[1:])
+    own = _cut_at_dashes(argv[1:])
     if argv[0] in ("run", "work", "swarm") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         from hotdesk.cli import prestart
 
@@ -137,14 +137,14 @@ def find_extra(module: str) -> str | None:
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
-def cut_at_dashes(argv: list[str]) -> list[str]:
+def _cut_at_dashes(argv: list[str]) -> list[str]:
     """Return the arguments before `--`."""
     return argv[: argv.index("--")] if "--" in argv else argv
 
 
 def main() -> None:
     """Run the command line; errors are one line, unless `--debug` or HOTDESK_DEBUG asks for the traceback."""
-    if "--debug" in cut_at_dashes(sys.argv[1:]):
+    if "--debug" in _cut_at_dashes(sys.argv[1:]):
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
         code = quick.attempt(sys.argv[1:])

@@ -26,13 +26,13 @@ def format_brief(job: Brief) -> list[str]:
     """Write what a brief means, in two columns."""
     rows = [
         (field if number == 0 else "", line)
-        for field, lines in describe_fields(job)
+        for field, lines in _describe_fields(job)
         for number, line in enumerate(lines)
     ]
     return align_columns(rows)
 
 
-def describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
+def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Yield each field's name and lines."""
     yield "goal", [shorten_text(job.goal)]
     yield "inputs", limit_lines([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
@@ -80,11 +80,11 @@ def _describe_input(folder: Path, name: str) -> str:
     """Write an input, and how large it is."""
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
-    count, size = measure_input(folder / name)
+    count, size = _measure_input(folder / name)
     return f"{name}, {count} file{'s' * (count != 1)}, {format_bytes(size)}"
 
 
-def measure_input(path: Path) -> tuple[int, int]:
+def _measure_input(path: Path) -> tuple[int, int]:
     """Count the files of an input, and their bytes; links are followed nowhere."""
     if path.is_file():
         return 1, path.stat().st_size
@@ -169,5 +169,5 @@ def _input_to_json(folder: Path, name: str) -> Mapping[str, object]:
     """Return an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}
-    count, size = measure_input(folder / name)
+    count, size = _measure_input(folder / name)
     return {"name": name, "files": count, "bytes": size}

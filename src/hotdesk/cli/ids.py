@@ -21,7 +21,7 @@ def find_desk(settings: Config, text: str) -> DeskId:
         raise BriefError(f"several open desks start with {text!r}: {', '.join(found)}; pass more characters of the id")
     if not found:
         raise BriefError(
-            f"{make_printable(text[:40])!r} is not the id of an open desk{describe_prefix_rule(text)}; `hotdesk "
+            f"{make_printable(text[:40])!r} is not the id of an open desk{_describe_prefix_rule(text)}; `hotdesk "
             "ps` lists open desks"
         )
     return found[0]
@@ -36,7 +36,7 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
     return sorted(DeskId(str(desk["id"])) for desk in find_desks(settings) if str(desk["id"]).startswith(text))
 
 
-def describe_prefix_rule(text: str) -> str:
+def _describe_prefix_rule(text: str) -> str:
     """Describe what a text lacks that could begin an id."""
     if _PREFIX_SHAPE.fullmatch(text):
         return (

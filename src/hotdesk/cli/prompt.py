@@ -102,7 +102,7 @@ class TerminalPrompt:
         try:
             if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
                 return PromptOutcome("later")
-            with line_mode(self.terminal):
+            with _line_mode(self.terminal):
                 self.write(
                     "\n".join(["", *frame(card, pending, self.measure_terminal_width(), time.time(), self.look), ""])
                 )
@@ -195,7 +195,7 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
         words = look.clean(cut(look.clean(f" {text} "), width - 3))
         return f"{corner}{rule}{words}{rule * (width - 2 - measure_width(words))}"
 
-    lines = [part for line in iterate_card_lines(card) for part in wrap(look.clean(line), inside)]
+    lines = [part for line in _iterate_card_lines(card) for part in wrap(look.clean(line), inside)]
     deadline = f"{format_clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
     return [
         edge(top, f"{WAITING[pending.kind]} waits for you, {pending.id}"),
@@ -204,14 +204,14 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
     ]
 
 
-def iterate_card_lines(card: Card) -> Iterator[str]:
+def _iterate_card_lines(card: Card) -> Iterator[str]:
     """Yield a card's lines, facts first."""
-    yield shorten_fact(card.title)
+    yield _shorten_fact(card.title)
     widest = min(max(map(len, ("digest", *card.facts))), 16)
     for name, value in card.facts.items():
-        yield f"  {name:{widest}}  {shorten_fact(value)}"
+        yield f"  {name:{widest}}  {_shorten_fact(value)}"
     for line in card.lines:
-        yield f"  {shorten_fact(line)}"
+        yield f"  {_shorten_fact(line)}"
     yield f"  {'digest':{widest}}  {card.digest[:16]}"
     if card.words:
         words = card.words[:MAX_QUOTE_CHARS].replace('"', "'")
@@ -219,14 +219,14 @@ def iterate_card_lines(card: Card) -> Iterator[str]:
         yield f'the worker says (unchecked): "{words}"'
 
 
-def shorten_fact(text: str) -> str:
+def _shorten_fact(text: str) -> str:
     """Return as much of a fact as is shown; what is left out is said."""
     rest = len(text) - MAX_FACT_CHARS
     return text[:MAX_FACT_CHARS] + (f" … and {rest:,} more characters: hotdesk approve --json" if rest > 0 else "")
 
 
 @contextmanager
-def line_mode(terminal: int) -> Iterator[None]:
+def _line_mode(terminal: int) -> Iterator[None]:
     """Have the terminal give whole lines and show what is typed, whoever used it before."""
     before = termios.tcgetattr(terminal)
     ours = termios.tcgetattr(terminal)

@@ -17,14 +17,14 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
     """Return the fingerprints of who is believed, and who says so."""
     if named:
-        return {resolve_fingerprint(each): "as --signer says" for each in named}
+        return {_resolve_fingerprint(each): "as --signer says" for each in named}
     settings = config.load()
-    found = {resolve_fingerprint(each): "as the settings say" for each in settings.signers}
+    found = {_resolve_fingerprint(each): "as the settings say" for each in settings.signers}
     with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
         found[compute_fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
     return found
 
 
-def resolve_fingerprint(text: str) -> str:
+def _resolve_fingerprint(text: str) -> str:
     """Return the fingerprint that a pin stands for."""
     return text if _FINGERPRINT.fullmatch(text) else compute_fingerprint(load_public(Path(text)))

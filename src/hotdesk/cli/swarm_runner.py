@@ -101,7 +101,7 @@ class TerminalSwarm:
         with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS, PAGE]) as out:
             async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
                 await machine.prepare()
-                brains = make_brains(self.chosen, brief, self.settings, self.board.say)
+                brains = _make_brains(self.chosen, brief, self.settings, self.board.say)
                 self.order = JobContext(
                     machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact
                 )
@@ -158,7 +158,7 @@ class TerminalSwarm:
         return 0 if receipt.outcome == "done" and not receipt.quarantined else UNDONE
 
 
-def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
+def _make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
     """Return who thinks. A script is run here: this process has given up what a script shall not have."""
     if chosen.replay or chosen.recording:
         raise BriefError("a swarm cannot repeat recorded replies: the order of its items is not fixed")

@@ -28,9 +28,9 @@ def find(settings: Config, scope: Scope) -> str:
         )
     if read_source(folder) == "file":
         return ""
-    return base64.b64encode(root.find(folder, load(folder).root, get_passphrase).get_bytes()).decode()
+    return base64.b64encode(root.find(folder, load(folder).root, _get_passphrase).get_bytes()).decode()
 
 
-def get_passphrase() -> bytes:
+def _get_passphrase() -> bytes:
     """Read the passphrase from its file, or ask for it."""
     return read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: ")

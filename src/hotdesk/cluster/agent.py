@@ -103,7 +103,7 @@ class NodeControl(ControlServer):
     async def _open(self, sock: socket.socket, body: bytes) -> None:
         """Open a desk; who asked for it is whom the server names, one that is gone by then would never know its id."""
         data = json.loads(body)
-        spec, scope = parse_spec(data.pop("spec")), take_scope(data)
+        spec, scope = parse_spec(data.pop("spec")), _take_scope(data)
         if data or spec.volumes:
             raise BriefError("a desk on a node is opened by its spec and its scope, and has no volumes")
         if self.is_cordoned():
@@ -118,7 +118,7 @@ class NodeControl(ControlServer):
 
     async def _change_scope(self, sock: socket.socket, name: str, body: bytes) -> None:
         data = json.loads(body)
-        scope, by = take_scope(data), Spec(by=str(data.pop("by", ""))).by
+        scope, by = _take_scope(data), Spec(by=str(data.pop("by", ""))).by
         await self.machine.change_scope((await self.runtime.find(as_id(name))).id, scope, by)
         await respond(sock, 200, {})
 
@@ -134,7 +134,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, await anyio.to_thread.run_sync(read_events, self.machine.config, after))
 
 
-def take_scope(data: dict[str, object]) -> Scope:
+def _take_scope(data: dict[str, object]) -> Scope:
     """Take a scope, and the secrets that come with it, from a request."""
     scope = parse_scope(data.pop("scope")) if "scope" in data else CLOSED
     try:

@@ -18,7 +18,7 @@ from hotdesk.desk.link.lend import is_gone
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.ipc.tasks import Background
 
-CONNECT_SECONDS = 3.0
+_CONNECT_SECONDS = 3.0
 _READY_CONNECTIONS = 2
 """Connections made ahead: a handshake is most of a short call's time."""
 
@@ -53,7 +53,7 @@ class NodeDialer:
         """Make a connection."""
         self._require_open()
         try:
-            with anyio.fail_after(CONNECT_SECONDS):
+            with anyio.fail_after(_CONNECT_SECONDS):
                 raw = await self._connect_raw()
                 try:
                     tunnel = TlsTunnel(raw, self.context, server_side=False)

@@ -39,7 +39,7 @@ class TenantNode(NodeCalls):
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
         """Have the node open a desk; return its id, which must be one of that node's."""
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": dict(spec.volumes)}}
-        answer = await self.call("POST", "/desks", {**request, **build_scope_fields(scope)})
+        answer = await self.call("POST", "/desks", {**request, **_build_scope_fields(scope)})
         return self.check_id(answer.get("id"))
 
     def check_id(self, value: object) -> DeskId:
@@ -161,7 +161,7 @@ class ClusterRuntime:
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
         """Have a desk reach something else."""
         calls = self.on(self.get_node(desk))
-        await calls.call("PUT", f"/desks/{desk}/scope", {**build_scope_fields(scope), "by": by})
+        await calls.call("PUT", f"/desks/{desk}/scope", {**_build_scope_fields(scope), "by": by})
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool) -> None:
         """Have every node keep so many desks ready."""
@@ -253,7 +253,7 @@ class ClusterHandle(RemoteHandle):
             raise
 
 
-def build_scope_fields(scope: Scope) -> dict[str, object]:
+def _build_scope_fields(scope: Scope) -> dict[str, object]:
     """Write a scope, and the secrets that a caller brings with it."""
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
     return {"scope": json.loads(scope_json(scope)), "values": values}

@@ -17,7 +17,7 @@ import anyio.lowlevel
 from hotdesk.desk.link.lend import is_gone
 from hotdesk.linux.sockets import receive, send
 
-HANDSHAKE_SECONDS = 10.0
+_HANDSHAKE_SECONDS = 10.0
 _LOOK_INTERVAL_S = 1.0
 _READ = 1 << 16
 _LENGTH = 4
@@ -38,7 +38,7 @@ class TlsTunnel:
 
     async def shake_hands(self) -> None:
         """Do the handshake; `OSError` when the other side is not whom the context wants. `ssl.SSLError` is one."""
-        with anyio.fail_after(HANDSHAKE_SECONDS):
+        with anyio.fail_after(_HANDSHAKE_SECONDS):
             while True:
                 try:
                     self.tls.do_handshake()

@@ -145,13 +145,13 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
 # -- the desk that is looked at ---------------------------------------------------------------------------------
 
 
-async def examine_patient(examiner: Examiner, results: list[Result]) -> None:
+async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
     host = examiner.host
     async with open_examined(examiner, _PATIENT) as it:
-        before = count_queued_signals()
-        process, result = await start_staying_program(it.desk, examiner.scale_seconds(_EXAMINATION_TIMEOUT_S / 2))
-        results += judge([SIGNALLED], Signals(result, count_queued_signals() - before))
+        before = _count_queued_signals()
+        process, result = await _start_staying_program(it.desk, examiner.scale_seconds(_EXAMINATION_TIMEOUT_S / 2))
+        results += judge([SIGNALLED], Signals(result, _count_queued_signals() - before))
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, _on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
@@ -165,7 +165,7 @@ async def examine_patient(examiner: Examiner, results: list[Result]) -> None:
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
-async def start_staying_program(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
+async def _start_staying_program(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(build_command(STAY, signals=SIGNALS), stdin=False)
     output = b""
@@ -182,7 +182,7 @@ def _read_first_line(output: bytes) -> ProbeResult:
     return read_result(Done(0, output.partition(b"\n")[0]))
 
 
-def count_queued_signals() -> int:
+def _count_queued_signals() -> int:
     """Return how many signals are queued for whoever runs this."""
     return int(view.read_status(os.getpid())["SigQ"].split("/")[0])
 
@@ -198,22 +198,22 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
 # -- the desks that take too much, or live too long -------------------------------------------------------------
 
 
-async def examine_small(examiner: Examiner, results: list[Result]) -> None:
+async def _examine_small(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk take more than it may."""
     async with open_examined(examiner, SMALL) as it:
-        kind = find_disk_kind(examiner.host.config, it.facts)
+        kind = _find_disk_kind(examiner.host.config, it.facts)
         timeout = examiner.scale_seconds(limits.PROBE_TIMEOUT_S)
         results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind, timeout))
 
 
-def find_disk_kind(settings: Config, facts: dict[str, object]) -> str:
+def _find_disk_kind(settings: Config, facts: dict[str, object]) -> str:
     """Name the file system a desk's disk lies on."""
     mounts = list(view.read_mounts(Path(f"/proc/{facts['keeper']}/mountinfo").read_text()))
     places = (f"{settings.run}/private/{facts['id']}/disk", f"{settings.run}/pool")
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
-async def examine_short(examiner: Examiner, results: list[Result]) -> None:
+async def _examine_short(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk spin past its deadline."""
     deadline = examiner.stretch(SHORT).deadline
     async with open_examined(examiner, SHORT) as it:
@@ -224,14 +224,14 @@ async def examine_short(examiner: Examiner, results: list[Result]) -> None:
         results += judge([DEADLINE], await life.outlive(examiner.host.config, it.desk.id, start, deadline))
 
 
-async def examine_root(examiner: Examiner, results: list[Result]) -> None:
+async def _examine_root(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk run a program as root."""
     async with open_examined(examiner, ROOTED) as it:
         await it.desk.start(["sleep", "60"], user="root", stdin=False)
         results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
-async def examine_verifying(examiner: Examiner, results: list[Result]) -> None:
+async def _examine_verifying(examiner: Examiner, results: list[Result]) -> None:
     """Have one desk work and one verify, both of one image."""
     host, sterile = examiner.host, replace(PLAIN, sterile=True)
     async with open_examined(examiner, PLAIN) as one, open_examined(examiner, sterile) as other:
@@ -279,11 +279,11 @@ def _skip_desks(finding: Finding) -> Iterator[Result]:
 
 
 PARTS: tuple[tuple[Work, Fallback], ...] = (
-    (examine_patient, _skip_patient),
-    (examine_root, _skip_root),
-    (examine_small, _skip_small),
-    (examine_short, _skip_short),
-    (examine_verifying, _skip_verifying),
+    (_examine_patient, _skip_patient),
+    (_examine_root, _skip_root),
+    (_examine_small, _skip_small),
+    (_examine_short, _skip_short),
+    (_examine_verifying, _skip_verifying),
 )
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (

@@ -25,7 +25,7 @@ from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.landlock import find_existing
 
 _TIMEOUT_S = 60.0
-TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
+_TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
 _LIMITS = CgroupLimits(memory=64 * MIB, pids=32, cpus=1.0)
 _MODULE = "hotdesk.doctor.host_trial"
 
@@ -43,7 +43,7 @@ class TrialFailure:
 class HostTrial:
     """What was tried, and what failed of it."""
 
-    tried: frozenset[str] = TRIALS
+    tried: frozenset[str] = _TRIALS
     failures: dict[str, TrialFailure] = field(default_factory=dict)
 
 

@@ -26,7 +26,7 @@ REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
 _UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
-def find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
+def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     """Name the calls of a group that answered otherwise than the filter must."""
     answers = result.get_table(group)
     listed = calls.GROUPS[group]
@@ -36,19 +36,19 @@ def find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
 
-def build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
+def _build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
     """Judge groups of calls."""
 
     def judge(result: ProbeResult) -> Finding:
-        flaws = [flaw for group in groups for flaw in find_wrong_answers(result, group)]
+        flaws = [flaw for group in groups for flaw in _find_wrong_answers(result, group)]
         return report_flaws(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
 
     return judge
 
 
-def judge_unseen(result: ProbeResult) -> Finding:
+def _judge_unseen(result: ProbeResult) -> Finding:
     """Judge the calls whose rule cannot be seen."""
-    if flaws := find_wrong_answers(result, "unseen"):
+    if flaws := _find_wrong_answers(result, "unseen"):
         return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
     return report_untested(
@@ -78,7 +78,7 @@ def judge_32bit_programs(result: ProbeResult) -> Finding:
     return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
 
 
-def judge_x32(result: ProbeResult) -> Finding:
+def _judge_x32(result: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
         return report_untested(f"{machine} has no x32 calls")
@@ -143,7 +143,7 @@ def _judge_second_caller(result: ProbeResult) -> Finding:
     return report_failure(f"a second caller: {answer}")
 
 
-def judge_terminals(result: ProbeResult) -> Finding:
+def _judge_terminals(result: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
     count = result.get_number("terminals")
     return (
@@ -153,7 +153,7 @@ def judge_terminals(result: ProbeResult) -> Finding:
     )
 
 
-def judge_first_process(result: ProbeResult) -> Finding:
+def _judge_first_process(result: ProbeResult) -> Finding:
     """Judge what the first process can be made to do."""
     answers = result.get_table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
@@ -176,7 +176,7 @@ def _judge_core_dump(result: ProbeResult) -> Finding:
     )
 
 
-def judge_host_name(result: ProbeResult) -> Finding:
+def _judge_host_name(result: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
     name = result.get_word("name")
     return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
@@ -192,7 +192,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: /proc/1, ptrace and signals tried by another process",
             "reinstall hotdesk; check whether kernel.yama or the filter was changed",
         ),
-        judge_first_process,
+        _judge_first_process,
     ),
     JudgedMeasure(
         Measure(
@@ -212,7 +212,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: unshare, setns, clone with each namespace, clone3, mount and others called",
             FILTER,
         ),
-        build_judge("namespaces"),
+        _build_judge("namespaces"),
     ),
     JudgedMeasure(
         Measure(
@@ -222,7 +222,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: bpf, io_uring, keys, perf, userfaultfd, aio, splice and others called",
             FILTER,
         ),
-        build_judge("unneeded", "splices"),
+        _build_judge("unneeded", "splices"),
     ),
     JudgedMeasure(
         Measure(
@@ -232,7 +232,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: devices made, pid 1 traced, the core limit lowered, odd personalities",
             FILTER,
         ),
-        build_judge("arguments"),
+        _build_judge("arguments"),
     ),
     JudgedMeasure(
         Measure(
@@ -242,7 +242,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: every family, odd protocols and netlinks, alone and in pairs",
             FILTER,
         ),
-        build_judge("families"),
+        _build_judge("families"),
     ),
     JudgedMeasure(
         Measure(
@@ -252,7 +252,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: seven options set",
             FILTER,
         ),
-        build_judge("options"),
+        _build_judge("options"),
     ),
     JudgedMeasure(
         Measure(
@@ -269,7 +269,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         judge_32bit_programs,
     ),
     JudgedMeasure(
-        Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), judge_x32
+        Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), _judge_x32
     ),
     JudgedMeasure(
         Measure(
@@ -279,7 +279,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: called; kernel and filter respond alike",
             FILTER,
         ),
-        judge_unseen,
+        _judge_unseen,
     ),
     JudgedMeasure(
         Measure(
@@ -339,7 +339,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: uname, compared with this machine's",
             "reinstall hotdesk; check whether the runtime creates a UTS namespace",
         ),
-        judge_host_name,
+        _judge_host_name,
     ),
     JudgedMeasure(
         Measure(
@@ -349,7 +349,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: opened until refused",
             "the runtime drops devpts' `max` option: use a newer crun",
         ),
-        judge_terminals,
+        _judge_terminals,
     ),
     JudgedMeasure(
         Measure(

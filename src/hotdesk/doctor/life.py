@@ -58,7 +58,7 @@ class Traces:
 
 async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     """Freeze and thaw a desk, and watch one of its programs meanwhile."""
-    before = await count_ticks(pid)
+    before = await _count_ticks(pid)
     cgroup.freeze(True)
     try:
         frozen = await wait_until(lambda: _is_frozen(cgroup), GRACE_S)
@@ -67,10 +67,10 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
         during = count(pid) - start
     finally:
         cgroup.freeze(False)
-    return Frozen(before, frozen, during, await count_ticks(pid))
+    return Frozen(before, frozen, during, await _count_ticks(pid))
 
 
-async def count_ticks(pid: int) -> int:
+async def _count_ticks(pid: int) -> int:
     """Count how often a process runs in a while; a busy machine gets more time to show some."""
     start = count(pid)
     await anyio.sleep(LOOK)

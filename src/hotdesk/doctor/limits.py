@@ -154,7 +154,7 @@ def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str
     return [f"{name} is {cgroup.get(name) or 'missing'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
-def judge_memory(strained: Strain) -> Finding:
+def _judge_memory(strained: Strain) -> Finding:
     """Judge the memory limit."""
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
@@ -165,7 +165,7 @@ def judge_memory(strained: Strain) -> Finding:
     return report_flaws(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
 
 
-def judge_processes(strained: Strain) -> Finding:
+def _judge_processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
     flaws = _find_mismatches(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
@@ -183,7 +183,7 @@ def judge_disk(strained: Strain) -> Finding:
     return report_failure(f"{size}: {result.get_word('why')}")
 
 
-def judge_sockets(strained: Strain) -> Finding:
+def _judge_sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread; on cgroup v2 that is its memory, and the flood may be killed for it."""
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
         return report_pass("they count as its memory: the flood was killed at that limit")
@@ -229,7 +229,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "host: the cgroup's files and its count of kills, after an allocation bomb inside",
             _CGROUP,
         ),
-        judge_memory,
+        _judge_memory,
     ),
     JudgedMeasure(
         Measure(
@@ -239,7 +239,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "host: the cgroup's files; inside: forks until refused",
             _CGROUP,
         ),
-        judge_processes,
+        _judge_processes,
     ),
     JudgedMeasure(
         Measure(
@@ -259,7 +259,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "inside: TCP connections filled and not read; host: the cgroup's files",
             _CGROUP,
         ),
-        judge_sockets,
+        _judge_sockets,
     ),
 )
 CPU = JudgedMeasure(

@@ -138,7 +138,7 @@ def look(settings: Config) -> MachineFacts:
         cgroup_error=error,
         reserved=uids.is_reserved(),
         restricted=read(Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")),
-        confined=try_confinement(),
+        confined=_try_confinement(),
     )
 
 
@@ -153,7 +153,7 @@ def read_version(program: str) -> tuple[int, ...]:
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 
 
-def try_confinement() -> Confined | None:
+def _try_confinement() -> Confined | None:
     """Have a process give up what a command gives up, and try it; None where this user cannot start one."""
     source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
@@ -213,12 +213,12 @@ def judge_runtime(facts: MachineFacts) -> Finding:
     )
 
 
-def judge_cgroups(facts: MachineFacts) -> Finding:
+def _judge_cgroups(facts: MachineFacts) -> Finding:
     """Judge the cgroup layout."""
     return report_failure(facts.cgroup_error) if facts.cgroup_error else report_pass(facts.cgroups)
 
 
-def judge_reservation(facts: MachineFacts) -> Finding:
+def _judge_reservation(facts: MachineFacts) -> Finding:
     """Judge the reservation of ids."""
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
     return report_pass(entry) if facts.reserved else report_failure(f"{entry} is not in both files")
@@ -262,7 +262,7 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
     )
 
 
-def judge_floors(stores: Stores) -> Finding:
+def _judge_floors(stores: Stores) -> Finding:
     """Judge what is free."""
     flaws = []
     if stores.free < stores.settings.disk_floor:
@@ -274,13 +274,13 @@ def judge_floors(stores: Stores) -> Finding:
     )
 
 
-def judge_file_table(stores: Stores) -> Finding:
+def _judge_file_table(stores: Stores) -> Finding:
     """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
     return report_pass("at its maximum") if enough else report_failure(f"fs.file-max is {stores.file_table}")
 
 
-def judge_folders(stores: Stores) -> Finding:
+def _judge_folders(stores: Stores) -> Finding:
     """Judge who may enter and write the folders."""
     run, lib = stores.settings.run, stores.settings.lib
     passable = (run, run / "desks", run / "private", run / "control", lib, uids.CLAIMS)
@@ -323,13 +323,13 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "host: /proc/self/mountinfo",
             "enable them on the kernel's command line, mount them below /sys/fs/cgroup",
         ),
-        judge_cgroups,
+        _judge_cgroups,
     ),
     JudgedMeasure(
         Measure(
             "ids-reserved", "machine", "user ids for desks are reserved", "host: /etc/subuid and /etc/subgid", SETUP
         ),
-        judge_reservation,
+        _judge_reservation,
     ),
     JudgedMeasure(
         Measure(
@@ -354,7 +354,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: free disk and memory, compared with the floors",
             "burn desks, free some space, or lower disk_floor and memory_floor",
         ),
-        judge_floors,
+        _judge_floors,
     ),
     JudgedMeasure(
         Measure(
@@ -364,7 +364,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: fs.file-max, which keepers raise",
             "`sysctl fs.file-max=9223372036854775807`",
         ),
-        judge_file_table,
+        _judge_file_table,
     ),
     JudgedMeasure(
         Measure(
@@ -374,6 +374,6 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "host: owners and modes",
             "`chmod go-w`, and `chmod 700` for images, runtime and cache",
         ),
-        judge_folders,
+        _judge_folders,
     ),
 )

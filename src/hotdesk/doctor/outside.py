@@ -104,7 +104,7 @@ def _judge_environment(view: DeskView) -> Finding:
     )
 
 
-def judge_limits(view: DeskView) -> Finding:
+def _judge_limits(view: DeskView) -> Finding:
     """Judge resource limits; a host may hold a desk to less."""
     flaws, parts = [], []
     for name, most in LIMITS.items():
@@ -184,7 +184,7 @@ def read_only(view: DeskView) -> Finding:
     return report_flaws(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
 
 
-def judge_masks(view: DeskView) -> Finding:
+def _judge_masks(view: DeskView) -> Finding:
     """Judge what /proc tells of the host."""
     covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
     there = {name: empty for name, empty in view.masked.items() if empty is not None}
@@ -221,13 +221,13 @@ def _judge_host_paths(view: DeskView) -> Finding:
     return report_flaws(flaws, f"none in {len(view.mounts)} mounts")
 
 
-def judge_open_files(view: DeskView) -> Finding:
+def _judge_open_files(view: DeskView) -> Finding:
     """Judge open files."""
     flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
     return report_flaws(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
 
 
-def judge_devices(view: DeskView) -> Finding:
+def _judge_devices(view: DeskView) -> Finding:
     """Judge the device cgroup."""
     if view.cgroup_version == 2:
         return _judge_opened(view.opened)
@@ -397,7 +397,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: mountinfo, and each file read beneath the desk's root",
             _STALE,
         ),
-        judge_masks,
+        _judge_masks,
     ),
     JudgedMeasure(
         Measure(
@@ -427,7 +427,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
             _STALE,
         ),
-        judge_open_files,
+        _judge_open_files,
     ),
     JudgedMeasure(
         Measure(
@@ -437,7 +437,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: devices.list of the desk's cgroup; on v2 devices opened by root in it",
             "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
         ),
-        judge_devices,
+        _judge_devices,
     ),
     JudgedMeasure(
         Measure(
@@ -447,6 +447,6 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/limits",
             "start hotdesk from a shell whose limits are no lower: `ulimit -Hc 1`",
         ),
-        judge_limits,
+        _judge_limits,
     ),
 )

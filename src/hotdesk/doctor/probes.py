@@ -261,7 +261,7 @@ def probe(port: int, abstract: str) -> list[str]:
         calls={group: [(each.what, each.code) for each in listed] for group, listed in calls.GROUPS.items()},
         **_build_addresses(port, abstract),
         terminals=TERMINALS,
-        small=build_32bit_program(machine).hex(),
+        small=_build_32bit_program(machine).hex(),
     )
 
 
@@ -272,7 +272,7 @@ def build_sentry_probe(port: int, abstract: str) -> list[str]:
 
 def _build_addresses(port: int, abstract: str) -> dict[str, object]:
     """Return where a probe shall try to get."""
-    return {"four": [*BEYOND, *find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
+    return {"four": [*BEYOND, *_find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
 
 
 @contextmanager
@@ -285,7 +285,7 @@ def listening() -> Iterator[tuple[int, str]]:
         yield tcp.getsockname()[1], name
 
 
-def find_own_addresses() -> list[str]:
+def _find_own_addresses() -> list[str]:
     """Return this machine's own address, if it has one: found by a route, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
@@ -295,7 +295,7 @@ def find_own_addresses() -> list[str]:
             return []
 
 
-def build_32bit_program(machine: str) -> bytes:
+def _build_32bit_program(machine: str) -> bytes:
     """Make the smallest program of a machine's 32-bit sibling: it exits with 42."""
     kind, flags, code = {
         "aarch64": (40, 0x05000000, bytes.fromhex("0170a0e32a00a0e3000000ef")),

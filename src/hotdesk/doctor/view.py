@@ -140,12 +140,12 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
             processes=tuple(look_at(pid, mounts) for pid in pids),
             host_namespaces=read_namespaces(os.getpid()),
             maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
-            owner=read_namespace_owner(first),
+            owner=_read_namespace_owner(first),
             mounts=mounts,
             room=tuple(each for each in keeper_mounts if each.at.startswith(private)),
             network={name: read(Path(f"/proc/{first}/net/{name}")) for name in ("dev", "route", "ipv6_route", "tcp")},
-            nodes={name: find_device_and_inode(inside, f"dev/{name}") for name in NODES},
-            host_nodes={name: find_device_and_inode(host, f"dev/{name}") for name in NODES},
+            nodes={name: _find_device_and_inode(inside, f"dev/{name}") for name in NODES},
+            host_nodes={name: _find_device_and_inode(host, f"dev/{name}") for name in NODES},
             masked={name: is_empty(inside, name) for name in MASKED},
             boot_id=read_small_file(inside, "proc/sys/kernel/random/boot_id"),
             machine_id=read_small_file(inside, "etc/machine-id"),
@@ -178,7 +178,7 @@ def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
         namespaces=read_namespaces(pid),
         limits=read_limits(Path(f"/proc/{pid}/limits").read_text()),
         variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
-        foreign=tuple(list_foreign_files(pid, numbers)),
+        foreign=tuple(_list_foreign_files(pid, numbers)),
     )
 
 
@@ -193,7 +193,7 @@ def read_namespaces(pid: int) -> dict[str, int]:
     return {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in NAMESPACES}
 
 
-def read_namespace_owner(pid: int) -> int:
+def _read_namespace_owner(pid: int) -> int:
     """Return the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -217,7 +217,7 @@ def read_mounts(text: str) -> Iterable[Mount]:
         yield Mount(fields[0], fields[4], frozenset(fields[5].split(",")), rest[0], f"{fields[3]} {rest[1]} {rest[2]}")
 
 
-def list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
+def _list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
     """List what a process holds open that lies on no mount of its desk: pipes and sockets lie nowhere."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         with suppress(FileNotFoundError):  # closed while we looked
@@ -245,7 +245,7 @@ def open_root(pid: int) -> RootDirectory:
         os.close(fd)
 
 
-def find_device_and_inode(inside: RootDirectory, path: str) -> tuple[int, int] | None:
+def _find_device_and_inode(inside: RootDirectory, path: str) -> tuple[int, int] | None:
     """Return the device and inode of a node, None where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)

@@ -34,10 +34,10 @@ Row: TypeAlias = tuple[int, Line]
 def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
     """Lay the area out, no row wider than `width`, no more than `height` of them."""
     width, height = max(min(width, _MAX_COLUMNS), 1), max(height, 1)
-    rest = [row for row in list_facts(state, now) if row[1]]
+    rest = [row for row in _list_facts(state, now) if row[1]]
     rest = _drop_rows(rest, height - 2 - min(len(state.course.steps), FEWEST))
-    plan = show_checklist(state, width, height - 2 - len(rest), now, look)
-    lines = [[("dim", "─" * width)], show_header(state, width, now, look), *plan, *(line for _, line in rest)]
+    plan = _show_checklist(state, width, height - 2 - len(rest), now, look)
+    lines = [[("dim", "─" * width)], _show_header(state, width, now, look), *plan, *(line for _, line in rest)]
     return [look.paint(line, width) for line in lines[:height]]
 
 
@@ -52,7 +52,7 @@ def _drop_rows(rows: list[Row], most: int) -> list[Row]:
     return rows
 
 
-def show_header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
+def _show_header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
     """Return which job, what for, and how long."""
     elapsed, limit = state.course.compute_elapsed(now), state.limits.seconds
     right = f"{format_clock(elapsed)} of {format_clock(limit)}" if limit else format_clock(elapsed)
@@ -71,25 +71,25 @@ def spread(spans: Sequence[Span], right: Span, width: int, look: TerminalTraits)
     return [*fitting, ("", " " * (max(room, 0) + 1)), right] if right[1] else fitting
 
 
-def show_checklist(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[Line]:
+def _show_checklist(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[Line]:
     """Show the plan, or as much of it as fits round the current step."""
     steps = list(state.course.steps.values())
     if not steps or height < 1:
         return []
     names = min(max(measure_width(look.clean(step.name)) for step in steps), NAMES)
-    first, last = choose_window(steps, height)
+    first, last = _choose_window(steps, height)
     rows = [_show_step(step, names, width, now, look) for step in steps[first:last]]
     above, below = steps[:first], steps[last:]
     if height < 3:  # then the current step is more than a count of the others
         return rows
     if above:
-        rows[0] = [("dim", f" … {summarize_steps(above + steps[first : first + 1])}")]
+        rows[0] = [("dim", f" … {_summarize_steps(above + steps[first : first + 1])}")]
     if below:
-        rows[-1] = [("dim", f" … {summarize_steps(steps[last - 1 : last] + below)}")]
+        rows[-1] = [("dim", f" … {_summarize_steps(steps[last - 1 : last] + below)}")]
     return rows
 
 
-def choose_window(steps: Sequence[StepProgress], height: int) -> tuple[int, int]:
+def _choose_window(steps: Sequence[StepProgress], height: int) -> tuple[int, int]:
     """Choose which steps are shown: the current one, or the first to come, and those around it."""
     if len(steps) <= height:
         return 0, len(steps)
@@ -99,7 +99,7 @@ def choose_window(steps: Sequence[StepProgress], height: int) -> tuple[int, int]
     return first, first + height
 
 
-def summarize_steps(steps: Sequence[StepProgress]) -> str:
+def _summarize_steps(steps: Sequence[StepProgress]) -> str:
     """Count steps that are not shown."""
     stands = [step.stand for step in steps]
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
@@ -117,51 +117,51 @@ def _show_step(step: StepProgress, names: int, width: int, now: float, look: Ter
     return spread(spans, ("dim" if step.stand != "current" else "now", f"{again}{took}"), width, look)
 
 
-def list_facts(state: State, now: float) -> list[Row]:
+def _list_facts(state: State, now: float) -> list[Row]:
     """List the rows below the plan, each with how dispensable it is."""
     return [
-        (3, show_thought(state)),
-        (2, show_tool(state, now)),
-        (5, show_brain(state)),
+        (3, _show_thought(state)),
+        (2, _show_tool(state, now)),
+        (5, _show_brain(state)),
         (1, spend(state)),
         (6, _show_model_traffic(state)),
-        (4, show_door(state)),
-        *((ALWAYS, line) for line in show_waits(state, now)),
+        (4, _show_door(state)),
+        *((ALWAYS, line) for line in _show_waits(state, now)),
     ]
 
 
-def begin_row(word: str, *spans: Span) -> Line:
+def _begin_row(word: str, *spans: Span) -> Line:
     """Begin a row with what it is about."""
     return [("dim", f" {word:7}"), *spans]
 
 
-def show_thought(state: State) -> Line:
+def _show_thought(state: State) -> Line:
     """Show what the worker thinks."""
-    return begin_row("thinks", ("", f'"{state.thought}"')) if state.thought else []
+    return _begin_row("thinks", ("", f'"{state.thought}"')) if state.thought else []
 
 
-def show_tool(state: State, now: float) -> Line:
+def _show_tool(state: State, now: float) -> Line:
     """Show which tools are at work, or the last one and how long it took."""
     course, most = state.course, state.limits.budget.acts
     running = [f"{name} {format_duration(max(now - since, 0))}" for name, since in course.running.values()]
     acts = f"  act {course.acts:,} of {most:,}" if most else f"  act {course.acts:,}" if course.acts else ""
     if running:
-        return begin_row("does", ("now", ", ".join(running)), ("dim", acts))
+        return _begin_row("does", ("now", ", ".join(running)), ("dim", acts))
     if not state.tool:
         return []
     style = "" if state.outcome == "done" else "bad"
     way = f", by {state.fallback}" if state.fallback else ""
-    return begin_row(
+    return _begin_row(
         "did", ("", state.tool), (style, f" {state.outcome}, {format_duration(state.ms / 1000)}{way}"), ("dim", acts)
     )
 
 
-def show_brain(state: State) -> Line:
+def _show_brain(state: State) -> Line:
     """Show who thinks."""
     if not state.brain and not state.model:
         return []
     other = f"  now {state.model}" if state.model and state.model not in state.brain else ""
-    return begin_row("brain", ("", state.brain), ("dim", other))
+    return _begin_row("brain", ("", state.brain), ("dim", other))
 
 
 def spend(state: State) -> Line:
@@ -173,7 +173,7 @@ def spend(state: State) -> Line:
     ]
     most = state.limits.budget.dollars
     limit = f", of ${most:,.2f}" if most is not None else ""
-    return begin_row("spend", ("", f"{', '.join(parts)}{limit}")) if parts else []
+    return _begin_row("spend", ("", f"{', '.join(parts)}{limit}")) if parts else []
 
 
 def _show_model_traffic(state: State) -> Line:
@@ -181,10 +181,10 @@ def _show_model_traffic(state: State) -> Line:
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {format_tokens(most)}" if most is not None else ""
     used = f"  {format_tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
-    return begin_row("told", ("", f"{format_size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
+    return _begin_row("told", ("", f"{format_size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
 
 
-def show_door(state: State) -> Line:
+def _show_door(state: State) -> Line:
     """Show what went through the door, what did not, and what is safe."""
     spans: list[Span] = []
     if state.admitted or state.refused:
@@ -195,31 +195,31 @@ def show_door(state: State) -> Line:
         spans.append(("bad", f"{format_count(state.alarms, 'alarm')}  "))
     if state.checkpoints:
         spans.append(("dim", f"{format_count(state.checkpoints, 'checkpoint')}, last {format_size(state.checkpoint)}"))
-    return begin_row("door", *spans) if spans else []
+    return _begin_row("door", *spans) if spans else []
 
 
-def show_waits(state: State, now: float) -> list[Line]:
+def _show_waits(state: State, now: float) -> list[Line]:
     """Show what waits for a person, and how it is answered."""
     rows: list[Line] = []
     for each in state.waiting.open:
         remaining = f", {format_clock(each.until / 1000 - now)} left"
         rows.append(
-            begin_row(
+            _begin_row(
                 "WAITS",
-                ("warn", f"{get_first_command(answer_commands(each))}  "),
+                ("warn", f"{_get_first_command(answer_commands(each))}  "),
                 ("", f"{WAITING[each.kind]}{remaining}"),
             )
         )
     for question in state.questions.values():
-        rows.append(begin_row("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", describe_target(question))))
+        rows.append(_begin_row("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", describe_target(question))))
     if len(rows) <= _MAX_WAITING_ROWS:
         return rows
     return [
         *rows[: _MAX_WAITING_ROWS - 1],
-        begin_row("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - _MAX_WAITING_ROWS + 1} more")),
+        _begin_row("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - _MAX_WAITING_ROWS + 1} more")),
     ]
 
 
-def get_first_command(commands: str) -> str:
+def _get_first_command(commands: str) -> str:
     """Return the first of several commands: all were said when the question came."""
     return commands.partition(" | ")[0]

@@ -41,7 +41,7 @@ class TerminalTraits:
         if not self.unicode:
             text = text.translate(ASCII)
             return make_printable(text).encode("ascii", "backslashreplace").decode()
-        return make_printable(text) if text.isascii() else "".join(escape_excess_marks(make_printable(text)))
+        return make_printable(text) if text.isascii() else "".join(_escape_excess_marks(make_printable(text)))
 
     def paint(self, line: Line, width: int | None = None) -> str:
         """Write a line, cut to a width."""
@@ -60,16 +60,16 @@ def measure_visible_width(painted: str) -> int:
     return measure_width(OWN.sub("", painted))
 
 
-def escape_excess_marks(text: str) -> Iterator[str]:
+def _escape_excess_marks(text: str) -> Iterator[str]:
     """Yield a text's characters; accents beyond what a letter may carry are escaped."""
     marks = 0
     for c in text:
-        marks = marks + 1 if measure_character_width(c) == 0 else 0
+        marks = marks + 1 if _measure_character_width(c) == 0 else 0
         yield c if marks <= _MARKS_IN_A_ROW else escape_character(c)
 
 
 @lru_cache(4096)
-def measure_character_width(character: str) -> int:
+def _measure_character_width(character: str) -> int:
     """Return how many columns a printable character takes, rather one too many than one too few."""
     if character.isascii():
         return 1
@@ -80,7 +80,7 @@ def measure_character_width(character: str) -> int:
 
 def measure_width(text: str) -> int:
     """Return how many columns a text takes."""
-    return len(text) if text.isascii() else sum(map(measure_character_width, text))
+    return len(text) if text.isascii() else sum(map(_measure_character_width, text))
 
 
 def cut(text: str, width: int, sign: str = "…") -> str:
@@ -96,7 +96,7 @@ def take_head(text: str, width: int) -> str:
         return text[:width]
     count, used = 0, 0
     for c in text:
-        used += measure_character_width(c)
+        used += _measure_character_width(c)
         if used > width:
             break
         count += 1

@@ -23,9 +23,9 @@ def format_receipt(receipt: Receipt) -> list[str]:
         f"  {word:8} {text}"
         for word, text in (
             *_list_results(receipt),
-            *list_door_traffic(receipt),
-            *list_expenses(receipt),
-            *list_ashes(receipt),
+            *_list_door_traffic(receipt),
+            *_list_expenses(receipt),
+            *_list_ashes(receipt),
         )
     )
     return [make_printable(line) for line in lines]
@@ -48,16 +48,16 @@ def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
     return f"{stored.path}{SUFFIX}, sha256 {found[-1].certificate}"
 
 
-def list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of the door: what it admitted and what it refused."""
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
-    yield from list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
-    yield from list_requests("refused", refused, receipt.job)
+    yield from _list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
+    yield from _list_requests("refused", refused, receipt.job)
     for alarm in receipt.alarms[:MAX_LINES]:
         yield "ALARM", f"{alarm.what} of {alarm.secret} at {alarm.host} {alarm.note}".rstrip()
 
 
-def list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
+def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
     """List requests, the most frequent ones where there are many."""
     shown = requests if len(requests) <= MAX_LINES else sorted(requests, key=lambda each: -each.count)[:MAX_LINES]
     for each in shown:
@@ -67,7 +67,7 @@ def list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tup
         yield word, f"and {rest:,} more kinds: hotdesk show {job} --door"
 
 
-def list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what it took: who, money, time."""
     if receipt.brain:
         yield "brain", receipt.brain
@@ -101,7 +101,7 @@ def describe_step(step: StepProgress) -> str:
     return f"{step.name}: {outcome}{attempts}{back}{time}"
 
 
-def list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of the ashes."""
     for desk in receipt.burnt:
         yield "burnt", f"desk {desk}"

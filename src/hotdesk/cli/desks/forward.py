@@ -57,8 +57,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk forward $ID 8000 --listen 9000
       hotdesk forward $ID 5432 --listen 192.0.2.7:5432
     """
-    port = parse_inside(arguments.port)
-    address, local = parse_listen(arguments.listen, port)
+    port = _parse_inside(arguments.port)
+    address, local = _parse_listen(arguments.listen, port)
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
     guards = is_loopback(address) and not arguments.all_users
@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def parse_inside(text: str) -> int:
+def _parse_inside(text: str) -> int:
     """Read which port of the desk is meant."""
     port = int(text) if text.isdecimal() and len(text) < 6 else 0
     if not 0 < port < 1 << 16:
@@ -89,7 +89,7 @@ def parse_inside(text: str) -> int:
     return port
 
 
-def parse_listen(text: str | None, port: int) -> tuple[str, int]:
+def _parse_listen(text: str | None, port: int) -> tuple[str, int]:
     """Read where to listen: an address and a port, or a port alone."""
     address, colon, digits = (text or str(port)).rpartition(":")
     address = address.removeprefix("[").removesuffix("]") if colon else LOOPBACK

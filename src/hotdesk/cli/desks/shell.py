@@ -90,7 +90,7 @@ def main(arguments: argparse.Namespace) -> int:
 async def sit(desk: Desk, command: list[str], user: str) -> int:
     """Connect this terminal with one in the desk until its program ends; give that one's exit code."""
     env = {"TERM": "xterm-256color", **{name: os.environ[name] for name in PASSED if name in os.environ}}
-    process = await desk.start(command, env=env, user=user, pty=get_window_size())
+    process = await desk.start(command, env=env, user=user, pty=_get_window_size())
     done = None
     try:
         with raw():
@@ -113,7 +113,7 @@ async def sit(desk: Desk, command: list[str], user: str) -> int:
     return done.exit_code
 
 
-def get_window_size() -> Size:
+def _get_window_size() -> Size:
     """Return the size of our own terminal; one that does not know is taken for the usual."""
     with suppress(OSError, BriefError):
         columns, rows = os.get_terminal_size(1)
@@ -146,7 +146,7 @@ async def _type_in(process: Process, scope: anyio.CancelScope) -> None:
         while True:
             await anyio.wait_readable(0)
             data = os.read(0, CHUNK)
-            if not data or is_leaving(data, presses):
+            if not data or _is_leaving(data, presses):
                 scope.cancel()
                 return
             with suppress(anyio.WouldBlock):
@@ -159,7 +159,7 @@ async def pass_on(typed: MemoryObjectReceiveStream[bytes], process: Process) -> 
         await process.send(data)
 
 
-def is_leaving(data: bytes, presses: list[float]) -> bool:
+def _is_leaving(data: bytes, presses: list[float]) -> bool:
     """Return whether the keys that leave were pressed, often enough and fast enough."""
     for key in data:
         if key == LEAVE:
@@ -174,4 +174,4 @@ async def _keep_size(process: Process) -> None:
     """Tell the desk whenever our terminal changes its size."""
     with anyio.open_signal_receiver(signal.SIGWINCH) as signals:
         async for _ in signals:
-            await process.resize(get_window_size())
+            await process.resize(_get_window_size())

@@ -79,12 +79,12 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     desk = find_desk(settings, name)
     if not arguments.stdio:
-        return start_client(desk, arguments.user, arguments.command)
+        return _start_client(desk, arguments.user, arguments.command)
     path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     return serve(desk, dial_owner(str(path)))
 
 
-def start_client(desk: str, user: str, command: list[str]) -> int:
+def _start_client(desk: str, user: str, command: list[str]) -> int:
     """Become OpenSSH's client of a desk."""
     program = shutil.which("ssh")
     if program is None:

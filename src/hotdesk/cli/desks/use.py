@@ -90,11 +90,11 @@ def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]
         name, equals, text = each.partition("=")
         if not equals:
             raise BriefError(f"{make_printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
-        fields[name] = parse_value(text, types.get(name, {}))
+        fields[name] = _parse_value(text, types.get(name, {}))
     return fields
 
 
-def parse_value(text: str, kind: Mapping[str, Any]) -> object:
+def _parse_value(text: str, kind: Mapping[str, Any]) -> object:
     """Read one value."""
     match kind.get("type"):
         case "integer" | "number" as number:
@@ -105,13 +105,13 @@ def parse_value(text: str, kind: Mapping[str, Any]) -> object:
         case "boolean":
             return WORDS.get(text.lower(), text)
         case "array" if text.startswith("["):
-            return parse_list(text)
+            return _parse_list(text)
         case "array":
-            return [parse_value(item, kind.get("items", {})) for item in text.split(",")] if text else []
+            return [_parse_value(item, kind.get("items", {})) for item in text.split(",")] if text else []
     return text
 
 
-def parse_list(text: str) -> object:
+def _parse_list(text: str) -> object:
     """Read a list written as JSON: its items may hold commas."""
     try:
         return json.loads(text)

@@ -78,7 +78,7 @@ def main(arguments: argparse.Namespace) -> int:
                 port = listener.getsockname()[1]
                 address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
-                with open_browser(address, not arguments.no_open) as note:
+                with _open_browser(address, not arguments.no_open) as note:
                     confine([note] if note is not None else [])
                     return await serve(PageServer(desk, owner, login, page_files, port, arguments.control), listener)
 
@@ -138,7 +138,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
+def _open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
     """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
     opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):

@@ -74,7 +74,7 @@ def check(arguments: argparse.Namespace) -> None:
       hotdesk brief check examples/invoices-small
       hotdesk brief check brief.json --json | jq .budget
     """
-    job = load_checked_brief(arguments.brief, config.load())
+    job = _load_checked_brief(arguments.brief, config.load())
     print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(format_brief(job)))
 
 
@@ -86,7 +86,7 @@ def new(arguments: argparse.Namespace) -> None:
     hotdesk brief new web ./portal
     """
     if arguments.template is None:
-        print("\n".join(align_columns([(name, read_first_line(text)) for name, text in find_templates().items()])))
+        print("\n".join(align_columns([(name, _read_first_line(text)) for name, text in find_templates().items()])))
         return
     if arguments.template not in find_templates():
         raise BriefError(f"unknown template {arguments.template!r}; the templates are {', '.join(find_templates())}")
@@ -103,7 +103,7 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 # -- checking -------------------------------------------------------------------------------------------------
 
 
-def load_checked_brief(path: Path, settings: Config) -> Brief:
+def _load_checked_brief(path: Path, settings: Config) -> Brief:
     """Return a job as it may be done here; `BriefError` says why it may not."""
     job, file = read_job(path, scope_of), make_printable(str(find_brief(path)))
     try:
@@ -144,7 +144,7 @@ def find_templates() -> dict[str, Traversable]:
     return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}
 
 
-def read_first_line(template: Traversable) -> str:
+def _read_first_line(template: Traversable) -> str:
     """Return what a template is for."""
     return (template / "brief.toml").read_text().splitlines()[0].removeprefix("# ")
 

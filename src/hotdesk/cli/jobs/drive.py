@@ -314,13 +314,13 @@ def show(versions: list[Version], as_data: bool) -> None:
         return
     rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "CERTIFIED", "SHA256")]
     rows += [
-        (v.name, str(v.number), str(v.size), format_moment(v.at), v.owner, v.job, format_certified(v), v.sha256[:12])
+        (v.name, str(v.number), str(v.size), format_moment(v.at), v.owner, v.job, _format_certified(v), v.sha256[:12])
         for v in versions
     ]
     print("\n".join(align_columns(rows)))
 
 
-def format_certified(version: Version) -> str:
+def _format_certified(version: Version) -> str:
     """Say whether a version has a certificate."""
     return "yes" if version.certificate else "no"
 

@@ -42,12 +42,12 @@ def main(arguments: argparse.Namespace) -> int:
         print(json.dumps([as_dict(settings, tale, now) for tale in found], indent=1))
         return 0
     rows = [("ID", "STATE", "STEP", "STARTED", "COST", "BRAIN", "GOAL")]
-    rows += [format_row(settings, tale, now) for tale in found]
+    rows += [_format_row(settings, tale, now) for tale in found]
     print("\n".join(align_columns(rows)))
     return 0
 
 
-def format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
+def _format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
     """Write a job as one line."""
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))

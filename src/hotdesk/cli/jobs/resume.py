@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     jobs = [each for name in arguments.ids for each in find_jobs(settings.lib / "jobs", name)]
     if not jobs:
         require_desks(settings, arguments.ids)
-        return resume_desks(settings, arguments.ids)
+        return _resume_desks(settings, arguments.ids)
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
     stored = papers.find(settings.lib / "jobs", jobs[0]).read_order()
@@ -82,7 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
     key = read_key() if arguments.key_stdin else ""
     choice = read_resume_choice(arguments)
     if request.has_items and arguments.add_items and is_running(settings, jobs[0]):
-        return offer_items(settings, jobs[0])
+        return _offer_items(settings, jobs[0])
     if request.has_items:
         return go_on_swarm(settings, request, jobs[0], get_limits(arguments), choice, json=arguments.json)
     if choice != ResumeChoice():
@@ -102,24 +102,24 @@ def is_running(settings: Config, job: str) -> bool:
     return is_held(folder)
 
 
-def offer_items(settings: Config, job: str) -> int:
+def _offer_items(settings: Config, job: str) -> int:
     """Have a swarm that runs take in what lies beside its brief now."""
     write_down(settings, ItemsOffered(job, describe_decider()))
     print(f"{job} runs: it takes in the items that are new")
     return 0
 
 
-def resume_desks(settings: Config, names: list[str]) -> int:
+def _resume_desks(settings: Config, names: list[str]) -> int:
     """Let desks go on: hibernated ones that no owner has at a holder, the others where they are."""
     desks = [find_desk(settings, name) for name in names]
-    asleep = [desk for desk in desks if desk in {record["id"] for record in list_unowned(settings)}]
+    asleep = [desk for desk in desks if desk in {record["id"] for record in _list_unowned(settings)}]
     for desk in asleep:
         run_interruptible(functools.partial(wake_held, settings, desk))
     rest = [str(desk) for desk in desks if desk not in asleep]
     return act_on_desks(rest, lambda desk: desk.pause(False)) if rest else 0
 
 
-def list_unowned(settings: Config) -> list[dict[str, object]]:
+def _list_unowned(settings: Config) -> list[dict[str, object]]:
     """List the hibernated desks that no owner has."""
     owned = {path.name for path in (settings.run / "desks").glob("i*")}
     return [record for record in list_hibernated(settings.run) if record["id"] not in owned]

@@ -61,13 +61,15 @@ def main(arguments: argparse.Namespace) -> int:
         raise BriefError("there are no jobs yet")
     tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     if arguments.papers:
-        return journal.print_all(read_papers(settings, tale))
+        return journal.print_all(_read_papers(settings, tale))
     if arguments.door or arguments.journal or arguments.follow:
-        return journal.stream(iterate_rows(settings, tale, arguments.follow), choose_writers(arguments)[arguments.json])
+        return journal.stream(
+            iterate_rows(settings, tale, arguments.follow), _choose_writers(arguments)[arguments.json]
+        )
     return show(settings, tale, arguments.json)
 
 
-def choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
+def _choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
     """Return what writes an event for people, and what writes it as JSON."""
     if not arguments.door:
         return journal.as_line, journal.as_json
@@ -94,11 +96,11 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
         print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
         _tell_why(settings, tale)
-        print("\n".join(format_page(tale, state, door, read_intents(settings, tale), now)))
+        print("\n".join(format_page(tale, state, door, _read_intents(settings, tale), now)))
     return 0
 
 
-def read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
+def _read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
     """Read from the plan what steps are for that nobody began; nothing when it is gone."""
     try:
         return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
@@ -114,7 +116,7 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
             attempt.note = f"{attempt.note}; the worker says: {words}".removeprefix("; ")
 
 
-def read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
+def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Return what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
         raise HostError("the papers of jobs belong to root; run this as root")

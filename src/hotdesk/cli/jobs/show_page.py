@@ -31,12 +31,12 @@ def format_page(
     """Lay a job out; nothing in it can steer a terminal."""
     parts = [
         describe_job(tale, state),
-        format_checklist(tale, intents),
-        [*format_decisions(tale, now), *format_questions(door)],
-        format_exchanges(door.exchanges),
+        _format_checklist(tale, intents),
+        [*_format_decisions(tale, now), *format_questions(door)],
+        _format_exchanges(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
         [line for each in tale.kept for line in _describe_stored(each, tale)],
-        format_burn_receipt(tale),
+        _format_burn_receipt(tale),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
     lines: list[str] = []
@@ -63,35 +63,35 @@ def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "took": f"{format_duration(took / 1000)}, {acts} acts, {cost.replies} model replies",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
-        "preflight": "" if tale.preflight is None else describe_preflight(tale),
-        "papers": describe_forgetting(tale),
+        "preflight": "" if tale.preflight is None else _describe_preflight(tale),
+        "papers": _describe_forgetting(tale),
         "passed over": f"{tale.strange} events of a newer version" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
 
-def describe_preflight(tale: JobSummary) -> str:
+def _describe_preflight(tale: JobSummary) -> str:
     """Describe what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
     return f"{len(tale.preflight.held)} passed{failed}"
 
 
-def describe_forgetting(tale: JobSummary) -> str:
+def _describe_forgetting(tale: JobSummary) -> str:
     """Say that papers are gone, and by whom."""
     if tale.forgotten is None:
         return ""
     return f"deleted by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
 
 
-def format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
+def _format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     """Return the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.list_steps(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
         if step.tries:
-            lines.append(f"        {describe_effort(step)}")
+            lines.append(f"        {_describe_effort(step)}")
         lines += [
             f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, MAX_CHARS)}"
             for place, each in enumerate(step.tries, 1)
@@ -102,7 +102,7 @@ def format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def describe_effort(step: StepProgress) -> str:
+def _describe_effort(step: StepProgress) -> str:
     """Describe what a step took."""
     count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
@@ -117,7 +117,7 @@ def describe_effort(step: StepProgress) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def format_decisions(tale: JobSummary, now: int) -> list[str]:
+def _format_decisions(tale: JobSummary, now: int) -> list[str]:
     """Return what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.history.items():
@@ -144,7 +144,7 @@ def format_questions(door: DoorActivity) -> list[str]:
     return lines
 
 
-def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
+def _format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     """Count what went through the door, and list what did not."""
     lines = []
     for (verdict, method, host, grants), count in count_requests(exchanges):
@@ -156,7 +156,7 @@ def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     return [*lines, f"  … and {rest} more refusals: see --door"] if rest > 0 else lines
 
 
-def format_burn_receipt(tale: JobSummary) -> list[str]:
+def _format_burn_receipt(tale: JobSummary) -> list[str]:
     """Describe what burning destroyed, kept on purpose, found left."""
     if tale.receipt is None:
         return []

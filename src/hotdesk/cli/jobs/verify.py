@@ -62,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk verify c-0001.json swarm-certificate.json --item c-0001 --proof c-0001.proof
     """
     if arguments.item is not None:
-        return verify_item(arguments)
+        return _verify_item(arguments)
     if arguments.proof or arguments.write_proof:
         raise BriefError("--proof and --write-proof are for one item of a swarm; name it with --item")
     proof = arguments.certificate or arguments.file.with_name(arguments.file.name + SUFFIX)
@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace) -> int:
     return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
 
 
-def verify_item(arguments: argparse.Namespace) -> int:
+def _verify_item(arguments: argparse.Namespace) -> int:
     """Say whether a file is what one item of a swarm delivered."""
     certificate = arguments.certificate or arguments.file.with_name("swarm-certificate.json")
     judged, proof = judge_item(

@@ -21,7 +21,7 @@ _CAVEAT = "a certificate proves what was checked and that this is the checked fi
 def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
     for word, text in (
-        *list_head_rows(claim, name, signer, believed),
+        *_list_head_rows(claim, name, signer, believed),
         *(row for each in claim["checks"] for row in check(each)),
     ):
         yield f"  {word:12} {text}"
@@ -32,31 +32,31 @@ def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> I
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
     rows = [*_of_file(claim["file"], name), ("signed", f"{format_moment(claim['at'])} by {signer}, {believed}")]
     rows += [
-        ("made by", describe_brain(claim["brain"])),
-        *(row for each in claim["checks"] for row in format_check(each)),
+        ("made by", _describe_brain(claim["brain"])),
+        *(row for each in claim["checks"] for row in _format_check(each)),
     ]
     for word, text in rows:
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {_CAVEAT}"
 
 
-def format_check(record: Fields) -> Iterator[tuple[str, str]]:
+def _format_check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
     place = "in a clean desk" if clean else describe_place(record)
     text = f"{record['check']}, {place}: {'; '.join(record['held']) or 'passed'}"
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
-    yield from list_given_files(record)
-    yield from (("NOT CHECKED", each) for each in list_unchecked(record))
+    yield from _list_given_files(record)
+    yield from (("NOT CHECKED", each) for each in _list_unchecked(record))
 
 
-def list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
+def _list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
     """Return what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
-    yield from limit_rows("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
+    yield from _limit_rows("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
-def list_unchecked(record: Fields) -> Sequence[str]:
+def _list_unchecked(record: Fields) -> Sequence[str]:
     """Return what a check did not look at."""
     return record["not_checked"] or ["anything not listed under looked for"]
 
@@ -68,7 +68,7 @@ def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
         yield "NAME", f"it was certified under the name {file['name']}; this file is called {name}"
 
 
-def list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
+def _list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
     """Tell of everything but the checks."""
     job, plan, journal = claim["job"], claim["plan"], claim["journal"]
     yield from _of_file(claim["file"], name)
@@ -77,17 +77,17 @@ def list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Iter
         f"{format_moment(claim['at'])}, by hotdesk {claim['hotdesk']['version']} on {claim['hotdesk']['architecture']}",
     )
     yield "signed by", f"{signer}, {believed}"
-    yield "made by", describe_brain(claim["brain"])
+    yield "made by", _describe_brain(claim["brain"])
     yield "job", f"{job['id']}, started by {job['by'] or 'an unknown key'}"
     yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
-    yield "plan", f"{plan['digest']}; {describe_approvals(plan['approvals'])}"
+    yield "plan", f"{plan['digest']}; {_describe_approvals(plan['approvals'])}"
     yield (
         "journal",
         f"event {journal['job']['seq']} of the job, {journal['last']['id']} of all: {journal['last']['hash']}",
     )
 
 
-def describe_brain(record: Fields) -> str:
+def _describe_brain(record: Fields) -> str:
     """Describe who thought."""
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
@@ -98,7 +98,7 @@ def describe_brain(record: Fields) -> str:
     return text + (f"; {', '.join(elsewhere)}, not at the vendor's own address" if elsewhere else "")
 
 
-def describe_approvals(records: Sequence[Fields]) -> str:
+def _describe_approvals(records: Sequence[Fields]) -> str:
     """Describe who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
              for each in records]  # fmt: skip
@@ -108,17 +108,17 @@ def describe_approvals(records: Sequence[Fields]) -> str:
 def check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
     yield "check", f"{record['check']}, {describe_place(record)}"
-    yield from list_wall_rows(record["desk"])
-    yield from limit_rows("holds", record["held"])
-    yield from limit_rows("value", [f"{name}: {value}" for name, value in record["values"].items()])
-    yield from limit_rows(
+    yield from _list_wall_rows(record["desk"])
+    yield from _limit_rows("holds", record["held"])
+    yield from _limit_rows("value", [f"{name}: {value}" for name, value in record["values"].items()])
+    yield from _limit_rows(
         "page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in record["pages"]]
     )
-    yield from list_given_files(record)
+    yield from _list_given_files(record)
     yield "looked for", ", ".join(record["looked_for"]) or "nothing"
     if record["tools"]:
         yield "with", ", ".join(f"{name} {version}" for name, version in record["tools"].items())
-    yield from (("NOT CHECKED", each) for each in list_unchecked(record))
+    yield from (("NOT CHECKED", each) for each in _list_unchecked(record))
 
 
 def describe_place(record: Fields) -> str:
@@ -129,14 +129,14 @@ def describe_place(record: Fields) -> str:
     return f"in clean desk {desk['id']} without network, image {image['name']} {image['digest'][:16]}"
 
 
-def list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
+def _list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
     """Return which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
         yield "wall", f"{proof.describe()}, as verified before the desk was released"
 
 
-def limit_rows(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _limit_rows(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """List texts, the first ones where there are many."""
     for each in texts[:MAX_LINES]:
         yield word, each

@@ -73,10 +73,10 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     found = look_at_machine(settings)
     if arguments.wall:
-        require_wall(found, arguments.wall)
+        _require_wall(found, arguments.wall)
 
     async def work() -> int:
-        with show_progress("opening desks to test the walls …"):
+        with _show_progress("opening desks to test the walls …"):
             await examine(settings, found, arguments.wall or "")
         return 0
 
@@ -85,13 +85,13 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
     else:
-        on = detect_paper()
+        on = _detect_paper()
         text = "\n".join(render(found, on))
         print(text if on.marks is MARKS else text.translate(_PLAINER))
     return exit_code(found)
 
 
-def require_wall(found: Examination, name: str) -> None:
+def _require_wall(found: Examination, name: str) -> None:
     """Refuse to examine a wall that cannot be put up here."""
     for wall in found.walls:
         if wall.status.name == name and not wall.status.is_available:
@@ -99,7 +99,7 @@ def require_wall(found: Examination, name: str) -> None:
 
 
 @contextmanager
-def show_progress(text: str) -> Iterator[None]:
+def _show_progress(text: str) -> Iterator[None]:
     """Say on a terminal what goes on, for as long as it does."""
     if not sys.stderr.isatty():
         yield
@@ -120,7 +120,7 @@ def exit_code(found: Examination) -> int:
     return int(any(result.finding.state == "failed" for result in found.results))
 
 
-def detect_paper() -> Paper:
+def _detect_paper() -> Paper:
     """Find out what standard output can show."""
     terminal = sys.stdout.isatty()
     try:
@@ -152,7 +152,7 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     yield ""
     if found.host and (start := found.host.describe_start()):
         yield f"Start this container with: {start}"
-    yield summarize_examination(found, on)
+    yield _summarize_examination(found, on)
 
 
 def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
@@ -196,7 +196,7 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]
 
 
-def summarize_examination(found: Examination, on: Paper) -> str:
+def _summarize_examination(found: Examination, on: Paper) -> str:
     """Return the whole in one line."""
     count = Counter(result.finding.state for result in found.results)
     parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"

@@ -78,13 +78,13 @@ def as_line(row: Row) -> str | None:
     if row.name not in SHOWN:
         return None
     try:
-        desk, what = describe_event(row.read_event())
+        desk, what = _describe_event(row.read_event())
     except (ValueError, RecursionError):
         desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
     return make_printable(f"{format_moment(row.at)}  {desk}  {what}")
 
 
-def describe_event(event: Event) -> tuple[str, str]:
+def _describe_event(event: Event) -> tuple[str, str]:
     """Say in a line what an event is."""
     match event:
         case Exchange():

@@ -244,7 +244,7 @@ def ls(arguments: argparse.Namespace) -> None:
     """
     images = image.ls(config.load().images)
     if arguments.json:
-        print(json.dumps([image_to_dict(each) for each in images], indent=1))
+        print(json.dumps([_image_to_dict(each) for each in images], indent=1))
     else:
         print("\n".join(format_table(images)))
 
@@ -333,7 +333,7 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
         raise ImageError(f"image {built.name!r} was removed again, because a test desk did not work: {e}") from e
 
 
-def image_to_dict(each: Image) -> dict[str, object]:
+def _image_to_dict(each: Image) -> dict[str, object]:
     """Return an image as JSON has it."""
     return {
         "name": each.name,

@@ -177,7 +177,7 @@ def print_all(lines: Iterator[str]) -> int:
             print(line)
         sys.stdout.flush()
     except BrokenPipeError:
-        return silence_output()
+        return _silence_output()
     return 0
 
 
@@ -217,23 +217,23 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
             for row in rows:
                 if row is None:
                     sys.stdout.flush()
-                    if is_reader_gone():
+                    if _is_reader_gone():
                         raise BrokenPipeError
                 elif (line := write(row)) is not None:
                     print(line)
             sys.stdout.flush()
         except BrokenPipeError:
-            return silence_output()
+            return _silence_output()
     return 0
 
 
-def silence_output() -> int:
+def _silence_output() -> int:
     """Return the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 128 + signal.SIGPIPE
 
 
-def is_reader_gone() -> bool:
+def _is_reader_gone() -> bool:
     """Return whether whoever read our output has gone."""
     line = select.poll()
     line.register(1, 0)

@@ -43,7 +43,7 @@ def add_new(parser: argparse.ArgumentParser) -> None:
         "--power", action="append", choices=POWERS, help="what it may be used for; repeatable (default: everything)"
     )
     parser.add_argument(
-        "--expires", type=parse_lifetime, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
+        "--expires", type=_parse_lifetime, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
     )
     options.add_json(parser)
 
@@ -96,7 +96,7 @@ def new(arguments: argparse.Namespace) -> None:
     token = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
     note(keys.by_id[token[4:12]], "made")
     if arguments.json:
-        print(json.dumps({**describe_key(keys.by_id[token[4:12]]), "key": token}, indent=1))
+        print(json.dumps({**_describe_key(keys.by_id[token[4:12]]), "key": token}, indent=1))
     else:
         print(token)
 
@@ -109,7 +109,7 @@ def ls(arguments: argparse.Namespace) -> None:
       hotdesk key ls
       hotdesk key ls --tenant acme --json | jq -r '.[] | select(.state == "valid").id'
     """
-    found = [describe_key(key) for key in _load_keys().ls(arguments.tenant)]
+    found = [_describe_key(key) for key in _load_keys().ls(arguments.tenant)]
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
@@ -180,7 +180,7 @@ def _load_keys() -> ApiKeys:
     return ApiKeys(config.load(environ).lib / "serve")
 
 
-def describe_key(key: Key) -> dict[str, Any]:
+def _describe_key(key: Key) -> dict[str, Any]:
     """Say of a key what may be known."""
     from hotdesk.api.keys import is_valid
 
@@ -190,7 +190,7 @@ def describe_key(key: Key) -> dict[str, Any]:
     return {**fields, "powers": list(key.powers), "state": state}
 
 
-def parse_lifetime(text: str) -> float:
+def _parse_lifetime(text: str) -> float:
     """Read how long a key lasts."""
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:

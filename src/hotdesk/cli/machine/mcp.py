@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
     scope = options.make_scope(arguments)
     settings = config.load()
     key = unlock.find(settings, scope) if scope.grants else ""
-    writable = prepare_storage(settings) if os.geteuid() == 0 else []
+    writable = _prepare_storage(settings) if os.geteuid() == 0 else []
 
     async def work() -> int:
         async with Host(settings) as host:
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def prepare_storage(settings: Config) -> list[Path]:
+def _prepare_storage(settings: Config) -> list[Path]:
     """Make what is written, or looked at files in, before the right to make others is gone."""
     Drive(settings.lib / "drive")
     for name in _CHECKED_IN:

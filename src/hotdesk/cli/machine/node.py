@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     return run_interruptible(work, stopping.set)
 
 
-def enroll_identity(arguments: argparse.Namespace) -> int:
+def _enroll_identity(arguments: argparse.Namespace) -> int:
     """Write the certificate and key of a node or a server, signed by the cluster's authority.
 
     Keep the authority's folder off nodes and servers: its key can impersonate any of them.
@@ -117,5 +117,5 @@ def enroll_identity(arguments: argparse.Namespace) -> int:
     return 0
 
 
-ACTS = {"run": run, "enroll": enroll_identity}
+ACTS = {"run": run, "enroll": _enroll_identity}
 ARGUMENTS = {"run": _add_run, "enroll": _add_enroll}

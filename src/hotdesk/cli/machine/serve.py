@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     With `nodes` in [serve] its desks are on other machines (`hotdesk node`), and it needs no privilege.
     """
     settings = config.load()
-    serving = merge_settings(settings, arguments)
+    serving = _merge_settings(settings, arguments)
     if serving.acme:
         from hotdesk.api.acme.files import prepare
 
@@ -88,8 +88,8 @@ def main(arguments: argparse.Namespace) -> int:
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
     if not serving.nodes:
-        warn_of_walls(settings, serving)
-    return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True), challenges)
+        _warn_of_walls(settings, serving)
+    return run(settings, serving, plain, tls, lambda: _reload_settings(arguments, has_keys=True), challenges)
 
 
 def _has_valid_key(settings: Config) -> bool:
@@ -141,9 +141,9 @@ def require_desks(settings: Config) -> None:
     state.prepare(settings)
 
 
-def reload_settings(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
+def _reload_settings(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
     """Read the settings again, and refuse ones that cannot hold."""
-    serving = merge_settings(config.load(), arguments)
+    serving = _merge_settings(config.load(), arguments)
     _require_certificate(serving)
     return settings_of.check(serving, has_keys)
 
@@ -170,12 +170,12 @@ def run(
     return run_interruptible(work, stopping.set, reloading.ask)
 
 
-def merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
+def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
     """Return the settings that hold: options over the file."""
     overrides = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
     table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:
-        table["ready"] = dict(parse_ready_count(each) for each in arguments.ready)
+        table["ready"] = dict(_parse_ready_count(each) for each in arguments.ready)
     serving = settings_of.read(table)
     if not serving.acme:
         return serving
@@ -185,7 +185,7 @@ def merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
     return replace(serving, certificate=file, private_key=file)
 
 
-def parse_ready_count(text: str) -> tuple[str, int]:
+def _parse_ready_count(text: str) -> tuple[str, int]:
     """Read how many desks of a template are kept ready."""
     name, _, count = text.partition("=")
     if not name or not count.isascii() or not count.isdecimal():
@@ -222,7 +222,7 @@ def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
         print(json.dumps({"url": url, "tls": tls, "domain": serving.reached}), flush=True)
 
 
-def warn_of_walls(settings: Config, serving: Serving) -> None:
+def _warn_of_walls(settings: Config, serving: Serving) -> None:
     """Say before anybody asks for a desk that none can be opened behind the wall a tenant needs."""
     from hotdesk.api.keys import ApiKeys
 

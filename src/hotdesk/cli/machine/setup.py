@@ -84,7 +84,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup --undo
     """
     if arguments.undo:
-        return report(undo_setup(arguments), arguments)
+        return report(_undo_setup(arguments), arguments)
     undo.require_undo(arguments)
     here = requirements.look()
     if warning := requirements.require_supported(here, os.environ):
@@ -95,7 +95,7 @@ def main(arguments: argparse.Namespace) -> int:
     recipes = [] if arguments.no_image else [recipe.load(name) for name in names]
     settings = config.load()
     if os.geteuid() != 0:
-        become_root(list_missing(here))
+        become_root(_list_missing(here))
     walls = arguments.wall or []
     return report(prepare(settings, here, recipes, arguments.sources or [], arguments.signer, walls), arguments)
 
@@ -112,7 +112,7 @@ def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
     return 0
 
 
-def undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
+def _undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
     """Remove what set-up made, once a person agreed."""
     if arguments.image or arguments.no_image or arguments.sources or arguments.wall:
         raise BriefError("--undo takes no images and no walls: it removes all of them.")
@@ -120,10 +120,10 @@ def undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
     if os.geteuid() != 0:
         become_root([])
     undo.confirm(settings, arguments)
-    return undo.undo(settings, arguments, whole_machine=is_machines_own())
+    return undo.undo(settings, arguments, whole_machine=_is_machines_own())
 
 
-def is_machines_own() -> bool:
+def _is_machines_own() -> bool:
     """Return whether this is the machine's own state directory, rather than one of somebody's choice."""
     return not os.environ.get("HOTDESK_HOME")
 
@@ -192,7 +192,7 @@ def _take_steps(
 # -- who may ---------------------------------------------------------------------------------------------------
 
 
-def list_missing(here: HostMachine) -> list[str]:
+def _list_missing(here: HostMachine) -> list[str]:
     """Describe what an ordinary user can see is missing."""
     lacking = requirements.list_host_flaws()
     if packages := requirements.list_missing_packages(requirements.list_packages(here)):
@@ -239,7 +239,7 @@ def _check_host(settings: Config) -> SetupStep:
     return SetupStep("kernel", f"{os.uname().release}, fit, on {host.describe()}", False)
 
 
-def check_room(settings: Config, free: int) -> None:
+def _check_room(settings: Config, free: int) -> None:
     """Refuse to make an image from which no desk could be opened for want of disk space."""
     needed = settings.disk_floor + _IMAGE_ROOM
     if free < needed:
@@ -318,7 +318,7 @@ def link_command(
     settings: Config, link: Path = LINK, command: Path | None = None, search: str = SYSTEM_PATH
 ) -> SetupStep | None:
     """Make `sudo hotdesk` work where an installer put the command into a user's own folder; None: nothing to do."""
-    command = command or find_installed_command()
+    command = command or _find_installed_command()
     if command is None or shutil.which("hotdesk", path=search) is not None or link.is_symlink():
         return None
     try:
@@ -331,10 +331,10 @@ def link_command(
     return SetupStep("command", f"{link} created, a link to {command}", True)
 
 
-def find_installed_command() -> Path | None:
+def _find_installed_command() -> Path | None:
     """Return the command of this environment; None in a checkout, and for a state directory of somebody's choice."""
     command = Path(sys.prefix) / "bin/hotdesk"
-    if not is_machines_own() or (ROOT / "pyproject.toml").exists() or not command.is_file():
+    if not _is_machines_own() or (ROOT / "pyproject.toml").exists() or not command.is_file():
         return None
     return command
 
@@ -343,7 +343,7 @@ def import_image(settings: Config, source: str, signers: list[str] | None) -> Se
     """Import a signed image, and prove that a desk opens from it."""
     began = time.monotonic()
     if find_image(settings, "base") is None:
-        check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
+        _check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
     image, changed = import_signed(settings, source, None, signers)
     how = f"imported in {time.monotonic() - began:.0f} s" if changed else "exists"
     return SetupStep(f"image {image.name}", f"{image.digest[:12]}, {image.size / 1e6:.0f} MB, {how}", changed)
@@ -355,7 +355,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     built = find_ready_image(settings, here, spec)
     changed = built is None
     if built is None:
-        check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
+        _check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
         before = find_image(settings, spec.name)
         built = build(settings.images, spec, say)
         changed = before is None or before.digest != built.digest

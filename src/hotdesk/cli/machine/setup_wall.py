@@ -43,7 +43,7 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
         say(f"wall gvisor: installing {PACKAGE} {version}")
         run_apt("install", "--yes", "--no-install-recommends", f"{PACKAGE}={version}")
     else:
-        install_backport(machine)
+        _install_backport(machine)
     if not (release := find_installed(PACKAGE)):
         raise HostError(
             f"apt-get installed {PACKAGE}, but its release is older than {OLDEST}; see `{PACKAGE} -version`"
@@ -65,7 +65,7 @@ def choose_version(madison: str) -> str:
     return next((version for date, version in sorted(dated, reverse=True) if int(date) >= OLDEST), "")
 
 
-def install_backport(machine: HostMachine) -> None:
+def _install_backport(machine: HostMachine) -> None:
     """Install the package from the distribution's backports, which this machine's apt does not know yet.
 
     The mirrors are the machine's own; its list of sources stays as it is.
@@ -78,7 +78,7 @@ def install_backport(machine: HostMachine) -> None:
         try:
             run_apt("download", *options, PACKAGE, cwd=Path(folder))
         except HostError as e:
-            raise HostError(describe_missing_package(machine)) from e
+            raise HostError(_describe_missing_package(machine)) from e
         run_apt("install", "--yes", "--no-install-recommends", str(next(Path(folder).glob("*.deb"))))
 
 
@@ -92,7 +92,7 @@ def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine)
         and target.component == "main"
     }
     if not found:
-        raise HostError(describe_missing_package(machine))
+        raise HostError(_describe_missing_package(machine))
     keys = sources.list_keyrings("debian")
     return [
         f"deb {sources.format_options(target, keys)}{uri} {machine.codename}-backports main"
@@ -100,7 +100,7 @@ def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine)
     ]
 
 
-def describe_missing_package(machine: HostMachine) -> str:
+def _describe_missing_package(machine: HostMachine) -> str:
     """Describe what to do where no package is to be had."""
     return (
         f"{machine.name} has no package {PACKAGE} of release {OLDEST} or newer; install gVisor's runsc yourself "

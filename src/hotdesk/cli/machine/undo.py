@@ -83,9 +83,9 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
     """
     yield burn_desks(settings)
     wait_for_owners(settings)
-    yield remove_images(settings)
-    yield remove_state(settings)
-    yield from keep_private(settings, everything=arguments.all)
+    yield _remove_images(settings)
+    yield _remove_state(settings)
+    yield from _keep_private(settings, everything=arguments.all)
     if whole_machine:
         yield remove_packages(settings, remove=arguments.packages)
         yield from remove_shared(settings)
@@ -157,7 +157,7 @@ def _list_owners(settings: Config) -> list[int]:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def remove_images(settings: Config) -> SetupStep:
+def _remove_images(settings: Config) -> SetupStep:
     """Remove the image store, once nobody writes to it; one elsewhere may be another state directory's, too."""
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
@@ -176,7 +176,7 @@ def remove_images(settings: Config) -> SetupStep:
     return SetupStep("images", f"removed, {size / 1e6:.0f} MB", True)
 
 
-def remove_state(settings: Config) -> SetupStep:
+def _remove_state(settings: Config) -> SetupStep:
     """Remove live state, disks and caches."""
     paths = [each.lib / name for each in _list_tenants(settings) for name in MADE]
     found = [path for path in (*paths, settings.run) if path.exists()]
@@ -190,7 +190,7 @@ def _list_private_paths(settings: Config) -> list[Path]:
     return [path for each in _list_tenants(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours]
 
 
-def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
+def _keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
     """Return what of people's own is kept, or remove that, too; an empty state directory goes."""
     private = _list_private_paths(settings)
     listed = ", ".join(map(str, private))

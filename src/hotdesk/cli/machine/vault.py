@@ -117,8 +117,8 @@ def _set_(arguments: argparse.Namespace) -> None:
     Without a vault one is made, its root key in a file beside it.
     """
     _check_options(arguments)
-    public, value = build_secret(arguments)
-    vault = unlock_vault() if exists(get_folder()) else Vault.make(get_folder(), owner=OWNER)
+    public, value = _build_secret(arguments)
+    vault = _unlock_vault() if exists(get_folder()) else Vault.make(get_folder(), owner=OWNER)
     note(arguments.name, "put")
     tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
 
@@ -132,7 +132,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     """
     if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
         raise BriefError("rotate needs the name of a secret, or --root")
-    vault = unlock_vault()
+    vault = _unlock_vault()
     if arguments.root:
         vault.rotate_root(arguments.root_key or read_source(get_folder()), _new_passphrase)
         print("the vault has a new root key")
@@ -152,7 +152,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
     hotdesk vault rm erp-token
     """
-    vault = unlock_vault()
+    vault = _unlock_vault()
     note(arguments.name, "removed")
     vault.remove(arguments.name)
 
@@ -206,7 +206,7 @@ def note(name: str, what: str) -> None:
         Outbox(get_folder().parent).add("owner", "VaultChanged", fields)
 
 
-def unlock_vault() -> Vault:
+def _unlock_vault() -> Vault:
     """Unlock the vault."""
     return Vault.open(get_folder(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
 
@@ -224,7 +224,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
         )
 
 
-def build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
+def _build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
     """Put the public fields and the value together."""
     if arguments.kind == "command":
         return Command(), _make_command_value(arguments.command)

@@ -92,7 +92,7 @@ class Follower:
                 self.turn("")
         except TimeoutError:
             self.kill()
-            return tell_timeout(timeout)
+            return _tell_timeout(timeout)
         return self.tell_end(timeout)
 
     def tell_end(self, timeout: float | None) -> int:
@@ -107,7 +107,7 @@ class Follower:
             raise LinkError("malformed exit status from the guest")
         if text:
             print(f"hotdesk: {make_printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
-        return tell_timeout(timeout) if body.get("timed_out") is True else code
+        return _tell_timeout(timeout) if body.get("timed_out") is True else code
 
     # -- one turn ---------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ def _end_of_desk(body: object) -> HotdeskError:
     return DeskGone(text)
 
 
-def tell_timeout(timeout: float | None) -> int:
+def _tell_timeout(timeout: float | None) -> int:
     """Say that a program's time was up."""
     print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
     return TIMED_OUT

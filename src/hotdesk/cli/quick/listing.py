@@ -18,22 +18,22 @@ def run(tenant: str | None, as_json: bool) -> int | None:
     place = Place()
     if not place.is_known or not (tenant is None or is_tenant(tenant)):
         return None
-    names = [tenant] if tenant is not None else name_tenants(place.run)
-    desks = [{**facts, "tenant": name} for name in names for facts in list_desks(get_tenant_folder(place.run, name))]
+    names = [tenant] if tenant is not None else _name_tenants(place.run)
+    desks = [{**facts, "tenant": name} for name in names for facts in list_desks(_get_tenant_folder(place.run, name))]
     print(format_desks(desks, as_json))
     if not as_json:
-        mention_holders(place)
+        _mention_holders(place)
     return 0
 
 
-def mention_holders(place: Place) -> None:
+def _mention_holders(place: Place) -> None:
     """Say on standard error that a process without a desk stays for a while."""
     if pids := list_holders(place):
         listed = ", ".join(map(str, pids))
         print(f"hotdesk: resident holder, for quick commands, ends when unused: pid {listed}", file=sys.stderr)
 
 
-def name_tenants(run: str) -> list[str]:
+def _name_tenants(run: str) -> list[str]:
     """Name the tenants that have a state directory, the machine's own first."""
     try:
         found = sorted(name for name in os.listdir(f"{run}/tenants") if is_tenant(name))
@@ -42,12 +42,12 @@ def name_tenants(run: str) -> list[str]:
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 
 
-def get_tenant_folder(run: str, tenant: str) -> str:
+def _get_tenant_folder(run: str, tenant: str) -> str:
     """Return the state directory of a tenant."""
     return run if tenant == DEFAULT_TENANT else f"{run}/tenants/{tenant}"
 
 
-def describe_wall(facts: dict[str, object]) -> str:
+def _describe_wall(facts: dict[str, object]) -> str:
     """Write the wall that a desk's keeper proved, with its platform; one in brackets is asked for, not proven yet."""
     proof = facts.get("proof")
     if not isinstance(proof, dict):
@@ -68,7 +68,7 @@ def format_desks(desks: list[dict[str, object]], as_json: bool) -> str:
             str(facts["id"]),
             str(facts["tenant"]),
             str(facts["image"]),
-            describe_wall(facts),
+            _describe_wall(facts),
             str(facts["state"]),
             f"{compute_age(facts):.0f}s",
             str(facts.get("cpus", "")),

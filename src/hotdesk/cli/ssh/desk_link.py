@@ -101,7 +101,7 @@ class ProgramChannel:
         elif kind == wire.REPLY:
             self.is_over = True
             self.link.channels.pop(self.number, None)
-            self.follower.take_end(*read_end(wire.decode(payload, wire.MAX_PARTS)))
+            self.follower.take_end(*_read_end(wire.decode(payload, wire.MAX_PARTS)))
 
     def take_start(self, value: object) -> None:
         """Take the word that the program was started."""
@@ -175,7 +175,7 @@ class DeskLink:
             raise wire.WireError("a frame on a channel that is not open")
 
 
-def read_end(body: object) -> tuple[int, str]:
+def _read_end(body: object) -> tuple[int, str]:
     """Check how a guest says that a program ended."""
     if not isinstance(body, dict):
         raise wire.WireError("a reply that is not a table")

@@ -52,8 +52,8 @@ class ServerDialer:
             try:
                 with self.open(*read_request(sock)) as line:
                     sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
-                    threading.Thread(target=send_up, args=(sock, line), daemon=True).start()
-                    pass_down(sock, line)
+                    threading.Thread(target=_send_up, args=(sock, line), daemon=True).start()
+                    _pass_down(sock, line)
                 sock.shutdown(socket.SHUT_RDWR)  # closing alone is not seen while the other thread reads
             except BriefError as e:
                 sock.sendall(b"HTTP/1.1 400 Error\r\n\r\n" + json.dumps({"text": str(e)}).encode())
@@ -96,7 +96,7 @@ def read_request(sock: socket.socket) -> tuple[str, str]:
     return parts[2], parts[-1]
 
 
-def send_up(sock: socket.socket, line: ClientConnection) -> None:
+def _send_up(sock: socket.socket, line: ClientConnection) -> None:
     """Send the server what is written here, then its end."""
     with suppress(OSError, ConnectionClosed):
         while data := sock.recv(READ):
@@ -104,7 +104,7 @@ def send_up(sock: socket.socket, line: ClientConnection) -> None:
         line.send(b"")
 
 
-def pass_down(sock: socket.socket, line: ClientConnection) -> None:
+def _pass_down(sock: socket.socket, line: ClientConnection) -> None:
     """Pass on what the server sends, then its end; until the server hangs up."""
     with suppress(OSError, ConnectionClosed):
         for message in line:

@@ -71,7 +71,7 @@ class Session(SshChannel):
             self.program.order({"signal": number, "tree": False})
         elif name == b"window-change":
             columns, rows = fields.read_uint32(), fields.read_uint32()
-            if self.program is not None and self.size is not None and is_size(rows, columns):
+            if self.program is not None and self.size is not None and _is_size(rows, columns):
                 self.program.order({"size": [rows, columns]})
         elif self.program is not None or self.code is not None:
             return False  # a session has one program
@@ -80,7 +80,7 @@ class Session(SshChannel):
         elif name == b"pty-req":
             self.variables["TERM"] = fields.read_text().partition("\0")[0] or "dumb"
             columns, rows = fields.read_uint32(), fields.read_uint32()
-            self.size = [rows, columns] if is_size(rows, columns) else [24, 80]
+            self.size = [rows, columns] if _is_size(rows, columns) else [24, 80]
         elif name == b"shell":
             self.start(SHELL)
         elif name == b"exec":
@@ -88,7 +88,7 @@ class Session(SshChannel):
         elif name == b"subsystem" and fields.read_string() == b"sftp":
             self.replies = SftpReplies(self.tell)
             self.size = None
-            self.start([*SFTP, read_program()])
+            self.start([*SFTP, _read_program()])
         else:
             return False
         return True
@@ -188,12 +188,12 @@ class Session(SshChannel):
             self.close()
 
 
-def is_size(rows: int, columns: int) -> bool:
+def _is_size(rows: int, columns: int) -> bool:
     """Return whether a terminal can have a size."""
     return 0 < rows < MAX_SIZE and 0 < columns < MAX_SIZE
 
 
-def read_program() -> str:
+def _read_program() -> str:
     """Read the SFTP server that runs in the desk."""
     folder = __file__.rpartition("/")[0]
     with open(f"{folder}/inside/{_SFTP_PROGRAM}", encoding="utf-8") as file:

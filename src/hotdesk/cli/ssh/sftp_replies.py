@@ -91,7 +91,7 @@ class SftpReplies:
     def note_requests(self, data: bytes) -> None:
         """Note what a client asks for."""
         self.asking += data
-        while (message := take_message(self.asking)) is not None:
+        while (message := _take_message(self.asking)) is not None:
             fields = FieldReader(message)
             kind = fields.read_byte()
             if kind == INIT:
@@ -107,7 +107,7 @@ class SftpReplies:
         self.answering += data
         checked = bytearray()
         try:
-            while (message := take_message(self.answering)) is not None:
+            while (message := _take_message(self.answering)) is not None:
                 checked += encode_string(self.check_message(message))
         except SshError as e:
             raise SftpError(str(e)) from None
@@ -164,7 +164,7 @@ class SftpReplies:
                 return None
             return encode_string(data)
         if kind == ATTRS:
-            return write_attributes(read_attributes(fields))
+            return _write_attributes(read_attributes(fields))
         return self.check_names(request, fields)
 
     def check_names(self, request: SftpRequest, fields: FieldReader) -> bytes | None:
@@ -177,7 +177,7 @@ class SftpReplies:
             name, _, attributes = fields.read_string(), fields.read_string(), read_attributes(fields)
             found.append((name, attributes))
         if request.kind != READDIR:
-            if len(found) != 1 or not is_path(found[0][0], absolute=request.kind != READLINK):
+            if len(found) != 1 or not _is_path(found[0][0], absolute=request.kind != READLINK):
                 self.leave_out(found[0][0] if found else b"")
                 return None
             return encode_uint32(1) + encode_string(found[0][0]) + encode_string(found[0][0]) + encode_uint32(0)
@@ -186,11 +186,11 @@ class SftpReplies:
             self.tell(f"the listing of a folder was cut at {MAX_ENTRIES} entries")
             return None
         admitted = [(name, attributes) for name, attributes in found if self.admit(name)] or [(b".", FOLDER)]
-        return encode_uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)
+        return encode_uint32(len(admitted)) + b"".join(_write_entry(name, attributes) for name, attributes in admitted)
 
     def admit(self, name: bytes) -> bool:
         """Return whether a name may be used here; a person is told of one that may not."""
-        if is_name(name):
+        if _is_name(name):
             return True
         self.leave_out(name)
         return False
@@ -205,7 +205,7 @@ class SftpReplies:
             self.tell("left out more names that this machine must not use")
 
 
-def take_message(buffer: bytearray) -> bytes | None:
+def _take_message(buffer: bytearray) -> bytes | None:
     """Take the next message; None until it is whole."""
     if len(buffer) < 4:
         return None
@@ -228,7 +228,7 @@ def read_request(kind: int, fields: FieldReader) -> SftpRequest:
     return SftpRequest(kind)
 
 
-def is_name(name: bytes) -> bool:
+def _is_name(name: bytes) -> bool:
     """Return whether a name may be a file's here: one plain component without tricks."""
     try:
         text = name.decode()
@@ -237,7 +237,7 @@ def is_name(name: bytes) -> bool:
     return 0 < len(name) <= MAX_NAME_BYTES and "/" not in text and text.isprintable()
 
 
-def is_path(path: bytes, *, absolute: bool) -> bool:
+def _is_path(path: bytes, *, absolute: bool) -> bool:
     """Return whether a path may be shown, and sent back."""
     try:
         text = path.decode()
@@ -260,7 +260,7 @@ def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
+def _write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
     """Write attributes: of a mode its kind and who may read, write and execute."""
     written = encode_uint32(sum(found))
     if SIZE in found:
@@ -268,28 +268,28 @@ def write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
     if OWNER in found:
         written += encode_uint32(found[OWNER][0]) + encode_uint32(found[OWNER][1])
     if PERMISSIONS in found:
-        written += encode_uint32(clean_mode(found[PERMISSIONS][0]))
+        written += encode_uint32(_clean_mode(found[PERMISSIONS][0]))
     if TIMES in found:
         written += encode_uint32(found[TIMES][0]) + encode_uint32(found[TIMES][1])
     return written
 
 
-def clean_mode(mode: int) -> int:
+def _clean_mode(mode: int) -> int:
     """Return a mode without set-id and sticky bits, of a kind that is a file, a folder, a link, or nothing to open."""
     kind = mode & 0o170000
     return (kind if kind in KINDS else SPECIAL) | mode & 0o777
 
 
-def write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
+def _write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
     """Write one entry of a folder, with the line that `ls -l` of a client shows."""
-    mode = clean_mode(attributes.get(PERMISSIONS, (0o100000,))[0])
+    mode = _clean_mode(attributes.get(PERMISSIONS, (0o100000,))[0])
     letters = KINDS.get(mode & 0o170000, "c")
     letters += "".join(letter if mode >> 8 - at & 1 else "-" for at, letter in enumerate("rwxrwxrwx"))
     owner, group = attributes.get(OWNER, (0, 0))
     size = min(attributes.get(SIZE, (0,))[0], (1 << 63) - 1)
     modified = time.strftime("%b %d %Y %H:%M", time.gmtime(attributes.get(TIMES, (0, 0))[1]))
     line = f"{letters} 1 {owner:<8} {group:<8} {size:>8} {modified} ".encode() + name
-    return encode_string(name) + encode_string(line) + write_attributes(attributes)
+    return encode_string(name) + encode_string(line) + _write_attributes(attributes)
 
 
 def write_status(number: int, code: int, text: str) -> bytes:

@@ -71,14 +71,14 @@ class Fields:
         return found
 
 
-def encode_number(value: int, size: int = 4) -> bytes:
+def _encode_number(value: int, size: int = 4) -> bytes:
     """Write a number."""
     return value.to_bytes(size, "big")
 
 
 def encode_string(data: bytes) -> bytes:
     """Write a string."""
-    return encode_number(len(data)) + data
+    return _encode_number(len(data)) + data
 
 
 def describe(info: os.stat_result) -> bytes:
@@ -86,9 +86,9 @@ def describe(info: os.stat_result) -> bytes:
     times = [min(max(0, int(each)), 0xFFFFFFFF) for each in (info.st_atime, info.st_mtime)]
     facts = [info.st_uid, info.st_gid, info.st_mode, *times]
     return (
-        encode_number(SIZE | OWNER | PERMISSIONS | TIMES)
-        + encode_number(info.st_size, 8)
-        + b"".join(map(encode_number, facts))
+        _encode_number(SIZE | OWNER | PERMISSIONS | TIMES)
+        + _encode_number(info.st_size, 8)
+        + b"".join(map(_encode_number, facts))
     )
 
 
@@ -112,14 +112,14 @@ def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> 
         os.chown(target, owner, group, follow_symlinks=follow)
 
 
-def name_path(path: bytes) -> Reply:
+def _name_path(path: bytes) -> Reply:
     """Write a reply that is one path."""
-    return NAME, encode_number(1) + encode_string(path) + encode_string(path) + encode_number(0)
+    return NAME, _encode_number(1) + encode_string(path) + encode_string(path) + _encode_number(0)
 
 
 def write_status(code: int, text: str = "") -> Reply:
     """Write a reply that says how it went."""
-    return STATUS, encode_number(code) + encode_string(text.encode("utf-8", "replace")) + encode_string(b"")
+    return STATUS, _encode_number(code) + encode_string(text.encode("utf-8", "replace")) + encode_string(b"")
 
 
 class Server:
@@ -140,8 +140,8 @@ class Server:
             REMOVE: lambda fields: os.unlink(fields.read_path()),
             MKDIR: make_folder,
             RMDIR: lambda fields: os.rmdir(fields.read_path()),
-            REALPATH: lambda fields: name_path(os.path.realpath(fields.read_path())),
-            READLINK: lambda fields: name_path(os.readlink(fields.read_path())),
+            REALPATH: lambda fields: _name_path(os.path.realpath(fields.read_path())),
+            READLINK: lambda fields: _name_path(os.readlink(fields.read_path())),
         }  # fmt: skip
 
     def make_handle(self) -> bytes:
@@ -213,7 +213,7 @@ class Server:
                 continue  # it went
             if len(found) >= BATCH or sum(map(len, found)) >= MAX_BATCH_BYTES:
                 break
-        return (NAME, encode_number(len(found)) + b"".join(found)) if found else write_status(END)
+        return (NAME, _encode_number(len(found)) + b"".join(found)) if found else write_status(END)
 
     def rename(self, fields: Fields) -> None:
         """Rename, but over nothing."""
@@ -239,7 +239,7 @@ class Server:
         elif name == b"lsetstat@openssh.com":
             change(fields.read_path(), fields.read_attributes(), follow=False)
         elif name == b"expand-path@openssh.com":
-            return name_path(os.path.realpath(os.path.expanduser(fields.read_path())))
+            return _name_path(os.path.realpath(os.path.expanduser(fields.read_path())))
         else:
             return write_status(UNSUPPORTED)
         return None
@@ -248,7 +248,7 @@ class Server:
         """Write the reply to one message."""
         kind, number_of_request = message[0], message[1:5]
         if kind == INIT:
-            return bytes((VERSION,)) + encode_number(3)
+            return bytes((VERSION,)) + _encode_number(3)
         try:
             call = self.calls.get(kind)
             done = write_status(UNSUPPORTED) if call is None else call(Fields(message, 5))
