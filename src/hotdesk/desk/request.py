@@ -143,14 +143,14 @@ def read_number(data: bytes) -> int:
 
 
 @cache
-def get_reader(name: str) -> Callable[[object], Any]:
+def _get_reader(name: str) -> Callable[[object], Any]:
     return compile_reader(FIELDS[name])
 
 
 def _parse_field(name: str, value: object) -> Any:
     """Read one field of a request."""
     try:
-        return get_reader(name)(value)
+        return _get_reader(name)(value)
     except StrictError as e:
         raise BriefError(f"malformed request to the keeper: {name}: {e}") from None
 

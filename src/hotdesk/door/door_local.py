@@ -41,7 +41,7 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
     """Find what is asked."""
     match meant.scheme, meant.port, meant.method, meant.path:
         case "http", 80, "GET" | "HEAD", "/":
-            return 200, describe_status(way)
+            return 200, _describe_status(way)
         case "http", 80, "GET" | "HEAD", "/policy":
             return 200, {"allowed": list(way.policy.list_allowed()), "step": way.step, "grants": _list_grants(way)}
         case "http", 80, "POST", "/ask":
@@ -51,7 +51,7 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
     )
 
 
-def describe_status(way: Egress) -> dict[str, object]:
+def _describe_status(way: Egress) -> dict[str, object]:
     """Describe how things stand, and what else there is."""
     return {
         "desk": way.desk,

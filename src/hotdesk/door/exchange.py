@@ -45,7 +45,7 @@ OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
 @lru_cache(maxsize=1024)
-def format_rule_cached(rule: Rule) -> str:
+def _format_rule_cached(rule: Rule) -> str:
     """Return a rule as it is written down: each is, again and again."""
     return rule_text(rule)
 
@@ -170,7 +170,7 @@ class Forward:
         """Have the exchange written down."""
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
         path = self.meant.path + ("?" + "&".join(names) if names else "")
-        rule = format_rule_cached(self.decision.rule) if self.decision.rule else self.decision.why
+        rule = _format_rule_cached(self.decision.rule) if self.decision.rule else self.decision.why
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, self.decision.verdict, denials.sanitize_text(rule, 300),

@@ -290,7 +290,7 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
     await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path("/")).run()
 
 
-async def serve_until_hangup(
+async def _serve_until_hangup(
     keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any
 ) -> None:
     """Serve until the keeper hangs up, and end soon after, whatever is still under way."""
@@ -314,4 +314,4 @@ def main() -> None:
     Leaves(new_authority("rehearsal", get_utc_now()), new_key(), Path(settings["root"])).get_tls_context("rehearsal")
     jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.DOOR, dials=True)
     gc.freeze()
-    uvloop.run(serve_until_hangup(keeper, asking, settings, trust))
+    uvloop.run(_serve_until_hangup(keeper, asking, settings, trust))

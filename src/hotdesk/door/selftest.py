@@ -129,11 +129,11 @@ async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
         done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
         result = read(done, nonce)
-        is_late = done.timed_out or (result is not None and has_late_answer(result))
+        is_late = done.timed_out or (result is not None and _has_late_answer(result))
         return judge(result, far, near, expected.digest, listener.list_caught_canaries()), is_late
 
 
-def has_late_answer(result: CanaryResult) -> bool:
+def _has_late_answer(result: CanaryResult) -> bool:
     """Return whether the door left something unanswered for as long as the canaries wait."""
     return 0 in result.answers or any(each.startswith(_LATE) for each in (result.sni, result.echo, result.host))
 
@@ -224,21 +224,21 @@ def judge(
 ) -> CanaryReport:
     """Return which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
-    failed = tried if result is None else {*iterate_failed_canaries(result, far, near, digest), *caught}
+    failed = tried if result is None else {*_iterate_failed_canaries(result, far, near, digest), *caught}
     return CanaryReport(
         tuple(name for name in NAMES if name in tried and name not in failed),
         tuple(name for name in NAMES if name in failed),
     )
 
 
-def iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
+def _iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
-    yield from iterate_wrong_targets(far, [number in NOWHERE for number in result.knocks])
+    yield from _iterate_wrong_targets(far, [number in NOWHERE for number in result.knocks])
     refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
-    yield from iterate_wrong_targets(tuple((name, "") for name in LOCAL), refused)
+    yield from _iterate_wrong_targets(tuple((name, "") for name in LOCAL), refused)
     if result.local[-1:] != (0,):
         yield "dns"
-    yield from iterate_wrong_targets(near, [number == 403 for number in result.answers[2:]])
+    yield from _iterate_wrong_targets(near, [number == 403 for number in result.answers[2:]])
     if result.answers[:1] != (200,) or not result.sni.startswith(_HUNG_UP):
         yield "another-sni"
     if not result.host.startswith(b"HTTP/1.1 400 "):
@@ -251,7 +251,7 @@ def iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets,
         yield "scrubbed"
 
 
-def iterate_wrong_targets(targets: _Targets, right: list[bool]) -> Iterator[str]:
+def _iterate_wrong_targets(targets: _Targets, right: list[bool]) -> Iterator[str]:
     """Name what is not right, or was not told."""
     for number, (name, _) in enumerate(targets):
         if len(right) != len(targets) or not right[number]:

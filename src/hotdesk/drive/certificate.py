@@ -126,7 +126,7 @@ def encode_public_key(public: Ed25519PublicKey) -> str:
 
 def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
-    number = choose_format(fields)
+    number = _choose_format(fields)
     fields = {**fields, "format": number, "public_key": encode_public_key(signer.public)}
     if not fits(fields, _FORMATS[number]):
         raise BriefError("invalid certificate: a field is missing, unknown, or of the wrong type")
@@ -137,7 +137,7 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     return signed
 
 
-def choose_format(fields: Fields) -> int:
+def _choose_format(fields: Fields) -> int:
     """Return the format a certificate has by what it says."""
     if any("kernel" in each["desk"] for each in fields["checks"]):
         return PROVEN

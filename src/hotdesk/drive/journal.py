@@ -176,17 +176,17 @@ class Journal:
         written = []
         for place, draft in enumerate(self._buffer):
             before = heads.get(draft.chain)
-            row = place_row(draft, count + 1 + place, before.seq + 1 if before else 1)
+            row = _place_row(draft, count + 1 + place, before.seq + 1 if before else 1)
             hashed = compute_digest(row, before)
             last = ends[row.chain] == place
             signature = self.signer.sign(encode_statement(row.chain, row.seq, hashed)) if last else None
-            heads[row.chain] = row = place_row(row, row.id, row.seq, hashed, signature)
+            heads[row.chain] = row = _place_row(row, row.id, row.seq, hashed, signature)
             written.append(list_values(row))
         self._db.executemany(INSERT, written)
         return heads
 
 
-def place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
+def _place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
     """Assign a row its place, its hash, its signature. `replace` takes five times as long."""
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 

@@ -111,7 +111,7 @@ class Drive:
 
     def get_version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
         """Return what is known of one version, the newest unless told otherwise."""
-        return select_version(self.list_history(name, who=who, owner=owner), number)
+        return _select_version(self.list_history(name, who=who, owner=owner), number)
 
     def list_history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
         """Return a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
@@ -140,7 +140,7 @@ class Drive:
         check_name(name)
         with self.catalog.writing() as db:
             found = self.catalog.list_history(db, name, who, owner)
-            gone = found if number is None else [select_version(found, number)]
+            gone = found if number is None else [_select_version(found, number)]
             if not may_write(who, gone[0].owner):
                 raise BriefError(f"{format_name(name)} belongs to {gone[0].owner}; only its owner may remove it")
             for version in gone:
@@ -171,7 +171,7 @@ class Drive:
             if isinstance(data, bytes):
                 self.require_room(db, owner, hashlib.sha256(data).hexdigest(), len(data))
                 return len(data)
-            if (size := stat_size(data)) > self.quota:
+            if (size := _stat_size(data)) > self.quota:
                 self.require_room(db, owner, "", size)
             return max(0, self.quota - self.catalog.count_used_bytes(db, owner))
 
@@ -185,7 +185,7 @@ class Drive:
             )
 
 
-def select_version(found: list[Version], number: int | None) -> Version:
+def _select_version(found: list[Version], number: int | None) -> Version:
     """Return one of a name's versions, the newest unless told otherwise."""
     for version in reversed(found):
         if number in (None, version.number):
@@ -207,7 +207,7 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
     return drive.find(name, number, who=who)
 
 
-def stat_size(source: ByteSource) -> int:
+def _stat_size(source: ByteSource) -> int:
     """Return how many bytes a source says it has; 0 when it says nothing, as a pipe."""
     fileno = getattr(source, "fileno", None)
     try:

@@ -30,7 +30,7 @@ class LegacyName:
 
 def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
     """Give the catalog every name it lacks, then remove the links; after a crash between it is done again."""
-    found = list(iterate_links(names, blobs))
+    found = list(_iterate_links(names, blobs))
     owner = f"uid:{names.stat().st_uid}"
     with catalog.writing() as db:
         for link in found:
@@ -45,7 +45,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
             os.rmdir(folder)
 
 
-def iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
+def _iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
     """Yield the links that lead to a blob."""
     for folder, _, files in os.walk(names):
         for file in files:
@@ -55,11 +55,11 @@ def iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
                 if SHAPE.fullmatch(sha256):
                     size = blobs.get_path(sha256).lstat().st_size
                     yield LegacyName(
-                        path, convert_name(path.relative_to(names).as_posix()), at, Staged("", sha256, size)
+                        path, _convert_name(path.relative_to(names).as_posix()), at, Staged("", sha256, size)
                     )
 
 
-def convert_name(name: str) -> str:
+def _convert_name(name: str) -> str:
     """Return a name of today's rules: what they no longer allow is written out, or left away."""
     if not describe_fault(name):
         return name

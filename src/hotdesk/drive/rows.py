@@ -54,7 +54,7 @@ def select(
         return
     where, names = event_filter.format_where()
     if limit is not None:
-        after = find_tail_start(db, event_filter, after, limit, until)
+        after = _find_tail_start(db, event_filter, after, limit, until)
     while True:
         query = SELECT + where + f" ORDER BY id LIMIT {BATCH}"
         rows = db.execute(query, {**names, "after": after, "until": until}).fetchall()
@@ -79,7 +79,7 @@ def _select_chains(
         yield from [Row(*record) for record in db.execute(query, some).fetchall()]
 
 
-def find_tail_start(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
+def _find_tail_start(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
     """Return the place after which so many rows are left."""
     where, names = event_filter.format_where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"

@@ -34,7 +34,7 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
     suite = _choose_suite(recipe)
     arch = os.uname().machine
     digest = recipes.compute_digest(recipe, parent.digest if parent else "", arch, suite)
-    if there := find_built_image(store, recipe.name, digest):
+    if there := _find_built_image(store, recipe.name, digest):
         return there
     _require_tools()
     began = time.monotonic()
@@ -106,7 +106,7 @@ def _choose_suite(recipe: Recipe) -> str:
     return recipe.suite if distro == "debian" else own
 
 
-def find_built_image(store: Path, name: str, digest: str) -> Image | None:
+def _find_built_image(store: Path, name: str, digest: str) -> Image | None:
     """Return the image of that name if it is what is asked for."""
     try:
         image = find(store, name)

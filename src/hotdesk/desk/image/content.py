@@ -16,7 +16,7 @@ _ZEROS = bytes(PAGE)
 def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
     """Write what is not zero into an empty file, and make it `size` long; give the digest of the whole."""
     digest = hashlib.sha256()
-    for start in iterate_windows(source, size):
+    for start in _iterate_windows(source, size):
         data = read(source, start, min(WINDOW, size - start))
         for first, last in iterate_runs(data):
             run = data[first:last]
@@ -28,7 +28,7 @@ def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> b
     return digest.digest()
 
 
-def iterate_windows(fd: int, size: int) -> Iterator[int]:
+def _iterate_windows(fd: int, size: int) -> Iterator[int]:
     """Yield where windows with data begin: time follows the data, however long the file says it is."""
     start = 0
     while start < size:

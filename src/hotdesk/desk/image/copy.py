@@ -120,10 +120,10 @@ class Copy:
         """Go down into a directory."""
         if len(self.levels) > self.limits.depth:
             raise self.make_error(f"is nested in more than {self.limits.depth} folders, the limit")
-        self.source = replace_fd(self.source, open_strictly(self.source, name, FOLDER))
+        self.source = _replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
-        self.target = replace_fd(self.target, os.open(name, FOLDER, dir_fd=self.target))
+        self.target = _replace_fd(self.target, os.open(name, FOLDER, dir_fd=self.target))
         self.begin(name, info)
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
@@ -133,7 +133,7 @@ class Copy:
         self.entries += len(names)
         if self.entries > self.limits.entries:
             raise self.make_error(f"brings the tree to more than {self.limits.entries} entries, the limit for an image")
-        self.note(b"d", name, encode_attributes(info), *xattrs)
+        self.note(b"d", name, _encode_attributes(info), *xattrs)
         path = self.get_path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
         self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
@@ -145,9 +145,9 @@ class Copy:
         os.utime(self.target, ns=(done.info.st_mtime_ns, done.info.st_mtime_ns))
         self.note(b"u")
         if self.levels:
-            self.source = replace_fd(self.source, os.open("..", FOLDER, dir_fd=self.source))
+            self.source = _replace_fd(self.source, os.open("..", FOLDER, dir_fd=self.source))
             self.expect(self.source, self.levels[-1].info)
-            self.target = replace_fd(self.target, os.open("..", FOLDER, dir_fd=self.target))
+            self.target = _replace_fd(self.target, os.open("..", FOLDER, dir_fd=self.target))
             self.expect(self.target, self.levels[-1].copy_info)
 
     def put_linked(self, name: bytes, info: os.stat_result) -> None:
@@ -176,7 +176,7 @@ class Copy:
             content = pour(old, new, info.st_size, self.spend)
             xattrs = self.dress(old, new, info)
             os.utime(new, ns=(info.st_mtime_ns, info.st_mtime_ns))
-        self.note(b"f", name, encode_attributes(info), b"%d" % info.st_size, content, *xattrs)
+        self.note(b"f", name, _encode_attributes(info), b"%d" % info.st_size, content, *xattrs)
 
     def put_symlink(self, name: bytes, info: os.stat_result) -> None:
         """Copy a symbolic link, wherever it leads."""
@@ -184,7 +184,7 @@ class Copy:
         os.symlink(leads, name, dir_fd=self.target)
         os.chown(name, clamp_owner(info.st_uid), clamp_owner(info.st_gid), dir_fd=self.target, follow_symlinks=False)
         os.utime(name, ns=(info.st_mtime_ns, info.st_mtime_ns), dir_fd=self.target, follow_symlinks=False)
-        self.note(b"l", name, encode_attributes(info), leads)
+        self.note(b"l", name, _encode_attributes(info), leads)
 
     def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
         """Set an open file's owner, mode and attributes, but nothing with rights; return the attributes."""
@@ -241,7 +241,7 @@ def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTe
     return tree_copy.digest.hexdigest()
 
 
-def replace_fd(old: int, new: int) -> int:
+def _replace_fd(old: int, new: int) -> int:
     """Let go of a descriptor for another."""
     os.close(old)
     return new
@@ -252,7 +252,7 @@ def _is_whiteout(info: os.stat_result) -> bool:
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 
 
-def encode_attributes(info: os.stat_result) -> bytes:
+def _encode_attributes(info: os.stat_result) -> bytes:
     """Return mode and owner, as a copy has them."""
     return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
 

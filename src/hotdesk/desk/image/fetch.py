@@ -26,10 +26,10 @@ from hotdesk.desk.image.build import is_passed_on
 from hotdesk.errors import BriefError, ImageError, make_printable
 from hotdesk.linux import jail, uids
 
-FETCH_TIMEOUT_S = 3600.0
-STALL_TIMEOUT_S = 60.0
+_FETCH_TIMEOUT_S = 3600.0
+_STALL_TIMEOUT_S = 60.0
 _EXIT_TIMEOUT_S = 1.0
-MAX_REDIRECTS = 5
+_MAX_REDIRECTS = 5
 _CHUNK = 1 << 16
 
 
@@ -77,7 +77,7 @@ def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
 
 
 class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
-    max_redirections = MAX_REDIRECTS
+    max_redirections = _MAX_REDIRECTS
     max_repeats = 1
 
     def redirect_request(
@@ -89,7 +89,7 @@ class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
-def make_opener() -> urllib.request.OpenerDirector:
+def _make_opener() -> urllib.request.OpenerDirector:
     """Make what opens https URLs alone: no other scheme has a handler."""
     opener = urllib.request.OpenerDirector()
     context = ssl.create_default_context()
@@ -107,13 +107,13 @@ def make_opener() -> urllib.request.OpenerDirector:
 def main() -> None:
     """Write what a URL leads to to descriptor 1."""
     url, limit = sys.argv[1], int(sys.argv[2])
-    opener = make_opener()
+    opener = _make_opener()
     codecs.lookup("idna")
-    signal.alarm(int(FETCH_TIMEOUT_S))
+    signal.alarm(int(_FETCH_TIMEOUT_S))
     jail.lose_privilege(uids.FETCHER)
     request = urllib.request.Request(url, headers={"User-Agent": "hotdesk", "Accept-Encoding": "identity"})  # noqa: S310
     try:
-        with opener.open(request, timeout=STALL_TIMEOUT_S) as reply:
+        with opener.open(request, timeout=_STALL_TIMEOUT_S) as reply:
             copy(reply, limit)
     except (OSError, HTTPException, ValueError) as e:
         sys.exit(str(e) or type(e).__name__)

@@ -38,7 +38,7 @@ def read_sources() -> dict[str, bytes]:
     return {f"{name}.py": (GUEST / f"{name}.py").read_bytes() for name in FILES}
 
 
-def compute_version(source: dict[str, bytes]) -> str:
+def _compute_version(source: dict[str, bytes]) -> str:
     """Tell one state of the guest's source from another; a check against staleness, not against malice."""
     check = 0
     for name in sorted(source):
@@ -48,7 +48,7 @@ def compute_version(source: dict[str, bytes]) -> str:
 
 def get_folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path:
     """Return the place for one image's bytecode of this source."""
-    return store / "guest" / image_digest / compute_version(source)
+    return store / "guest" / image_digest / _compute_version(source)
 
 
 def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, bytes]:

@@ -34,7 +34,7 @@ def import_image(
     began = time.monotonic()
     archive = open_archive(path)
     try:
-        digest = compute_archive_digest(archive, path)
+        digest = _compute_archive_digest(archive, path)
         with writing(store, progress) as (work, lock):
             progress(f"{name}: unpacking {make_printable(path.name)}")
             tree = work / "tree"
@@ -91,7 +91,7 @@ def open_archive(path: Path) -> int:
     raise BriefError(f"{make_printable(str(path))!r} is not an archive; {remedy}")
 
 
-def compute_archive_digest(archive: int, path: Path) -> str:
+def _compute_archive_digest(archive: int, path: Path) -> str:
     """Return the sha256 of an archive's bytes; of a layout's index, which names all else by sha256."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         index = os.open("index.json", os.O_RDONLY | os.O_CLOEXEC, dir_fd=archive)

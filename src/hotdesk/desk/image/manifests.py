@@ -32,12 +32,12 @@ def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
             break
-        manifest = _read_blob(parts, choose_manifest(read_descriptors(manifest, "manifests"), machine))
+        manifest = _read_blob(parts, _choose_manifest(_read_descriptors(manifest, "manifests"), machine))
     config = manifest.get("config")
     if isinstance(config, dict):
         require_machine(_read_blob(parts, config), machine)
     return [
-        (get_blob_name(each), str(each["digest"])) for each in check_layer_count(read_descriptors(manifest, "layers"))
+        (get_blob_name(each), str(each["digest"])) for each in _check_layer_count(_read_descriptors(manifest, "layers"))
     ]
 
 
@@ -56,10 +56,10 @@ def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str
     digests = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(digests, list) or len(digests) != len(layers):
         raise ImageError("the archive's configuration does not name its layers' digests")
-    return [(name, str(digest)) for name, digest in zip(check_layer_count(layers), digests, strict=True)]
+    return [(name, str(digest)) for name, digest in zip(_check_layer_count(layers), digests, strict=True)]
 
 
-def choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
+def _choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
     """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
     architecture = _MACHINES.get(machine, machine)
     silent, others = [], []
@@ -84,14 +84,14 @@ def require_machine(config: dict[str, object], machine: str) -> None:
         raise ImageError(f"the image is for {make_printable(str(found))[:40]}, and this machine is {expected}")
 
 
-def check_layer_count(layers: list[T]) -> list[T]:
+def _check_layer_count(layers: list[T]) -> list[T]:
     """Refuse an image of absurdly many layers, or of none."""
     if not 0 < len(layers) <= _LAYER_LIMIT:
         raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {_LAYER_LIMIT}")
     return layers
 
 
-def read_descriptors(data: dict[str, object], key: str) -> list[dict[str, object]]:
+def _read_descriptors(data: dict[str, object], key: str) -> list[dict[str, object]]:
     """Take a list of tables from a table."""
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):

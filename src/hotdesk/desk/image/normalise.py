@@ -62,10 +62,10 @@ def _add_user(root: RootDirectory) -> None:
     for path, line in lines.items():
         old = read_file(root, path)
         if not any(row.split(b":")[2:3] == [number] for row in old.splitlines()):
-            root.write(path, add_final_newline(remove_row(old, b"user")) + line + b"\n")
+            root.write(path, _add_final_newline(_remove_row(old, b"user")) + line + b"\n")
     shadow = read_file(root, b"etc/shadow")
     if shadow and not any(row.startswith(b"user:") for row in shadow.splitlines()):
-        root.write(b"etc/shadow", add_final_newline(shadow) + b"user:*:20000:0:99999:7:::\n", 0o600)
+        root.write(b"etc/shadow", _add_final_newline(shadow) + b"user:*:20000:0:99999:7:::\n", 0o600)
 
 
 def read_file(root: RootDirectory, path: bytes) -> bytes:
@@ -76,12 +76,12 @@ def read_file(root: RootDirectory, path: bytes) -> bytes:
         return b""
 
 
-def remove_row(text: bytes, name: bytes) -> bytes:
+def _remove_row(text: bytes, name: bytes) -> bytes:
     """Leave out the row of a name that has another number."""
     return b"".join(row + b"\n" for row in text.splitlines() if row.split(b":")[0] != name)
 
 
-def add_final_newline(text: bytes) -> bytes:
+def _add_final_newline(text: bytes) -> bytes:
     """End a text with a line's end."""
     return text if not text or text.endswith(b"\n") else text + b"\n"
 

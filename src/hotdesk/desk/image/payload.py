@@ -66,7 +66,7 @@ def main() -> None:
             for layer in image.layers:
                 stack.callback(os.close, hold(layer))
             with open(1, "wb", closefd=False) as target:
-                budget = write(show_merged(store, image), target)
+                budget = write(_show_merged(store, image), target)
     except (HotdeskError, OSError) as e:
         sys.exit(str(e))
     print(json.dumps({"entries": budget.entries, "size": budget.size}), file=sys.stderr)
@@ -79,7 +79,7 @@ def hold(layer: Path) -> int:
     return fd
 
 
-def show_merged(store: Path, image: Image) -> Path:
+def _show_merged(store: Path, image: Image) -> Path:
     """Return a directory with the image's files as a desk sees them."""
     if len(image.layers) == 1:
         return image.layers[0]

@@ -99,8 +99,8 @@ def parse(text: str, name: str) -> Recipe:
     where = f"recipe {as_name(name)!r}"
     recipe = Recipe(
         name=name,
-        parent=take_text(table, "from", NAME_SHAPE, where),
-        suite=take_text(table, "suite", _SUITE_SHAPE, where),
+        parent=_take_text(table, "from", NAME_SHAPE, where),
+        suite=_take_text(table, "suite", _SUITE_SHAPE, where),
         include=_read_list(table, "include", _PACKAGE_SHAPE, where),
         apt=_read_list(table, "apt", _PACKAGE_SHAPE, where) + _take_machine_packages(table, where),
         pip=_read_list(table, "pip", _REQUIREMENT_SHAPE, where),
@@ -119,7 +119,7 @@ def parse(text: str, name: str) -> Recipe:
     return recipe
 
 
-def take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
+def _take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
     """Take a text from a table, checked."""
     value = table.pop(key, None)
     return None if value is None else check_text(value, key, shape, where)
@@ -152,7 +152,7 @@ def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
 
 def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
     """Take a package that comes with hotdesk from a table, to be laid into the image; give its files."""
-    name = take_text(table, "ours", _OURS_SHAPE, where)
+    name = _take_text(table, "ours", _OURS_SHAPE, where)
     if name is None:
         return {}
     folder = SOURCE / name

@@ -151,7 +151,7 @@ def _write_ext4(layer: Path, file: Path) -> None:
     options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
     run_tool("mkfs.ext4", *options, "-d", str(layer), str(file))
     at = file.with_suffix(".rw")
-    with mount_file("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
+    with _mount_file("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
         (at / "lost+found").rmdir()
         info = layer.stat()
         os.chown(at, info.st_uid, info.st_gid)
@@ -171,7 +171,7 @@ def measure(layer: Path) -> tuple[int, int]:
 
 def prove(kind: str, file: Path, at: Path) -> None:
     """Mount a copy as a keeper does, and show it with a desk's owners: what this kernel refuses is no copy."""
-    with mount_file(kind, file, at, sterile.FLAGS):
+    with _mount_file(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.format_id_map(uids.FIRST)
         with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
@@ -188,7 +188,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
 
 
 @contextmanager
-def mount_file(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
+def _mount_file(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
     """Mount a file for the length of a block."""
     at.mkdir(mode=0o700, exist_ok=True)
     is_read = bool(flags & syscalls.MS_RDONLY)

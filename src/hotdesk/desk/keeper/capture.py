@@ -70,9 +70,9 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
         tree, links = work / "tree", work / "links"
         tree.mkdir(0o755)
         links.mkdir(0o700)
-        limits = replace(DEFAULTS, size=min(DEFAULTS.size, measure_free_space(settings)))
+        limits = replace(DEFAULTS, size=min(DEFAULTS.size, _measure_free_space(settings)))
         digest = copy(
-            layer_fd, tree, links, partial(_is_seeded, below.python), partial(is_visible, below.layers), limits
+            layer_fd, tree, links, partial(_is_seeded, below.python), partial(_is_visible, below.layers), limits
         )
         digest = choose_name(digest, below)
         layer = store / "layers" / digest
@@ -112,7 +112,7 @@ def check(below: Image) -> None:
             raise ImageError(f"image {below.name!r} has lost its layer {layer}; run `hotdesk image build {below.name}`")
 
 
-def measure_free_space(settings: Config) -> int:
+def _measure_free_space(settings: Config) -> int:
     """Return the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
     free = os.statvfs(settings.images)
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
@@ -155,7 +155,7 @@ def _has_own_authority(text: bytes) -> bool:
     return False
 
 
-def is_visible(layers: Sequence[Path], folder: int, path: bytes) -> bool:
+def _is_visible(layers: Sequence[Path], folder: int, path: bytes) -> bool:
     """Return whether the topmost layer that knows a path has something there."""
     for layer in layers:
         root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

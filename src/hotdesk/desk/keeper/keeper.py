@@ -68,7 +68,7 @@ class Keeper:
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.report_end)
-        self.opening = Opening(settings, self.burning, read_peer_credentials(owner)[0])
+        self.opening = Opening(settings, self.burning, _read_peer_credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
         self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
         self.volumes = KeeperVolumes(self.opening.volumes, self, self.opening.check_floors)
@@ -381,7 +381,7 @@ class Keeper:
         """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
         if not tracked.scoped and not tracked.noted:
             tracked.noted = True
-            by = tracked.spec.by or "uid {1} pid {0}".format(*read_peer_credentials(self.owner))
+            by = tracked.spec.by or "uid {1} pid {0}".format(*_read_peer_credentials(self.owner))
             facts = {
                 "desk": tracked.room.desk,
                 "scope": "",
@@ -476,7 +476,7 @@ class Keeper:
             self.send({"re": number, "ok": {}})
 
 
-def read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
+def _read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
     """Return pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
     pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid

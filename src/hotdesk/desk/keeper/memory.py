@@ -24,7 +24,7 @@ from hotdesk.desk.wall.seam import GO, MemoryWriter
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, KeeperError
 from hotdesk.linux import syscalls
 
-WRITE_TIMEOUT_S = 240.0
+_WRITE_TIMEOUT_S = 240.0
 """Seconds in which a desk's memory must be written."""
 _END_TIMEOUT_S = 10.0
 
@@ -213,7 +213,7 @@ class MemorySaves:
 
 def hear(writer: MemoryWriter) -> bool:
     """Wait for the writer's next word; say whether it did what it was to do."""
-    ready, _, _ = select.select([writer.report], [], [], WRITE_TIMEOUT_S)
+    ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
 
 

@@ -46,7 +46,7 @@ class Outbox:
     def flush(self) -> None:
         """Write what waits."""
         make_folder(self.folder)
-        with open_outbox(self.folder, os.O_WRONLY | os.O_APPEND | FLAGS) as fd:
+        with _open_outbox(self.folder, os.O_WRONLY | os.O_APPEND | FLAGS) as fd:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             while self.waiting:
                 os.write(fd, self.waiting[0])
@@ -63,7 +63,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def open_outbox(folder: Path, flags: int) -> Iterator[int]:
+def _open_outbox(folder: Path, flags: int) -> Iterator[int]:
     """Open the file below its folder, never through a link: the folder is a lesser user's."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -93,7 +93,7 @@ def is_empty(folder: Path) -> bool:
 @contextmanager
 def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
     """Yield what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
-    with open_outbox(folder, os.O_RDWR | FLAGS) as fd:
+    with _open_outbox(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)
         yield read_lines(fd)
         os.ftruncate(fd, 0)

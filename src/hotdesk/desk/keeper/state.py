@@ -141,7 +141,7 @@ def list_own_desks(config: Config) -> list[dict[str, object]]:
     return list_desks(config.run)
 
 
-def list_folders(config: Config) -> list[Path]:
+def _list_folders(config: Config) -> list[Path]:
     """List the desks' folders."""
     try:
         return [entry for entry in (config.run / "desks").iterdir() if ID_SHAPE.fullmatch(entry.name)]
@@ -163,7 +163,7 @@ def sweep(config: Config) -> None:
 
 def list_orphans(config: Config) -> list[str]:
     """List desks no keeper holds."""
-    return [folder.name for folder in list_folders(config) if not has_live_keeper(folder)]
+    return [folder.name for folder in _list_folders(config) if not has_live_keeper(folder)]
 
 
 def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[], Disk]) -> list[str]:

@@ -377,7 +377,7 @@ class LinkedDesk:
 
     async def rollback(self, snapshot: SnapshotId) -> None:
         """Have the files as they were, and start anew; also when whoever asked is cancelled meanwhile."""
-        name = check_snapshot(snapshot)
+        name = _check_snapshot(snapshot)
         async with self.rebooting:
             with anyio.CancelScope(shield=True):
                 await self.halt(name)
@@ -385,7 +385,7 @@ class LinkedDesk:
 
     async def forget(self, snapshot: SnapshotId) -> None:
         """Delete a snapshot."""
-        name = check_snapshot(snapshot)
+        name = _check_snapshot(snapshot)
         async with self.rebooting:
             await self.outside.forget(name)
 
@@ -411,7 +411,7 @@ class LinkedDesk:
     @asynccontextmanager
     async def use_snapshot(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
         """Yield the snapshot that is meant, or one taken now that is not kept."""
-        source = await self.snapshot() if snapshot is None else SnapshotId(check_snapshot(snapshot))
+        source = await self.snapshot() if snapshot is None else SnapshotId(_check_snapshot(snapshot))
         try:
             yield source
         finally:
@@ -467,7 +467,7 @@ class LinkedDesk:
                 await channel.drop()
 
 
-def check_snapshot(snapshot: str) -> str:
+def _check_snapshot(snapshot: str) -> str:
     """Check that a text can name a snapshot."""
     if not (name := parse_snapshot(snapshot)):
         raise BriefError("the name of the snapshot is empty; pass one that `snapshot` returned")

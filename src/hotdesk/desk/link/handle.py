@@ -10,7 +10,7 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import Desk, Usage
 from hotdesk.errors import BriefError, HostError
 
-NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernated; open one behind gvisor"
+_NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernated; open one behind gvisor"
 
 
 class Handle(Protocol):
@@ -105,11 +105,11 @@ class NoHandle:
 
     async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
         """Refuse."""
-        raise BriefError(NO_MEMORY)
+        raise BriefError(_NO_MEMORY)
 
     async def hibernate(self, link: Link) -> None:
         """Refuse."""
-        raise BriefError(NO_MEMORY)
+        raise BriefError(_NO_MEMORY)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
         """Refuse."""

@@ -67,7 +67,7 @@ async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str,
         if waiting:
             await wait_connected(channel, waiting, port, math.inf)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bring_out, channel, sock, tasks.cancel_scope)
+            tasks.start_soon(_bring_out, channel, sock, tasks.cancel_scope)
             while data := await receive(sock):
                 await channel.send(data)
             await channel.end()
@@ -82,7 +82,7 @@ async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str,
             await channel.drop()
 
 
-async def bring_out(channel: Channel, sock: socket.socket, scope: anyio.CancelScope) -> None:
+async def _bring_out(channel: Channel, sock: socket.socket, scope: anyio.CancelScope) -> None:
     """Pass on what a server inside sends."""
     while True:
         match await channel.receive():

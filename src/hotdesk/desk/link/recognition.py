@@ -59,7 +59,7 @@ class Recognition:
         sock.setblocking(False)
         try:
             with anyio.move_on_after(_HELLO_SECONDS):
-                hello = await read_hello(sock)
+                hello = await _read_hello(sock)
         finally:
             self.callers -= 1
             if hello is not None and self.found is None and is_right(hello, self.token):
@@ -69,7 +69,7 @@ class Recognition:
                 sock.close()
 
 
-async def read_hello(sock: socket.socket) -> Body | None:
+async def _read_hello(sock: socket.socket) -> Body | None:
     """Read a guest's first frame, and nothing behind it; None when it is anything else."""
     reader = wire.FrameReader(frozenset((wire.HELLO,)), _MAX_HELLO_BYTES)
     try:

@@ -327,7 +327,7 @@ class ControlServer:
         desk: LinkedDesk | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(wait_hang_up, sock, tasks.cancel_scope)
+                tasks.start_soon(_wait_hang_up, sock, tasks.cancel_scope)
                 desk = await self.runtime.open(spec)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -337,7 +337,7 @@ class ControlServer:
         return desk
 
 
-async def wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
+async def _wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
     """Cancel what is done for a caller once it hangs up; one that speaks out of turn is left to whoever reads it."""
     await anyio.wait_readable(sock)
     if sock.recv(1, socket.MSG_PEEK) == b"":

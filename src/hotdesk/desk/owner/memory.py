@@ -39,7 +39,7 @@ _ROOT_END_SECONDS = 5.0
 _REJOIN_SECONDS = 20.0
 
 
-def require_memory(desk: str, spec: Spec) -> None:
+def _require_memory(desk: str, spec: Spec) -> None:
     """Refuse a desk whose memory cannot be kept, before anything is done to it."""
     if not TRAITS[spec.wall].can_keep_memory:
         walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
@@ -55,7 +55,7 @@ async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: 
     What fails leaves the desk running, its link as it was.
     """
     keeper, desk = handle.runtime.keeper, handle.desk
-    await end_root(handle)
+    await _end_root(handle)
     await link.park(token)
     try:
         body, fds = await keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
@@ -75,7 +75,7 @@ async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], list
         await link.rejoin(sock)
 
 
-async def end_root(handle: KeeperHandle) -> None:
+async def _end_root(handle: KeeperHandle) -> None:
     """End root's guest, which cannot be kept: it has files of the host open."""
     keeper, desk = handle.runtime.keeper, handle.desk
     if handle.roots is not None and not handle.roots.is_over():
@@ -125,7 +125,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
 
 async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedDesk]:
     """Open desks in which the programs of one go on; all of them, or none. The one goes on meanwhile."""
-    require_memory(handle.desk, handle.spec)
+    _require_memory(handle.desk, handle.spec)
     token = new_token()
     forks: list[LinkedDesk] = []
     async with handle.rising:
@@ -155,7 +155,7 @@ async def hibernate(handle: KeeperHandle, link: Link) -> None:
     """Write a desk's memory to disk and end it until it is resumed. Twice is no error."""
     if handle.parked is not None:
         return
-    require_memory(handle.desk, handle.spec)
+    _require_memory(handle.desk, handle.spec)
     if handle.paused:
         await handle.pause(False)
     token = new_token()

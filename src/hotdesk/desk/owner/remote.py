@@ -236,7 +236,7 @@ class RemoteRuntime:
         try:
             with anyio.move_on_after(CALL_SECONDS):
                 while True:
-                    if try_connect(sock, self.path):
+                    if _try_connect(sock, self.path):
                         return sock
                     await anyio.sleep(_CONNECT_RETRY_S)
             raise KeeperError(f"the owner at {self.path} accepted no connection for {CALL_SECONDS:.0f} s")
@@ -256,7 +256,7 @@ def as_question(data: object) -> Asked:
     return event
 
 
-def try_connect(sock: socket.socket, path: Path) -> bool:
+def _try_connect(sock: socket.socket, path: Path) -> bool:
     """Connect, unless the owner's queue is full."""
     try:
         sock.connect(str(path))

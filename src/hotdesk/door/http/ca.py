@@ -56,7 +56,7 @@ def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Certifi
     """Make the authority of one desk, which can sign leaves and no further authority."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
-    builder = begin_certificate(name, name, key.public_key(), now - DAY, now + life)
+    builder = _begin_certificate(name, name, key.public_key(), now - DAY, now + life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_make_key_usage(signs_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -103,7 +103,7 @@ class Leaves:
             raise AuthorityEndedError("this desk's certificate authority has ended; open another desk")
         since = max(now - _LEAF_SIDE, self._issuer.not_valid_before_utc)
         until = min(now + _LEAF_SIDE, self._issuer.not_valid_after_utc)
-        builder = begin_certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
+        builder = _begin_certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
         identifier = self._issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
         for extension, critical in (
@@ -162,7 +162,7 @@ def _list_trusted_files() -> list[Path]:
     return sorted(Path(paths.capath).glob("*.[0-9]")) if paths.capath else []
 
 
-def begin_certificate(
+def _begin_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     """Begin a certificate with a random serial number."""

@@ -155,11 +155,11 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
     if len(pairs) != count:
         pairs = [(name, value.rstrip(b" \t")) for name, value in padded.findall(head)]
     if len(pairs) != count or head[-4:] != b"\r\n\r\n":
-        raise HttpMessageError(400, diagnose_head(head))
+        raise HttpMessageError(400, _diagnose_head(head))
     return Headers(pairs)
 
 
-def diagnose_head(head: bytes) -> str:
+def _diagnose_head(head: bytes) -> str:
     """Explain why a head is none."""
     lines = head.split(b"\r\n")
     if STRAY.search(head) or lines[-2:] != [b"", b""]:
@@ -219,7 +219,7 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     return -1
 
 
-def match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
+def _match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
     """Match the first line of a head within bounds."""
     if len(head) > HEAD_LIMIT:
         raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
@@ -231,7 +231,7 @@ def match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | 
 
 def parse_request(head: bytes) -> Request:
     """Read the head of a request, its empty line included."""
-    matched = match_first_line(head, _REQUEST_LINE)
+    matched = _match_first_line(head, _REQUEST_LINE)
     if matched is None:
         raise _diagnose_request(head)
     method, target, minor = matched.groups()
@@ -248,7 +248,7 @@ def parse_request(head: bytes) -> Request:
     if body and method == b"CONNECT":
         raise HttpMessageError(400, "a CONNECT with a body")
     alive, upgrade = _read_persistence(headers, version)
-    expects = b"expect" in headers._values and version == "1.1" and check_expect(headers) and bool(body)
+    expects = b"expect" in headers._values and version == "1.1" and _check_expect(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
 
 
@@ -293,7 +293,7 @@ def parse_framing(headers: Headers, version: str) -> Body:
     return int(length)
 
 
-def check_expect(headers: Headers) -> bool:
+def _check_expect(headers: Headers) -> bool:
     """Tell whether a 100 (Continue) is waited for."""
     if headers.get_list(b"expect") != [b"100-continue"]:
         raise HttpMessageError(417, "an Expect other than 100-continue")
@@ -302,7 +302,7 @@ def check_expect(headers: Headers) -> bool:
 
 def parse_response(head: bytes, method: str) -> Response:
     """Read the head of an answer to a request of that method (not CONNECT), its empty line included."""
-    matched = match_first_line(head, STATUS_LINE)
+    matched = _match_first_line(head, STATUS_LINE)
     if matched is None:
         raise HttpMessageError(400, "the first line is not a version and a status")
     minor, code, reason = matched.groups(b"")
@@ -398,7 +398,7 @@ class BodyReader:
 
 def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     """Write the head of a request, provided that `parse_request` reads the same from it."""
-    head = format_head(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
+    head = _format_head(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
     try:
         read = parse_request(head)
     except HttpMessageError as broken:
@@ -410,7 +410,7 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
 
 def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     """Write the head of an answer, provided that `parse_response` reads the same from it."""
-    head = format_head(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
+    head = _format_head(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
     try:
         read = parse_response(head, "GET")
     except HttpMessageError as broken:
@@ -420,7 +420,7 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     return head
 
 
-def format_head(first: bytes, headers: Headers) -> bytes:
+def _format_head(first: bytes, headers: Headers) -> bytes:
     """Put a head together; whoever calls checks it."""
     return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
 

@@ -251,7 +251,7 @@ def list_own_addresses() -> Iterator[str]:
     first = ctypes.c_void_p()
     syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
     try:
-        yield from filter(None, map(format_sockaddr, iterate_entries(first.value)))
+        yield from filter(None, map(_format_sockaddr, iterate_entries(first.value)))
     finally:
         syscalls.libc.freeifaddrs(first)
 
@@ -264,7 +264,7 @@ def iterate_entries(at: int | None) -> Iterable[int | None]:
         at = entry.next
 
 
-def format_sockaddr(at: int | None) -> str | None:
+def _format_sockaddr(at: int | None) -> str | None:
     """Write a struct sockaddr of the internet families as text."""
     family = ctypes.c_uint16.from_address(at).value if at else 0
     if family == socket.AF_INET:

@@ -27,7 +27,7 @@ _Bars: TypeAlias = Callable[[str], bool]
 """Says whether an address is denied, whatever name leads there."""
 
 
-def bar_nothing(address: str) -> bool:
+def _bar_nothing(address: str) -> bool:
     """Bar no address."""
     return False
 
@@ -60,7 +60,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: _Bars = bar_nothing,
+        bars: _Bars = _bar_nothing,
         proxy: SocksProxy | None = None,
     ) -> Wire:
         """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
@@ -90,7 +90,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: _Bars = bar_nothing,
+        bars: _Bars = _bar_nothing,
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
@@ -129,7 +129,7 @@ class Upstreams:
             raise
         return wire
 
-    async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = bar_nothing) -> Wire:
+    async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = _bar_nothing) -> Wire:
         """Resolve, check and dial that very address."""
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)

@@ -37,15 +37,15 @@ class RuleBudget:
     def count_sent(self, size: int) -> str | None:
         """Count bytes about to be sent."""
         self.sent += size
-        return describe_spent_limit("sent", self.sent, self.rule.up, size)
+        return _describe_spent_limit("sent", self.sent, self.rule.up, size)
 
     def count_received(self, size: int) -> str | None:
         """Count bytes that came back."""
         self.received += size
-        return describe_spent_limit("received", self.received, self.rule.down, size)
+        return _describe_spent_limit("received", self.received, self.rule.down, size)
 
 
-def describe_spent_limit(what: str, total: int, most: int | None, size: int) -> str | None:
+def _describe_spent_limit(what: str, total: int, most: int | None, size: int) -> str | None:
     """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
     if most is None or total < most or (size and total == most):
         return None

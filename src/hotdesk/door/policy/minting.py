@@ -54,7 +54,7 @@ def describe_minting(host: str, method: str, path: str, query: bytes) -> str | N
     if len(decoded) > LONGEST_PATH:
         return TOO_LONG
     with_query = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
-    entries, any_of = list_minting(host)
+    entries, any_of = _list_minting(host)
     if not any_of.fullmatch(decoded) and not (query and any_of.fullmatch(with_query)):
         return None
     for what, methods, pattern in entries:
@@ -64,7 +64,7 @@ def describe_minting(host: str, method: str, path: str, query: bytes) -> str | N
 
 
 @lru_cache(maxsize=256)
-def list_minting(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
+def _list_minting(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
     """List what makes new credentials at a host; and all of it as one pattern, as hardly any request does."""
     here = [(what, methods, pattern) for what, hosts, methods, pattern in _MINTING if re.fullmatch(hosts, host)]
     any_of = re.compile("|".join(f"(?:{pattern})" for _, _, pattern in here), re.DOTALL)

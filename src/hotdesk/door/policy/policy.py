@@ -104,7 +104,7 @@ class Compiled:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.ends = list_ends(rule)
+        self.ends = _list_ends(rule)
         self.catches = rule.verdict != "allow"
         """Whether it holds as soon as any reading of a request fits."""
         self.every = rule.methods == ANY
@@ -128,7 +128,7 @@ class Compiled:
             return "another method"
         if not self.path(view.path) or (view.split is not view.path and not self.path(view.split)):
             return "another path"
-        return "" if self.query is None else explain_parameter_mismatch(self.query, view)
+        return "" if self.query is None else _explain_parameter_mismatch(self.query, view)
 
     def explain_evasion(self, view: RequestView) -> str:
         """Explain why a deny or ask does not catch a request."""
@@ -142,7 +142,7 @@ class Compiled:
         return "" if caught else "none of its parameters is sent"
 
 
-def explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
+def _explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     """Explain why a request's parameters are not those an allow lists."""
     if view.parameters is None:
         return "the query is ambiguous"
@@ -154,7 +154,7 @@ def explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: Reque
     return ""
 
 
-def list_ends(rule: Rule) -> frozenset[End]:
+def _list_ends(rule: Rule) -> frozenset[End]:
     """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
@@ -192,7 +192,7 @@ class Index:
         self.below: dict[str, list[Compiled]] = {}
         networks: dict[Network, list[Compiled]] = {}
         self.all = sorted(
-            {each.rule: each for each in map(compile_rule, rules)}.values(), key=make_sort_key, reverse=True
+            {each.rule: each for each in map(compile_rule, rules)}.values(), key=_make_sort_key, reverse=True
         )
         for each in self.all:
             host = each.rule.host
@@ -241,7 +241,7 @@ class Index:
         return whole is not None and not self.open(end, host)
 
 
-def make_sort_key(each: Compiled) -> tuple[object, ...]:
+def _make_sort_key(each: Compiled) -> tuple[object, ...]:
     """Return what all rules are sorted by."""
     return (*rank_host(each.rule.host), each.rule.host, each.rank)
 
@@ -313,7 +313,7 @@ class Policy:
 
     def bars(self, host: str) -> bool:
         """Return whether everything of a host or at an address is denied, by whatever name it is reached."""
-        for name in expand_host(host):
+        for name in _expand_host(host):
             if next((each.whole for each in self.index.match_host(name) if each.whole or not each.catches), False):
                 return True
         return self.top is not None and self.top.bars(host)
@@ -376,7 +376,7 @@ class Policy:
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 
 
-def expand_host(host: str) -> Iterator[str]:
+def _expand_host(host: str) -> Iterator[str]:
     """Yield a host, and the IPv4 addresses that an IPv6 address carries."""
     yield host
     if ":" in host:
@@ -421,10 +421,10 @@ def can_overlap(rule: Rule, top: Policy) -> bool:
     """Return whether a ceiling could admit anything a rule does."""
     rule = replace(check_rule(rule), step="")
     if not (rule.host.startswith("*.") or "/" in rule.host):
-        return any(meets(rule, end, top) for end in list_ends(rule))
+        return any(meets(rule, end, top) for end in _list_ends(rule))
     others = (top.tunnels if rule.tunnel else top.index).all
     return any(
-        each.rule.verdict != "deny" and each.ends & list_ends(rule) and _has_shared_host(rule.host, each.rule.host)
+        each.rule.verdict != "deny" and each.ends & _list_ends(rule) and _has_shared_host(rule.host, each.rule.host)
         for each in others
     )
 
@@ -445,13 +445,13 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
 def _has_shared_host(one: str, other: str) -> bool:
     """Return whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
-        return is_address(one) and is_address(other) and has_shared_address(ip_network(one), ip_network(other))
+        return is_address(one) and is_address(other) and _has_shared_address(ip_network(one), ip_network(other))
     if one.startswith("*.") and other.startswith("*."):
         return one == other or one.endswith(other[1:]) or other.endswith(one[1:])
     wide, narrow = (one, other) if one.startswith("*.") else (other, one)
     return narrow.endswith(wide[1:]) if wide.startswith("*.") else wide == narrow
 
 
-def has_shared_address(one: Network, other: Network) -> bool:
+def _has_shared_address(one: Network, other: Network) -> bool:
     """Return whether two networks have an address in common."""
     return one.version == other.version and one.overlaps(other)

@@ -88,13 +88,13 @@ def build_preset_environment(names: Iterable[str], machine: PackageSources | Non
 def list_password_hosts(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
     """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
     machines = [machine or read_machine(name) for name in names]
-    parts = [urlsplit(url) for own in machines for url in list_web_urls((*own.pip, *own.npm, *own.apt))]
+    parts = [urlsplit(url) for own in machines for url in _list_web_urls((*own.pip, *own.npm, *own.apt))]
     return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
 
 
 def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
     """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
-    urls = [_strip_credentials(url) for url in list_web_urls(machine.pip)]
+    urls = [_strip_credentials(url) for url in _list_web_urls(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
     variables = {
@@ -109,7 +109,7 @@ def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
 
 def _build_npm_variables(machine: PackageSources) -> dict[str, str]:
     """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
-    return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(list_web_urls(machine.npm)[0])}
+    return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(_list_web_urls(machine.npm)[0])}
 
 
 def _strip_credentials(url: str) -> str:
@@ -132,27 +132,27 @@ def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule,
     )
 
 
-def build_pypi_rules(machine: PackageSources) -> tuple[Rule, ...]:
+def _build_pypi_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
-    own = tuple(rule for url in machine.pip for rule in build_source_rules(url, above=True))
-    return own if own and not machine.default_pip else own + parse_public_rules(_list_public_index())
+    own = tuple(rule for url in machine.pip for rule in _build_source_rules(url, above=True))
+    return own if own and not machine.default_pip else own + _parse_public_rules(_list_public_index())
 
 
-def build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
+def _build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's registries."""
-    own = tuple(rule for url in machine.npm for rule in build_source_rules(url))
+    own = tuple(rule for url in machine.npm for rule in _build_source_rules(url))
     if own and not machine.default_npm:
         return own
     if not (host := urlsplit(machine.public_npm).hostname):
         raise BriefError(
             "npm is not installed, so its registry is unknown; install it, set npm_config_registry, or use --allow HOST"
         )
-    return own + parse_public_rules((f"read {host}",))
+    return own + _parse_public_rules((f"read {host}",))
 
 
-def build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
+def _build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
-    own = tuple(rule for url in machine.apt for rule in build_source_rules(url))
+    own = tuple(rule for url in machine.apt for rule in _build_source_rules(url))
     if not own:
         raise BriefError("this machine's apt has no archive on the web; name a host with --allow HOST")
     return own
@@ -164,25 +164,25 @@ def _list_public_index() -> tuple[str, ...]:
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
 
 
-def build_github_rules(machine: PackageSources) -> tuple[Rule, ...]:
+def _build_github_rules(machine: PackageSources) -> tuple[Rule, ...]:
     """Read repositories, releases and the API of GitHub."""
-    return parse_public_rules(GITHUB)
+    return _parse_public_rules(GITHUB)
 
 
 PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
-    "pypi": build_pypi_rules,
-    "npm": build_npm_rules,
-    "debian": build_debian_rules,
-    "github-read": build_github_rules,
+    "pypi": _build_pypi_rules,
+    "npm": _build_npm_rules,
+    "debian": _build_debian_rules,
+    "github-read": _build_github_rules,
 }
 
 
-def parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+def _parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
     """Return rules for hosts everybody knows."""
     return tuple(parse_rule(text) for text in texts)
 
 
-def build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
+def _build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
     """Return the rule for a source the machine is configured for; none for what is no web address.
 
     Such a host may be on a private network: whoever configured this machine named it.
@@ -244,7 +244,7 @@ def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSource
         settings |= _read_pip_settings(file)
     settings |= {name: value for name in _PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
     index, extra = (settings.get(name, "").split() for name in _PIP_NAMES)
-    return PackageSources(pip=tuple(index[:1] + extra), default_pip=not list_web_urls(index[:1]))
+    return PackageSources(pip=tuple(index[:1] + extra), default_pip=not _list_web_urls(index[:1]))
 
 
 def _read_pip_settings(file: Path) -> dict[str, str]:
@@ -270,7 +270,7 @@ def _read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
     scoped = [url for scope, url in found if scope]
     default = next((url for scope, url in reversed(found) if not scope), "")
     default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
-    return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not list_web_urls([default]))
+    return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not _list_web_urls([default]))
 
 
 def _ask_npm() -> str:
@@ -301,6 +301,6 @@ def _read_apt() -> tuple[str, ...]:
         return ()
 
 
-def list_web_urls(urls: Iterable[str]) -> list[str]:
+def _list_web_urls(urls: Iterable[str]) -> list[str]:
     """Return those that are on the web."""
-    return [url for url in urls if build_source_rules(url)]
+    return [url for url in urls if _build_source_rules(url)]

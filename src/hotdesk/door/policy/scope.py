@@ -58,7 +58,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
         raise ValueError("the secret or the host is missing")
     if isinstance(places := values.get("places"), tuple):
-        values["places"] = tuple(read_secret_place(place) for place in places)
+        values["places"] = tuple(_read_secret_place(place) for place in places)
     return Grant(**values)  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mappin
         raise ValueError(f"{make_printable(unknown[0][:80])!r} is not a field of a {what}")
 
 
-def read_secret_place(entry: object) -> SecretPlace:
+def _read_secret_place(entry: object) -> SecretPlace:
     """Read a place, written as in a grant's line or as a table."""
     if isinstance(entry, Mapping):
         check_fields("place", SecretPlace, entry)

@@ -94,7 +94,7 @@ def read(
         authority, rest = inside, text
     else:
         authority, rest = split_absolute(text, scheme)
-    if named != (authority.host, authority.port) and named != (authority.host, omit_default_port(authority, scheme)):
+    if named != (authority.host, authority.port) and named != (authority.host, _omit_default_port(authority, scheme)):
         raise UnclearTargetError("the Host header does not match the host of the request")
     if inside not in (None, authority):
         raise UnclearTargetError("the host of the request does not match its CONNECT")
@@ -155,7 +155,7 @@ def _parse_authority(text: str) -> tuple[str, int | None]:
         raise UnclearTargetError(f"the host {e}") from None
 
 
-def omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
+def _omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
     """Return which port need not be written: None stands for it, and for no other."""
     return None if authority.port == PORTS[scheme] else authority.port
 

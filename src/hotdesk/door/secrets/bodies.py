@@ -52,7 +52,7 @@ def swap_body(
     if why := explain_excess(kind, body):
         return Refusal(why)
     try:
-        found = list_fields(kind, body)
+        found = _list_fields(kind, body)
     except (ValueError, RecursionError) as e:
         reason = f"a secret needs an unambiguous body, and this one is ambiguous: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
@@ -88,7 +88,7 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
     return body, uses
 
 
-def list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
+def _list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
     """Return the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
     match kind:
         case "form":
@@ -116,24 +116,24 @@ def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the strings of a JSON document by path, and under no path its keys."""
     tree = parse_json(body, overflow=True)
-    for path, text in iterate_strings(tree, (), 0):
+    for path, text in _iterate_strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
 
 
-def iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
+def _iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
     """Yield every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
     if depth > DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(node, str) and BEGINNING in node:
         yield ".".join(path), node
-    for key, inner in iterate_members(node):
+    for key, inner in _iterate_members(node):
         if BEGINNING in key:
             yield "", key
         if BEGINNING in inner if isinstance(inner, str) else isinstance(inner, dict | list):
-            yield from iterate_strings(inner, (*path, key.replace(".", "\0")), depth + 1)
+            yield from _iterate_strings(inner, (*path, key.replace(".", "\0")), depth + 1)
 
 
-def iterate_members(node: object) -> Iterator[tuple[str, object]]:
+def _iterate_members(node: object) -> Iterator[tuple[str, object]]:
     """Yield what is inside an object or a list, by name or number."""
     if isinstance(node, dict):
         yield from node.items()

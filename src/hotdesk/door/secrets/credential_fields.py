@@ -82,12 +82,12 @@ class FieldWatch:
         """Yield the fields that are credentials by their names."""
         for kind in self.kinds:
             for found in PATTERNS[kind].finditer(data):
-                name = decode_name(kind, found[found.lastindex or 1])
+                name = _decode_name(kind, found[found.lastindex or 1])
                 if is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in self.allowed.fields:
                     yield kind, name
 
 
-def decode_name(kind: str, name: bytes) -> str:
+def _decode_name(kind: str, name: bytes) -> str:
     """Return a name as a server would read it."""
     if kind == "JSON field" and b"\\" in name:
         try:

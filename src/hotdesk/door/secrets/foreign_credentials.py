@@ -105,7 +105,7 @@ def screen_credentials(
     removed: set[str] = set()
     for slot, value in sent:
         kind, name = slot
-        if kind == "header" and len(name) <= LONGEST_NAME and is_ordinary(name):
+        if kind == "header" and len(name) <= LONGEST_NAME and _is_ordinary(name):
             continue
         if slot in returned or (slot in uses and uses[slot].live_grant.is_written(slot, value)):
             continue
@@ -131,7 +131,7 @@ def refuse_credential(kind: str, name: str) -> Refusal:
 
 
 @lru_cache(maxsize=1024)
-def is_ordinary(name: str) -> bool:
+def _is_ordinary(name: str) -> bool:
     """Return whether any desk may send a header anywhere."""
     return name in ORDINARY or name.encode("latin-1") == IDENTITY or _ORDINARY_SHAPE.fullmatch(name) is not None
 

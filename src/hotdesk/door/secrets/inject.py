@@ -149,7 +149,7 @@ def plan_injection(
         allowed=allowed,
         removed=removed,
     )
-    if plan.signing and (why := explain_unsigned(plan.signing, out, sent)):
+    if plan.signing and (why := _explain_unsigned(plan.signing, out, sent)):
         return Refusal(why)
     signers = [one.signer for one in here if one.signer] if strict else []
     if signers and (why := explain_other_bucket(signers, out.host, out.path)):
@@ -168,7 +168,7 @@ def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
     return unquote_to_bytes(value).startswith(one.placeholder)
 
 
-def explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
+def _explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
     """Explain why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
@@ -254,7 +254,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
         headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]
     puts = list(plan.returned)
     puts += [
-        (get_slot(use.place), spell_secret(use, out, values[use.live_grant.id]))
+        (get_slot(use.place), _spell_secret(use, out, values[use.live_grant.id]))
         for use in plan.uses
         if use.live_grant != plan.signing
     ]
@@ -280,7 +280,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
     return OutgoingRequest(headers, query, changed, tuple(map(str, used)), frozenset(use.live_grant.id for use in used))
 
 
-def spell_secret(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
+def _spell_secret(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
     grant, secret = use.live_grant, get_bare_value(use.live_grant, value)
     if use.place.kind == "bearer" and not use.place.swap:

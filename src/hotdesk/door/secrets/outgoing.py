@@ -84,13 +84,13 @@ def split_head(out: Outgoing) -> list[tuple[Slot, bytes]]:
     for name, value in out.headers:
         folded = fold(name)
         if folded == b"cookie":
-            found += [(("cookie", one.decode("latin-1")), content) for one, content in split_cookies(value)]
+            found += [(("cookie", one.decode("latin-1")), content) for one, content in _split_cookies(value)]
         elif folded != IDENTITY:
             found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
     return found + [(("query", name), value) for name, value, _ in split_parameters(out.query)]
 
 
-def split_cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _split_cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Take a Cookie header apart."""
     for pair in value.split(b";"):
         name, _, content = pair.strip(b" \t").partition(b"=")
@@ -150,7 +150,7 @@ def format_header_name(name: str) -> bytes:
 
 def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
     """Set one cookie, leaving the others as they are."""
-    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in split_cookies(sent)]
+    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in _split_cookies(sent)]
     pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
     others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
     return [*others, (b"Cookie", b"; ".join(one + b"=" + content for one, content in pairs))]

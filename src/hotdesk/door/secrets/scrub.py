@@ -50,7 +50,7 @@ ORDINARY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 ONE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
-def build_hex_pattern(letters: Iterable[int]) -> bytes:
+def _build_hex_pattern(letters: Iterable[int]) -> bytes:
     """Write a pattern for these bytes in hex of either case."""
     rows: dict[str, str] = {}
     for letter in letters:
@@ -75,7 +75,7 @@ class Escapes:
 
 
 _NIBBLE = rb"[0-9A-Fa-f]"
-_ORDINARY_CODES = build_hex_pattern(ORDINARY)
+_ORDINARY_CODES = _build_hex_pattern(ORDINARY)
 PERCENT = Escapes(
     b"%",
     re.compile(rb"(%" + _NIBBLE + rb"{2})"),
@@ -128,11 +128,11 @@ def list_spellings(value: bytes) -> set[bytes]:
     for before in range(3):
         found |= list_base64_middles(value, before)
     if not ORDINARY.issuperset(value):
-        found |= list_escaped_forms(value)
+        found |= _list_escaped_forms(value)
     return {one for one in found if len(one) >= LEAST}
 
 
-def list_escaped_forms(value: bytes) -> set[bytes]:
+def _list_escaped_forms(value: bytes) -> set[bytes]:
     """Write a value as the usual programs escape it, and as it reads when its own characters are taken for escapes."""
     found = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
     try:
@@ -152,7 +152,7 @@ def list_base64_middles(value: bytes, before: int) -> set[bytes]:
 
 
 @functools.lru_cache(4096)
-def decode_escape(escape: bytes) -> bytes:
+def _decode_escape(escape: bytes) -> bytes:
     """Return what one escape stands for."""
     if escape[:1] == b"%":
         return bytes.fromhex(escape[1:].decode())
@@ -169,7 +169,7 @@ def decode_escape(escape: bytes) -> bytes:
 
 def unescape(data: bytes, way: Escapes) -> bytes:
     """Undo every escape of one way, once."""
-    return way.every.sub(lambda m: decode_escape(m[0]), data)
+    return way.every.sub(lambda m: _decode_escape(m[0]), data)
 
 
 class DecodedBlock:
@@ -178,12 +178,12 @@ class DecodedBlock:
     def __init__(self, data: bytes, way: Escapes, pattern: re.Pattern[bytes], final: bool) -> None:
         self.data = data
         self.pattern = pattern
-        self.size = len(data) if final else find_cut_escape(data, way)
+        self.size = len(data) if final else _find_cut_escape(data, way)
         """Where an escape begins that the end of the block cuts, or where the block ends."""
         pieces = self.pattern.split(data[: self.size])
         self.same = len(pieces) == 1
         """Whether nothing was escaped."""
-        pieces[1::2] = map(decode_escape, pieces[1::2])
+        pieces[1::2] = map(_decode_escape, pieces[1::2])
         self.text = b"".join(pieces)
 
     @functools.cached_property
@@ -192,7 +192,7 @@ class DecodedBlock:
         found = []
         shorter = 0
         for m in self.pattern.finditer(self.data, 0, self.size):
-            start, end = m.start() - shorter, m.start() - shorter + len(decode_escape(m[0]))
+            start, end = m.start() - shorter, m.start() - shorter + len(_decode_escape(m[0]))
             found.append((start, m.start(), end, m.end()))
             shorter = m.end() - end
         return found
@@ -213,7 +213,7 @@ class DecodedBlock:
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
                 break
-            remaining = max(0, remaining - (at - m.end()) - len(decode_escape(m[0])))
+            remaining = max(0, remaining - (at - m.end()) - len(_decode_escape(m[0])))
             at = m.start()
         return at - remaining
 
@@ -223,7 +223,7 @@ class DecodedBlock:
         return self.marks[i - 1] if i else (0, 0, 0, 0)
 
 
-def find_cut_escape(data: bytes, way: Escapes) -> int:
+def _find_cut_escape(data: bytes, way: Escapes) -> int:
     """Return where the escape begins that the end of a block cuts, or where the block ends."""
     at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
@@ -233,7 +233,7 @@ def find_cut_escape(data: bytes, way: Escapes) -> int:
     return len(data)
 
 
-def iterate_words(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
+def _iterate_words(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
     """Return the first words of a spelling, each with where it begins."""
     return ((at, int.from_bytes(spelling[at : at + WORD], sys.byteorder)) for at in range(count))
 
@@ -307,7 +307,7 @@ class Scrubber:
         self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
             self.noted[one] = self.stride * WORD
-            for offset, word in iterate_words(one, self.noted[one]):
+            for offset, word in _iterate_words(one, self.noted[one]):
                 places = self.words.setdefault(word, {})
                 places[offset, len(one)] = places.get((offset, len(one)), 0) + 1
 
@@ -326,7 +326,7 @@ class Scrubber:
             del self.heads[one[:WORD]]
         for size in range(1, WORD):
             lower(self.beginnings, one[:size])
-        for offset, word in iterate_words(one, self.noted.pop(one)):
+        for offset, word in _iterate_words(one, self.noted.pop(one)):
             lower(self.words[word], (offset, len(one)))
             if not self.words[word]:
                 del self.words[word]

@@ -57,9 +57,9 @@ def explain_unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> 
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
         return PRESIGNED
     for name, value in headers:
-        if fold_name(name) == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
+        if _fold_name(name) == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
             return STREAMED
-        if fold_name(name) in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
+        if _fold_name(name) in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
             return STREAMED
     return None
 
@@ -79,7 +79,7 @@ def explain_misdirection(
     key = parse_credential(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
-    sources = [unquote_to_bytes(value) for name, value in headers if fold_name(name) == b"x-amz-copy-source"]
+    sources = [unquote_to_bytes(value) for name, value in headers if _fold_name(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
     if signer.bucket and {_get_bucket(host, path), *copied} != {signer.bucket}:
         return f"the key signs for the bucket {signer.bucket} only"
@@ -100,14 +100,14 @@ def _get_bucket(host: str, path: str) -> str:
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
 
 
-def fold_name(name: bytes) -> bytes:
+def _fold_name(name: bytes) -> bytes:
     """Bring a header's name to one form: some servers take `_` for `-`."""
     return name.lower().replace(b"_", b"-")
 
 
 def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Return what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
-    digests = [value.strip() for name, value in headers if fold_name(name) == b"x-amz-content-sha256"]
+    digests = [value.strip() for name, value in headers if _fold_name(name) == b"x-amz-content-sha256"]
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
 
@@ -127,11 +127,11 @@ def sign(
     at: str,
 ) -> list[tuple[bytes, bytes]]:
     """Return headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
-    fields = [(name, value) for name, value in headers if fold_name(name) not in _REMADE]
+    fields = [(name, value) for name, value in headers if _fold_name(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
         fields.append((b"X-Amz-Content-Sha256", digest))
-    signed, text = canonicalize_request(signer, method, path, query, fields, digest)
+    signed, text = _canonicalize_request(signer, method, path, query, fields, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
     to_sign = b"\n".join([_ALGORITHM, at.encode(), scope, compute_digest(text)])
     mac = hmac.new(_derive_key(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
@@ -139,7 +139,7 @@ def sign(
     return [*fields, (b"Authorization", template % (_ALGORITHM, signer.key.encode(), scope, signed, mac))]
 
 
-def canonicalize_request(
+def _canonicalize_request(
     signer: SigV4Signer, method: str, path: str, query: bytes, headers: Sequence[tuple[bytes, bytes]], digest: bytes
 ) -> tuple[bytes, bytes]:
     """Write a request in the one form that is signed; and the names of the headers in it."""
@@ -152,7 +152,7 @@ def canonicalize_request(
     parts = [
         method.encode(),
         canonicalize_path(signer, path),
-        canonicalize_query(query),
+        _canonicalize_query(query),
         b"".join(lines),
         signed,
         digest,
@@ -163,18 +163,18 @@ def canonicalize_request(
 def canonicalize_path(signer: SigV4Signer, path: str) -> bytes:
     """Write a path encoded once more than it is sent; at S3 encoded once, as S3 reads it."""
     if signer.service == "s3":
-        return b"/".join(percent_encode(part) for part in (path or "/").encode().split(b"/"))
+        return b"/".join(_percent_encode(part) for part in (path or "/").encode().split(b"/"))
     return quote(path or "/", safe="/~").encode()
 
 
-def canonicalize_query(query: bytes) -> bytes:
+def _canonicalize_query(query: bytes) -> bytes:
     """Write a query sorted, every name and value encoded once."""
     pairs = (pair.partition(b"=") for pair in query.split(b"&") if pair)
-    spelt = ((percent_encode(name), percent_encode(value)) for name, _, value in pairs)
+    spelt = ((_percent_encode(name), _percent_encode(value)) for name, _, value in pairs)
     return b"&".join(name + b"=" + value for name, value in sorted(spelt))
 
 
-def percent_encode(text: bytes) -> bytes:
+def _percent_encode(text: bytes) -> bytes:
     """Percent-encode what may be encoded already."""
     return quote(unquote_to_bytes(text), safe="~").encode()
 

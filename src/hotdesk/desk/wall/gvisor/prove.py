@@ -41,10 +41,10 @@ def check(room: Room, supervisor: int) -> None:
 def list_flaws(room: Room, supervisor: int) -> list[str]:
     """List what is not as it must be."""
     try:
-        wrong = list_supervisor_flaws(room, supervisor)
+        wrong = _list_supervisor_flaws(room, supervisor)
         pids = room.cgroup.list_pids() - {supervisor}
         for pid in pids:
-            wrong += [f"process {pid}: {each}" for each in list_process_flaws(room, pid)]
+            wrong += [f"process {pid}: {each}" for each in _list_process_flaws(room, pid)]
         gofers = [pid for pid in pids if is_gofer(room, pid)]
         sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
         wrong += [f"process {pid} has another root directory" for pid in pids - {*gofers, *sentries}]
@@ -55,23 +55,23 @@ def list_flaws(room: Room, supervisor: int) -> list[str]:
     return wrong
 
 
-def list_supervisor_flaws(room: Room, pid: int) -> list[str]:
+def _list_supervisor_flaws(room: Room, pid: int) -> list[str]:
     """List what is wrong with the process that waits for the sentry's end."""
     user = room.base + uids.SUPERVISOR
-    return [*list_status_flaws(pid, user, 0, seccomp=False), *list_namespace_flaws(pid, ("pid", "net"))]
+    return [*_list_status_flaws(pid, user, 0, seccomp=False), *_list_namespace_flaws(pid, ("pid", "net"))]
 
 
-def list_process_flaws(room: Room, pid: int) -> list[str]:
+def _list_process_flaws(room: Room, pid: int) -> list[str]:
     """List what is wrong with a process of sentry or gofer."""
-    wrong = [*list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *list_namespace_flaws(pid, OWN)]
-    if read_parent_userns(pid) != os.fstat(room.userns).st_ino:
+    wrong = [*_list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *_list_namespace_flaws(pid, OWN)]
+    if _read_parent_userns(pid) != os.fstat(room.userns).st_ino:
         wrong.append("its user namespace is not below the one made for it")
-    if cards := [name for name in list_interfaces(pid) if name != "lo"]:
+    if cards := [name for name in _list_interfaces(pid) if name != "lo"]:
         wrong.append(f"it has the network interfaces {', '.join(cards)}")
     return wrong
 
 
-def list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
+def _list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
     """List where the status of a process is not that of a user with these capabilities at most."""
     status = read_status(pid)
     expected = {
@@ -86,7 +86,7 @@ def list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> li
     return wrong + [f"{name} is {status.get(name)!r}" for name in names if int(status.get(name, "-1"), 16) & ~allowed]
 
 
-def list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
+def _list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
     """List the namespaces that are the host's, or the keeper's own."""
     return [
         f"its {kind} namespace is the host's"
@@ -95,7 +95,7 @@ def list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
     ]
 
 
-def read_parent_userns(pid: int) -> int:
+def _read_parent_userns(pid: int) -> int:
     """Return the inode of the user namespace in which a process's own one was made; the host's has none: 0."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -110,7 +110,7 @@ def read_parent_userns(pid: int) -> int:
         os.close(parent)
 
 
-def list_interfaces(pid: int) -> list[str]:
+def _list_interfaces(pid: int) -> list[str]:
     """List the network interfaces that a process has."""
     with open(f"/proc/{pid}/net/dev") as file:
         return [line.partition(":")[0].strip() for line in file if ":" in line]
@@ -136,8 +136,8 @@ def find_gofer(room: Room, supervisor: int) -> int:
 def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
     """List what is wrong with the runsc that stays while root's guest runs. Who root is inside, the sentry decides."""
     wrong = [
-        *list_status_flaws(pid, room.base, 0, seccomp=False),
-        *list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),
+        *_list_status_flaws(pid, room.base, 0, seccomp=False),
+        *_list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),
     ]
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.fstat(room.userns).st_ino:
         wrong.append("its user namespace is not the one made for it")

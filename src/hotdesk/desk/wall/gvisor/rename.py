@@ -25,7 +25,7 @@ _MACHINES = {"aarch64": 183, "x86_64": 62}
 """How an ELF header names them."""
 
 
-def write_code(machine: str, length: int) -> bytes:
+def _write_code(machine: str, length: int) -> bytes:
     """Return instructions that set the host name to so many bytes behind them, and exit with what came of it."""
     if machine == "aarch64":
         # movz x8, 161 (sethostname); adr x0, NAME; movz x1, LENGTH; svc 0; movz x8, 93 (exit); svc 0
@@ -40,7 +40,7 @@ def write_code(machine: str, length: int) -> bytes:
 def build_program(name: str, machine: str) -> bytes:
     """Return an executable that sets the host name and ends."""
     text = name.encode()
-    body = write_code(machine, len(text)) + text
+    body = _write_code(machine, len(text)) + text
     size = _HEADER + _PROGRAM_HEADER + len(body)
     start = _BASE + _HEADER + _PROGRAM_HEADER
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)

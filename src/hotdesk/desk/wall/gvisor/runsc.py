@@ -104,10 +104,10 @@ def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
     syscalls.close_all((stdin, output))
-    return Standby(launcher, go, console, lambda: GO + name_namespaces(room))
+    return Standby(launcher, go, console, lambda: GO + _name_namespaces(room))
 
 
-def name_namespaces(room: Room) -> bytes:
+def _name_namespaces(room: Room) -> bytes:
     """Return where a child of the keeper finds the namespaces of a room that was made after it."""
     return f"/proc/{os.getpid()}/fd/{room.userns} /proc/{os.getpid()}/fd/{room.netns}".encode()
 
@@ -147,7 +147,7 @@ def run(
     if code == 0 and room.memory:
         code = 0 if restored(runsc, room, userns) else _FAILED
     if code == 0:
-        write_pid(room, PID, supervisor)
+        _write_pid(room, PID, supervisor)
     os._exit(code)
 
 
@@ -190,7 +190,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
     os.close(life_w)
-    leave_rooms(room)
+    _leave_rooms(room)
     drop_privileges(room.base + uids.SUPERVISOR)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.write(status, b"%d" % (code if code >= 0 else _FAILED))
@@ -201,7 +201,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
     os._exit(0)
 
 
-def leave_rooms(room: Room) -> None:
+def _leave_rooms(room: Room) -> None:
     """Have the host's system and no other mount: who stays must keep no desk's disk mounted."""
     at = str(room.folder / SYSTEM)
     syscalls.unshare(syscalls.CLONE_NEWNS)
@@ -264,7 +264,7 @@ def fail(room: Room, error: BaseException) -> None:
     os._exit(_FAILED)
 
 
-def write_pid(room: Room, name: str, pid: int) -> None:
+def _write_pid(room: Room, name: str, pid: int) -> None:
     """Write down a process for the keeper, in a folder that only it can write."""
     (room.folder / name).write_text(str(pid))
 
@@ -317,7 +317,7 @@ def follow(runsc: Runsc, room: Room) -> None:
         if pid:
             os._exit(max(1, os.waitstatus_to_exitcode(status)))
         if mark.exists():
-            write_pid(room, ROOT_PID, child)
+            _write_pid(room, ROOT_PID, child)
             os._exit(0)
         time.sleep(_POLL_INTERVAL_S)
     os.kill(child, signal.SIGKILL)

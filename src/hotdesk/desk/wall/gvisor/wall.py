@@ -71,7 +71,7 @@ class GvisorWall:
 
     def prove(self, room: Room, pid: int) -> None:
         prove.check(room, pid)
-        remove_marker(room)
+        _remove_marker(room)
 
     def find_caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
         supervisor = int((room.folder / runsc.PID).read_text())
@@ -119,7 +119,7 @@ def make_kvm(room: Room) -> None:
     room.cgroup.allow_device("c 10:232")
 
 
-def remove_marker(room: Room) -> None:
+def _remove_marker(room: Room) -> None:
     """Remove what kept gVisor from covering /tmp; whatever a desk has put in its place stays."""
     folder, _, name = MARKER.rpartition("/")
     with RootDirectory(room.folder / "root") as root, suppress(OSError), root.folder(folder.encode()) as fd:

@@ -210,10 +210,10 @@ async def copy_tree(source: Path, target: Path) -> None:
 def list_programs(home: Path) -> list[int]:
     """List the programs that have this home, but for those that ended."""
     mark = f"HOME={home}".encode()
-    return [pid for pid in iterate_pids() if mark in _read_environment(pid)]
+    return [pid for pid in _iterate_pids() if mark in _read_environment(pid)]
 
 
-def iterate_pids() -> Iterator[int]:
+def _iterate_pids() -> Iterator[int]:
     """Return the pid of every program of this machine."""
     return map(int, filter(str.isdigit, os.listdir("/proc")))
 

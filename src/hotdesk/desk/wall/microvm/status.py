@@ -80,9 +80,9 @@ def look(settings: Config) -> WallStatus:
         image = find(settings.images, IMAGE)
     except ImageError:
         return WallStatus(NAME, traits, f"the image {IMAGE} does not exist", _REMEDY)
-    versions = read_versions(image)
+    versions = _read_versions(image)
     emulator = versions.get("qemu", "")
-    missing = "" if is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of an unknown version'}"
+    missing = "" if _is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of an unknown version'}"
     return WallStatus(
         NAME,
         traits,
@@ -95,7 +95,7 @@ def look(settings: Config) -> WallStatus:
     )
 
 
-def read_versions(image: Image) -> dict[str, str]:
+def _read_versions(image: Image) -> dict[str, str]:
     """Return the versions that an image's build noted."""
     file = image.find_file(VERSIONS)
     try:
@@ -105,7 +105,7 @@ def read_versions(image: Image) -> dict[str, str]:
     return {str(name): str(value)[:40] for name, value in values.items()} if isinstance(values, dict) else {}
 
 
-def is_new_enough(version: str) -> bool:
+def _is_new_enough(version: str) -> bool:
     """Return whether a QEMU can save and load desks."""
     numbers = version.split(".")
     return len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) >= OLDEST

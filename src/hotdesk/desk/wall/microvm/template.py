@@ -94,7 +94,7 @@ def take(place: Path, listener: socket.socket, caller: int, memory: int) -> None
         _, uid, _ = struct.unpack("=iII", call.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         if uid != caller:
             return
-        fds = receive_files(call)
+        fds = _receive_files(call)
         try:
             if len(fds) == 2:
                 publish(place, fds, (memory, MAX_STATE))
@@ -103,7 +103,7 @@ def take(place: Path, listener: socket.socket, caller: int, memory: int) -> None
         call.send(b"1")
 
 
-def receive_files(call: socket.socket) -> list[int]:
+def _receive_files(call: socket.socket) -> list[int]:
     """Take the descriptors that come with one message."""
     size = array.array("i").itemsize
     _, ancillary, _, _ = call.recvmsg(1, socket.CMSG_SPACE(2 * size), socket.MSG_CMSG_CLOEXEC)

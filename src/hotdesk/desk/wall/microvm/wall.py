@@ -93,13 +93,13 @@ class MicrovmWall(ContainerWall):
         for name in (RAM, STATE):
             (folder / name).touch(0o400)
         with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
-            owners = own_files(room)
+            owners = _own_files(room)
             userns = anchor.open(owners, owners)
         try:
             for number, layer in enumerate(room.image.layers):
                 hold_layer(room, layer)
                 copy, _ = sterile.find_copy(self.settings.images, layer.name)
-                show_file(room, copy, folder / f"layer{number}", userns)
+                _show_file(room, copy, folder / f"layer{number}", userns)
         finally:
             os.close(userns)
 
@@ -116,15 +116,15 @@ class MicrovmWall(ContainerWall):
         """Have the supervisor find a template, or none."""
         files = [folder / name for name in (RAM, STATE)]
         for file in files:
-            hide_file(file)
+            _hide_file(file)
         if place is None:
             return
         with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
-            owners = own_files(room)
+            owners = _own_files(room)
             userns = anchor.open(owners, owners)
         try:
             for file in files:
-                show_file(room, place / file.name, file, userns)
+                _show_file(room, place / file.name, file, userns)
         finally:
             os.close(userns)
 
@@ -160,7 +160,7 @@ class MicrovmWall(ContainerWall):
         """Return the configuration of the container: that of every desk, with the supervisor as its first process."""
         described = self.describe(room)
         config = bundle.build_config(described)
-        mounts = [*bundle.build_mounts(described), *list_mounts(room.folder / "vm")]
+        mounts = [*bundle.build_mounts(described), *_list_mounts(room.folder / "vm")]
         return {**config, "mounts": mounts, "process": supervise(bundle.build_process(described), "supervisor")}
 
     def describe(self, room: Room) -> bundle.BundleInput:
@@ -175,7 +175,7 @@ class MicrovmWall(ContainerWall):
     def prove(self, room: Room, pid: int) -> None:
         super().prove(room, pid)
         end = time.monotonic() + PROOF_TIMEOUT_S
-        while self.accelerator == "kvm" and not runs_on_kvm(room):
+        while self.accelerator == "kvm" and not _runs_on_kvm(room):
             if time.monotonic() > end:
                 raise KeeperError("the wall failed its test: no process of the desk runs a machine on KVM")
             time.sleep(_PROOF_INTERVAL_S)
@@ -211,7 +211,7 @@ def supervise(process: dict[str, object], module: str) -> dict[str, object]:
     return {**process, "args": [python, "-I", "-S", "-B", "-c", start]}
 
 
-def list_mounts(folder: Path) -> list[dict[str, object]]:
+def _list_mounts(folder: Path) -> list[dict[str, object]]:
     """Return the mounts of what the supervisor reads: crun binds no mount below a folder along with the folder."""
     files = [file for file in sorted(folder.iterdir()) if os.path.ismount(file)]
     places = {FOLDER: folder, **{f"{FOLDER}/{file.name}": file for file in files}}
@@ -219,20 +219,20 @@ def list_mounts(folder: Path) -> list[dict[str, object]]:
     return [bundle.mount(place, "bind", str(source), *plain) for place, source in places.items()]
 
 
-def own_files(room: Room) -> str:
+def _own_files(room: Room) -> str:
     """Write a map by which files of root's are the desk's user's: it may read them, where nobody can write."""
     return f"0 {room.base + uids.USER} 1\n"
 
 
-def show_file(room: Room, source: Path, at: Path, userns: int) -> None:
+def _show_file(room: Room, source: Path, at: Path, userns: int) -> None:
     """Show a file of the store in a room, read-only, as the desk's user's own."""
     at.touch(0o400)
     syscalls.mount_idmapped(str(source), str(at), userns)
-    room.undo.append(lambda: hide_file(at))
+    room.undo.append(lambda: _hide_file(at))
 
 
-def hide_file(at: Path) -> None:
-    """Take down what `show_file` put up, unless that was done."""
+def _hide_file(at: Path) -> None:
+    """Take down what `_show_file` put up, unless that was done."""
     if os.path.ismount(at):
         syscalls.umount(str(at))
 
@@ -253,7 +253,7 @@ def make_kvm(room: Room) -> None:
     room.cgroup.allow_device("c 10:232")
 
 
-def runs_on_kvm(room: Room) -> bool:
+def _runs_on_kvm(room: Room) -> bool:
     """Return whether a process of the desk holds a machine of KVM's."""
     for pid in room.cgroup.list_pids():
         try:
