@@ -218,7 +218,7 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
             "jobs", jobs, {"retention_days": make_number_hint(0, 36500), "patience": make_number_hint(0, 86400)}
         ),
         **{f"drive_{name}": value for name, value in read_settings("drive", drive, {"quota": SIZE}).items()},
-        "prices": {name: read_price(name, each) for name, each in prices.items()},
+        "prices": {name: _read_price(name, each) for name, each in prices.items()},
         "models": {name: read_settings(f"models.{name}", each, MODEL) for name, each in models.items()},
     }
 
@@ -241,7 +241,7 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
         raise BriefError(f"setting {where} {e.why.replace('expected', 'must be', 1)}; or remove the setting") from None
 
 
-def read_price(name: str, table: object) -> Price:
+def _read_price(name: str, table: object) -> Price:
     """Read what one model costs."""
     rate = make_number_hint(0, 1e6)
     found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
@@ -265,7 +265,7 @@ def make_choice_hint(choices: tuple[str, ...]) -> Any:
     return Annotated[Literal[choices], Otherwise(f"must be one of {', '.join(choices)}")]
 
 
-def make_list_hint(shape: str, what: str, least: int = 0) -> Any:
+def _make_list_hint(shape: str, what: str, least: int = 0) -> Any:
     """Return the hint of a list of texts of a form."""
     return Annotated[
         tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"must be {what}")
@@ -278,9 +278,9 @@ def as_bytes(value: int | str) -> int:
 
 
 SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('must be a size, such as "10G"')]
-PATTERNS = make_list_hint(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, which may end in `*`")
-RULES = make_list_hint(r"(?s).*", "a list of rules, such as ['read *.example.test']", 1)
-_SIGNERS = make_list_hint(
+PATTERNS = _make_list_hint(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, which may end in `*`")
+RULES = _make_list_hint(r"(?s).*", "a list of rules, such as ['read *.example.test']", 1)
+_SIGNERS = _make_list_hint(
     r"[0-9a-f]{32}|/[^\0]{1,4095}",
     "a list of fingerprints (32 hexadecimal digits, see `hotdesk key show`) or absolute paths of public keys",
 )

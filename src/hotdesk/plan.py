@@ -214,12 +214,12 @@ def _step_fields(step: Step) -> list[tuple[str, object]]:
 def _format_toml_value(value: object) -> str:
     """Write a value as TOML on one line; what TOML has no word for (nothing, a large number) is written as JSON."""
     if isinstance(value, Action):
-        name, tool, arguments = (quote_toml(each) for each in (value.name, value.tool, _to_line(value)))
+        name, tool, arguments = (_quote_toml(each) for each in (value.name, value.tool, _to_line(value)))
         return f"{{name = {name}, tool = {tool}, arguments = {arguments}}}"
     if isinstance(value, tuple):
         inner = ", ".join(_format_toml_value(each) for each in value)
         return f"[{inner}]"
-    return str(value).lower() if isinstance(value, bool) else quote_toml(str(value))
+    return str(value).lower() if isinstance(value, bool) else _quote_toml(str(value))
 
 
 def _to_line(action: Action) -> str:
@@ -227,7 +227,7 @@ def _to_line(action: Action) -> str:
     return json.dumps(dict(action.arguments), ensure_ascii=False, allow_nan=False)
 
 
-def quote_toml(text: str) -> str:
+def _quote_toml(text: str) -> str:
     """Write a text as TOML does; all that could steer a terminal is escaped."""
     return f'"{"".join(_escape_toml_character(each) for each in text)}"'
 

@@ -98,7 +98,7 @@ class Parameter:
         if isinstance(value, str) and not is_whole(value):
             return f"{self.name} contains a lone surrogate or a zero byte"
         if type(value) in (int, float) and not self.least <= value <= self.most:  # type: ignore[operator]
-            return f"{self.name} is {shown}; it must be {describe_bounds(self.least, self.most)}"
+            return f"{self.name} is {shown}; it must be {_describe_bounds(self.least, self.most)}"
         return ""
 
 
@@ -236,7 +236,7 @@ def is_whole(text: str) -> bool:
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 
-def describe_bounds(least: float, most: float) -> str:
+def _describe_bounds(least: float, most: float) -> str:
     """Say between what a number lies."""
     if math.isinf(most):
         return f"at least {least:g}"

@@ -116,7 +116,7 @@ def is_whole(data: bytes) -> bool:
     return body.endswith(b"\r\n0\r\n\r\n" if b"chunked" in head else b"\n")
 
 
-def try_work(work: "Callable[..., object]", *arguments: object) -> str:
+def _try_work(work: "Callable[..., object]", *arguments: object) -> str:
     """Return what came of a piece of work, in hexadecimal: what it gave, or what went wrong."""
     try:
         result = work(*arguments)
@@ -144,12 +144,12 @@ def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: st
     def speak() -> bytes:
         context = make_tls_context(file)
         answers.extend(map(read_status, calls))
-        outcomes[0] = try_work(secure, context, calls[0], OTHER)
+        outcomes[0] = _try_work(secure, context, calls[0], OTHER)
         sessions.append(secure(context, calls[1], echo))
         return request(sessions[0], echo, placeholder)
 
-    outcomes[1] = try_work(speak)
-    outcomes[2] = try_work(lambda: request(sessions[0], OTHER, placeholder))
+    outcomes[1] = _try_work(speak)
+    outcomes[2] = _try_work(lambda: request(sessions[0], OTHER, placeholder))
     numbers = f'"knocks":{knocks},"local":{local},"answers":{answers}'
     texts = f'"sni":"{outcomes[0]}","echo":"{outcomes[1]}","host":"{outcomes[2]}"'
     sys.stdout.write(f'{{"nonce":"{nonce}",{numbers},{texts}}}')

@@ -62,7 +62,7 @@ def resolve(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def get_parent(path: str) -> str:
+def _get_parent(path: str) -> str:
     """Return the folder a path from the root lies in."""
     return path.rpartition("/")[0] or "/"
 
@@ -75,7 +75,7 @@ def make_folders(path: str) -> bool:
             posix.mkdir(path, 0o755)
         except FileNotFoundError:
             missing.append(path)
-            path = get_parent(path)
+            path = _get_parent(path)
             continue
         except FileExistsError:
             if not S_ISDIR(posix.stat(path).st_mode):
@@ -96,7 +96,7 @@ class Sink:
 
     def __init__(self, path: str, mode: int | None) -> None:
         path = resolve(path)
-        make_folders(get_parent(path))
+        make_folders(_get_parent(path))
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_CLOEXEC
         self.fd = posix.open(path, flags, 0o644 if mode is None else mode)
         if mode is not None:
@@ -242,7 +242,7 @@ def move(ask: Ask) -> dict[str, object]:
     """Rename, making the destination's folders."""
     source, destination = resolve(ask["source"]), resolve(ask["destination"])
     posix.lstat(source)
-    make_folders(get_parent(destination))
+    make_folders(_get_parent(destination))
     posix.rename(source, destination)
     return {}
 

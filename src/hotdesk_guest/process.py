@@ -240,7 +240,7 @@ class GuestProcess:
         self.over = True
         self.ended = time.monotonic()
         if self.status and kills >= 0:
-            self.starved = has_killed()
+            self.starved = _has_killed()
 
     def describe_outcome(self) -> dict[str, object]:
         """Describe how it ended; what is usual goes without saying."""
@@ -336,7 +336,7 @@ def offer(pid: int) -> None:
         pass  # it has ended already
 
 
-def has_killed() -> bool:
+def _has_killed() -> bool:
     """Return whether the kernel has killed programs for want of memory since this was last asked."""
     global kills
     before = kills

@@ -115,7 +115,7 @@ def read_text(path: str) -> str:
         return ""
 
 
-def tell_kernel(path: str, text: str) -> None:
+def _tell_kernel(path: str, text: str) -> None:
     """Write to a file of the kernel's."""
     fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
     try:
@@ -124,7 +124,7 @@ def tell_kernel(path: str, text: str) -> None:
         posix.close(fd)
 
 
-def open_port(name: str) -> int:
+def _open_port(name: str) -> int:
     """Open a virtio port by its name."""
     folder = "/sys/class/virtio-ports"
     for _ in range(PORT_TRIES):  # the kernel hears of its ports one by one
@@ -135,7 +135,7 @@ def open_port(name: str) -> int:
     raise OSError(errno.ENODEV, "the port %s does not exist" % name)
 
 
-def find_disk() -> str:
+def _find_disk() -> str:
     """Return the name of the writable disk's device."""
     for each in posix.listdir("/sys/block"):
         if read_text("/sys/block/%s/serial" % each) == DISK_SERIAL:
@@ -143,10 +143,10 @@ def find_disk() -> str:
     raise OSError(errno.ENODEV, "the disk does not exist")
 
 
-def release_disk() -> str:
+def _release_disk() -> str:
     """Let go of the writable disk, of which each computer has one of its own size; return its name on the bus."""
-    device = posix.readlink("/sys/block/%s/device" % find_disk()).rpartition("/")[2]
-    tell_kernel(DRIVER + "/unbind", device)
+    device = posix.readlink("/sys/block/%s/device" % _find_disk()).rpartition("/")[2]
+    _tell_kernel(DRIVER + "/unbind", device)
     return device
 
 
@@ -159,7 +159,7 @@ def raise_loopback() -> None:
     sock.close()
 
 
-def warm_up() -> None:
+def _warm_up() -> None:
     """Run what every desk runs; an image need not have it."""
     for argv in WARMING:
         try:
@@ -177,10 +177,10 @@ def stir(random: bytes) -> None:
     posix.close(fd)
 
 
-def put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
+def _put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
     """Mount the desk's disk over the image's layers, and make that the root of this machine."""
-    tell_kernel(DRIVER + "/bind", device)
-    mount("/dev/" + find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
+    _tell_kernel(DRIVER + "/bind", device)
+    mount("/dev/" + _find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
     make_folder(DISK + "/up")
     make_folder(DISK + "/work", 0o700)
     lower = ":".join("%s/%d" % (LAYERS, number) for number in range(layers))
@@ -199,14 +199,14 @@ def put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
     mount("run", NEW + "/run", "tmpfs", PLAIN, "mode=755,size=16m")
     make_folder(NEW + FOLDER)
     mount(FOLDER, NEW + FOLDER, "", MS_BIND)
-    become_computer(seed)
+    _become_computer(seed)
     posix.chdir(NEW)
     check(libc.syscall(SYS_PIVOT_ROOT[posix.uname().machine], b".", b"."), "pivot_root")
     check(libc.umount2(b".", MNT_DETACH), "umount")
     posix.chdir("/")
 
 
-def become_computer(seed: dict[str, Any]) -> None:
+def _become_computer(seed: dict[str, Any]) -> None:
     """Write the files that make this computer itself, unless they are there: who is root may have changed them."""
     _socket.sethostname(seed["name"])
     mark = "%08x" % zlib.crc32(encode(seed["files"]))
@@ -217,7 +217,7 @@ def become_computer(seed: dict[str, Any]) -> None:
     write_file("%s/%s" % (DISK, IDENTITY), mark.encode())
 
 
-def close_others(spared: int) -> None:
+def _close_others(spared: int) -> None:
     """Close every descriptor but the standard streams and one."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     posix.closerange(3, spared)
@@ -242,8 +242,8 @@ class Computer:
         """Their pids; 0: there is none."""
         self.wants_root = False
         """Whether another root's guest shall follow the one that is ending."""
-        self.link = open_port("link")
-        self.mux = Mux(self.poll, open_port("mux"), HOST_LIMIT, self.hear)
+        self.link = _open_port("link")
+        self.mux = Mux(self.poll, _open_port("mux"), HOST_LIMIT, self.hear)
         self.wake, wake_w = posix.pipe()
         for fd in (self.wake, wake_w):
             posix.set_blocking(fd, False)
@@ -253,17 +253,17 @@ class Computer:
 
     def run(self) -> None:
         """Warm up, become the computer that is asked for, and serve it until its end."""
-        tell_kernel("/proc/self/oom_score_adj", "-1000")
+        _tell_kernel("/proc/self/oom_score_adj", "-1000")
         raise_loopback()
-        warm_up()
-        device = release_disk()
+        _warm_up()
+        device = _release_disk()
         self.mux.tell({"ready": True})
         while not self.seed:
             self.turn()
         stir(self.seed["random"])
         process.MARKS = posix.urandom(8).hex()
         time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * self.seed["time"])
-        put_together(device, self.layers, self.seed)
+        _put_together(device, self.layers, self.seed)
         self.listen()
         self.start_guest()
         self.mux.tell({"up": True})
@@ -330,7 +330,7 @@ class Computer:
         mount("proc", "/proc", "proc", PLAIN | MS_NOEXEC)
         posix.setsid()
         _signal.set_wakeup_fd(-1)
-        close_others(self.link)
+        _close_others(self.link)
         limit({**self.seed["limits"], "NPROC": self.seed["pids"]})
         for capability in range(LAST_CAPABILITY + 1):
             prctl(PR_CAPBSET_DROP, capability)
@@ -358,7 +358,7 @@ class Computer:
             return
         try:
             posix.setsid()
-            close_others(2)
+            _close_others(2)
             limit(self.seed["limits"])
             posix.umask(0o022)
             posix.chdir(ROOT["HOME"])
@@ -378,14 +378,14 @@ class Computer:
             if pid == 0:
                 return
             if pid == self.guest:
-                power_off()
+                _power_off()
             elif pid == self.root:
                 self.root = 0
                 if self.wants_root:
                     self.start_root()
 
 
-def power_off() -> None:
+def _power_off() -> None:
     """End the machine."""
     posix.sync()
     check(libc.reboot(POWER_OFF), "reboot")
@@ -397,4 +397,4 @@ def main(layers: int) -> None:
         Computer(layers).run()
     except BaseException as e:  # noqa: BLE001 - the console is all there is to say it on
         print("hotdesk: the machine failed:", repr(e), flush=True)
-        power_off()
+        _power_off()

@@ -32,11 +32,11 @@ class InterpreterServer:
                 await self.contexts.wait_until_ready()
                 return InterpreterResponse("OK")
             case "POST", ["init"]:
-                await self.contexts.adopt(select_variables(request.parse_body().get("env")))
+                await self.contexts.adopt(_select_variables(request.parse_body().get("env")))
                 self.contexts.prepare()
                 return InterpreterResponse(None, 204)
             case "POST", ["execute"]:
-                return InterpreterResponse(lines=as_lines(self.execute(request.parse_body())))
+                return InterpreterResponse(lines=_as_lines(self.execute(request.parse_body())))
             case "GET", ["contexts"]:
                 return InterpreterResponse([each.describe() for each in self.contexts.by_id.values()])
             case "POST", ["contexts"]:
@@ -62,13 +62,13 @@ class InterpreterServer:
         return self.contexts.execute(context, code, check_variables(body.get("env_vars")))
 
 
-def select_variables(env: object) -> dict[str, str]:
+def _select_variables(env: object) -> dict[str, str]:
     """Return the variables that a process can have."""
     found = env.items() if isinstance(env, dict) else ()
     return {key: value for key, value in found if isinstance(value, str) and key and "\0" not in key + value}
 
 
-async def as_lines(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+async def _as_lines(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
     """Write events as lines."""
     try:
         async for event in events:

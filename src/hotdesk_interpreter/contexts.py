@@ -111,7 +111,7 @@ class Contexts:
             context.count = 0
             if context.language is PYTHON and self.spare is not None and self.spare.lives:
                 context.kernel, self.spare = self.spare, None
-                context.kernel.first = encode_settle_request(self.env, context.cwd)
+                context.kernel.first = _encode_settle_request(self.env, context.cwd)
             else:
                 context.kernel = self.start(context)
         return context.kernel
@@ -137,12 +137,12 @@ class Contexts:
                         yield event
                         continue
                     finished = True
-                    if failed := make_exit_error(event):
+                    if failed := _make_exit_error(event):
                         yield failed
             except KernelDiedError:
                 finished = True
                 await self.drop(context, kernel)
-                yield describe_death(kernel)
+                yield _describe_death(kernel)
             finally:
                 if not finished:
                     await self.interrupt(context, kernel)
@@ -165,7 +165,7 @@ class Contexts:
         await kernel.close()
 
 
-def make_exit_error(event: Event) -> Event | None:
+def _make_exit_error(event: Event) -> Event | None:
     """Say that a script failed, when it did."""
     status = event.get("status", 0)
     if not status:
@@ -174,12 +174,12 @@ def make_exit_error(event: Event) -> Event | None:
     return {"type": "error", "name": "ExitStatus", "value": str(status), "traceback": text}
 
 
-def encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
+def _encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
     """Write what makes a kernel that was begun for nobody a context's own."""
     return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 
 
-def describe_death(kernel: InterpreterKernel) -> Event:
+def _describe_death(kernel: InterpreterKernel) -> Event:
     """Say that a kernel ended."""
     code = kernel.process.returncode
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"

@@ -35,7 +35,7 @@ def as_line(code: str, env: Mapping[str, str]) -> bytes:
     return json.dumps({"code": code, "env": dict(env)}).encode() + b"\n"
 
 
-def as_words(code: str, env: Mapping[str, str]) -> bytes:
+def _as_words(code: str, env: Mapping[str, str]) -> bytes:
     """Write an order as a line of words in base64: the code, then each variable and its value."""
     words = [code, *(word for pair in env.items() for word in pair)]
     return b" ".join(base64.b64encode(word.encode("utf-8", "replace")) for word in words) + b"\n"
@@ -60,7 +60,7 @@ LANGUAGES = {
     "bash": Language("bash", ("bash", "--noprofile", "--norc", str(HERE / "loop.sh")), as_script),
     "typescript": Language("typescript", (*NODE, str(HERE / "typescript.js")), as_line, STOP),
     "r": Language("r", ("Rscript", "--vanilla", str(HERE / "kernel.R")), as_line),
-    "java": Language("java", JAVA, as_words),
+    "java": Language("java", JAVA, _as_words),
 }
 NEEDED = {
     "typescript": Path("/usr/share/nodejs/typescript"),
@@ -70,7 +70,7 @@ NEEDED = {
 """What the kernels of some languages need, which not every image has."""
 
 
-def list_offered() -> list[str]:
+def _list_offered() -> list[str]:
     """List the languages that this image can run."""
     return [name for name in LANGUAGES if name not in NEEDED or NEEDED[name].exists()]
 
@@ -79,7 +79,7 @@ def get_language(name: object) -> Language:
     """Return a language by one of its names."""
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
-    offered = list_offered()
+    offered = _list_offered()
     canonical = NAMES.get(name.lower(), name.lower())
     if canonical not in offered:
         more = "; TypeScript, R and Java are in the template code-interpreter-full" if canonical in NEEDED else ""

@@ -97,14 +97,14 @@ class OutputStream(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Tell what is written; a character that is not whole waits for its rest."""
         whole = self.rest + bytes(data)
-        cut = len(whole) if not whole or whole[-1] < 0x80 else find_partial_character(whole)
+        cut = len(whole) if not whole or whole[-1] < 0x80 else _find_partial_character(whole)
         text, self.rest = whole[:cut].decode("utf-8", "replace"), whole[cut:]
         if text:
             self.channel.say(self.kind, text)
         return len(data)
 
 
-def find_partial_character(data: bytes) -> int:
+def _find_partial_character(data: bytes) -> int:
     """Return where a character begins that is not whole."""
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]
@@ -170,7 +170,7 @@ def as_text(value: object) -> str:
         return f"an error whose text cannot be written: {type(e).__name__}"
 
 
-def make_shell(channel: EventChannel) -> InterpreterShell:
+def _make_shell(channel: EventChannel) -> InterpreterShell:
     """Make the shell."""
     InterpreterShell.channel = channel
     shell: InterpreterShell = InterpreterShell.instance(colors="nocolor", history_length=1000)
@@ -214,7 +214,7 @@ def main(orders: int, events: int) -> None:
         setattr(sys, f"__{kind}__", stream)
     os.environ.setdefault("MPLBACKEND", showing.BACKEND)
     os.environ.setdefault("TERM", "dumb")
-    shell = make_shell(channel)
+    shell = _make_shell(channel)
     del sys.path[0]
     sys.path.insert(0, "")
     channel.tell({"type": "up"})

@@ -37,8 +37,8 @@ def make_result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
     extra: dict[str, object] = {}
     for kind, value in forms.items():
         if kind == "text/plain":
-            value = strip_quotes(str(value))
-        value = base64.b64encode(value).decode() if isinstance(value, bytes) else make_jsonable(value)
+            value = _strip_quotes(str(value))
+        value = base64.b64encode(value).decode() if isinstance(value, bytes) else _make_jsonable(value)
         if kind in FIELDS:
             event[FIELDS[kind]] = value
         else:
@@ -46,24 +46,24 @@ def make_result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
     return event | ({"extra": extra} if extra else {})
 
 
-def strip_quotes(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Drop one pair of quotes around a text."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
-def make_jsonable(value: Any) -> Any:
+def _make_jsonable(value: Any) -> Any:
     """Return a value as JSON can hold it: no NaN, no numbers of numpy, times as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): make_jsonable(each) for key, each in value.items()}
+        return {str(key): _make_jsonable(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [make_jsonable(each) for each in value]
+        return [_make_jsonable(each) for each in value]
     if hasattr(value, "isoformat"):
         return None if str(value) == "NaT" else value.isoformat()
-    return make_jsonable(value.item()) if hasattr(value, "item") else str(value)
+    return _make_jsonable(value.item()) if hasattr(value, "item") else str(value)
 
 
 class DataFormatter(BaseFormatter):  # type: ignore[misc]
@@ -73,7 +73,7 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
 
     def __call__(self, value: Any) -> dict[str, object] | None:
         """Return a table so."""
-        return list_columns(value) if is_a(value, "pandas", "DataFrame") else None
+        return _list_columns(value) if _is_a(value, "pandas", "DataFrame") else None
 
 
 class ChartFormatter(BaseFormatter):  # type: ignore[misc]
@@ -83,60 +83,60 @@ class ChartFormatter(BaseFormatter):  # type: ignore[misc]
 
     def __call__(self, value: Any) -> dict[str, object] | None:
         """Return a figure so."""
-        return describe_chart(value) if is_a(value, "matplotlib.figure", "Figure") else None
+        return _describe_chart(value) if _is_a(value, "matplotlib.figure", "Figure") else None
 
 
-def is_a(value: object, module: str, name: str) -> bool:
+def _is_a(value: object, module: str, name: str) -> bool:
     """Return whether a value is of a class of a module that need not be there."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
 
-def list_columns(table: Any) -> dict[str, object]:
+def _list_columns(table: Any) -> dict[str, object]:
     """Return a table as lists by column."""
-    return {str(name): make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
+    return {str(name): _make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
 
 
-def describe_chart(figure: Any) -> dict[str, object] | None:
+def _describe_chart(figure: Any) -> dict[str, object] | None:
     """Return what a figure shows, or nothing when that cannot be told."""
     import e2b_charts  # takes time that only figures shall cost
 
     try:
-        with fill_boxes(figure):
+        with _fill_boxes(figure):
             found = e2b_charts.chart_figure_to_chart(figure)
-        return None if found is None else {str(key): make_jsonable(value) for key, value in found.model_dump().items()}
+        return None if found is None else {str(key): _make_jsonable(value) for key, value in found.model_dump().items()}
     except Exception:  # noqa: BLE001 - a figure of a kind it does not know is shown all the same
         return None
 
 
 @contextlib.contextmanager
-def fill_boxes(figure: Any) -> Iterator[None]:
+def _fill_boxes(figure: Any) -> Iterator[None]:
     """Have box plots look as `patch_artist=True` draws them: e2b_charts takes boxes of lines for plain lines."""
-    changed = [(axes, axes._children) for axes in figure.axes if has_boxes(axes)]
+    changed = [(axes, axes._children) for axes in figure.axes if _has_boxes(axes)]
     try:
         for axes, children in changed:
-            axes._children = [as_patch(child) if is_box(child) else child for child in children]
+            axes._children = [_as_patch(child) if _is_box(child) else child for child in children]
         yield
     finally:
         for axes, children in changed:
             axes._children = children
 
 
-def has_boxes(axes: Any) -> bool:
+def _has_boxes(axes: Any) -> bool:
     """Return whether axes show boxes, each with its whiskers and median."""
-    boxes = sum(map(is_box, axes.lines))
+    boxes = sum(map(_is_box, axes.lines))
     return 0 < 3 * boxes <= sum(len(line.get_xdata()) == 2 for line in axes.lines)
 
 
-def is_box(artist: Any) -> bool:
+def _is_box(artist: Any) -> bool:
     """Return whether an artist is a line around a rectangle."""
-    if not is_a(artist, "matplotlib.lines", "Line2D") or len(artist.get_xdata()) != 5:
+    if not _is_a(artist, "matplotlib.lines", "Line2D") or len(artist.get_xdata()) != 5:
         return False
     corners = [tuple(point) for point in artist.get_xydata()]
     return corners[0] == corners[4] and all(len({corner[axis] for corner in corners}) == 2 for axis in (0, 1))
 
 
-def as_patch(line: Any) -> Any:
+def _as_patch(line: Any) -> Any:
     """Return the area inside a line."""
     return import_module("matplotlib.patches").PathPatch(line.get_path())
 
@@ -148,10 +148,10 @@ def equip(shell: Any) -> None:
         formatter.formatters[each.format_type] = each
     if hasattr(formatter, "active_types"):
         formatter.active_types = [*formatter.formatters]
-    show_pictures()
+    _show_pictures()
 
 
-def show_pictures() -> None:
+def _show_pictures() -> None:
     """Have a picture displayed when code shows it, or saves it to a path."""
     picture_class: Any = import_module("PIL.Image").Image
     save = picture_class.save

@@ -67,7 +67,7 @@ def _encode_name(file: str) -> str:
     return os.path.basename(file).partition(".")[0].replace("-", "_")
 
 
-def read_module(file: Path) -> bytes:
+def _read_module(file: Path) -> bytes:
     """Read a module as a kernel takes it."""
     data = file.read_bytes()
     return lzma.decompress(data) if file.suffix == ".xz" else data
@@ -97,7 +97,7 @@ def build(folder: Path, busybox: Path, layers: Sequence[Layer], guest: Path, pyt
     modules = list_modules(folder)
     names = [each.name.removesuffix(".xz") for each in modules]
     entries = [("bin", b""), ("bin/busybox", busybox.read_bytes()), ("modules", b""), ("guest", b"")]
-    entries += [(f"modules/{name}", read_module(file)) for name, file in zip(names, modules, strict=True)]
+    entries += [(f"modules/{name}", _read_module(file)) for name, file in zip(names, modules, strict=True)]
     entries += [(f"guest/{file.name}", file.read_bytes()) for file in sorted(guest.iterdir()) if file.is_file()]
     entries.append(("init", write_script(names, layers, python, start).encode()))
     return b"".join(_archive(entries))

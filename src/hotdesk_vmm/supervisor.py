@@ -64,11 +64,11 @@ class MachineSupervisor:
 
     def run(self) -> None:
         """Have the machine up, and serve it until its end."""
-        disk = start_disk(self.task.disk)
+        disk = _start_disk(self.task.disk)
         if not self.task.has_template or not self.load(f"{FOLDER}/{RAM}", f"{FOLDER}/{STATE}"):
             self.boot()
-        finish_disk(disk)
-        self.tell({"seed": write_seed(self.task)})
+        _finish_disk(disk)
+        self.tell({"seed": _write_seed(self.task)})
         self.wait_for("up", BOOT_TIMEOUT_S)
         self.await_root()
         self.dial()
@@ -224,7 +224,7 @@ class MachineSupervisor:
 # -- the disk, the seed and the template -----------------------------------------------------------------------
 
 
-def start_disk(size: int) -> subprocess.Popen[bytes] | None:
+def _start_disk(size: int) -> subprocess.Popen[bytes] | None:
     """Begin to make the desk's writable disk, unless it is there: a file of its size that takes next to nothing."""
     if os.path.exists(qemu.DISK):
         return None
@@ -238,7 +238,7 @@ def start_disk(size: int) -> subprocess.Popen[bytes] | None:
     return mkfs
 
 
-def finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
+def _finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
     """Wait until the disk is made."""
     if mkfs is None:
         return
@@ -249,7 +249,7 @@ def finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
         raise SupervisorError(f"cannot create the disk: {complaint.decode(errors='replace').strip()[-200:]}")
 
 
-def write_seed(task: VmTask) -> dict[str, object]:
+def _write_seed(task: VmTask) -> dict[str, object]:
     """Return what makes the machine this desk and no other."""
     naming = {path: (0o644, Path("/", path).read_bytes()) for path in NAMING}
     return {

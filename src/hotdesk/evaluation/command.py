@@ -88,7 +88,7 @@ class StateDirectory:
             yield process
         finally:
             with anyio.CancelScope(shield=True):
-                await end_process(process)
+                await _end_process(process)
 
     def get_log_path(self, command: str) -> Path:
         """Return the file with the standard error of a command that ran last."""
@@ -129,7 +129,7 @@ def get_last_line(text: str, *, is_own: bool) -> str:
     return make_printable(last.removeprefix(_OWN_PREFIX))[:_MAX_LINE_CHARS]
 
 
-async def end_process(process: Process) -> None:
+async def _end_process(process: Process) -> None:
     """End a process and wait for it: nobody reads its output any more, and two signals make it burn its desks."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:

@@ -27,7 +27,7 @@ _NO_APPROVAL = (
     "This is an evaluation. No person can approve more rights for a step: do what this step can without them, and "
     "leave the rest to a later step that has them."
 )
-RECEIPT = "Receipt"
+_RECEIPT = "Receipt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class EvalWorker:
             return "each task's reference solution, a script; no model is called"
         if self.replay is not None:
             headers = {read_header(self.replay / f"{label}.jsonl") for label in labels}
-            return f"replay of recordings; no model is called. {' '.join(sorted(map(describe_header, headers)))}"
+            return f"replay of recordings; no model is called. {' '.join(sorted(map(_describe_header, headers)))}"
         planners = f", planned by {', '.join(self.planners)}" if self.planners else ""
-        answered = f"; {describe_answers(self.answered_by)}" if self.answered_by else ""
+        answered = f"; {_describe_answers(self.answered_by)}" if self.answered_by else ""
         return f"{', '.join(self.models)}{planners}{answered}"
 
     def build_arguments(self, task: EvalTask, label: str) -> list[str]:
@@ -71,15 +71,15 @@ class EvalWorker:
         return words
 
 
-def describe_header(header: RecordingHeader) -> str:
+def _describe_header(header: RecordingHeader) -> str:
     """Return a sentence on how a recording was made."""
     if not header.models:
         return "The recording does not say how it was made."
-    answered = f", {describe_answers(header.answered_by)}" if header.answered_by else ""
+    answered = f", {_describe_answers(header.answered_by)}" if header.answered_by else ""
     return f"Recorded with {', '.join(header.models)}{answered}."
 
 
-def describe_answers(answered_by: str) -> str:
+def _describe_answers(answered_by: str) -> str:
     """Return who answered in the place of a model."""
     return f"answered {answered_by}" if answered_by.startswith("by ") else f"answered by {answered_by}"
 
@@ -118,7 +118,7 @@ class JobOutput:
         self.lines.append(line)
         try:
             found: PrintedEvent = compile_reader(PrintedEvent)(parse_json(line))
-            if found.event == RECEIPT:
+            if found.event == _RECEIPT:
                 self.paths = compile_reader(ResultPaths, ignore_unknown=True)(found.data).paths
                 return None
             read_event = compile_readers().get(found.event)

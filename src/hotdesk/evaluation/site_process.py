@@ -20,7 +20,7 @@ from hotdesk.errors import BriefError
 from hotdesk.evaluation.task import SITE
 from hotdesk.evaluation.website import certify_hosts, serve_website
 
-TRUTH = "truth.json"
+_TRUTH = "truth.json"
 
 
 def main() -> None:
@@ -28,8 +28,8 @@ def main() -> None:
     folder, hidden_folder, certificates = (Path(argument) for argument in sys.argv[1:4])
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the site prints is no reply of ours
-    site = load_site(folder)
-    hidden = json.loads((hidden_folder / TRUTH).read_text())
+    site = _load_site(folder)
+    hidden = json.loads((hidden_folder / _TRUTH).read_text())
     handler: type[BaseHTTPRequestHandler] = site.talk(hidden)
     list_secrets: Callable[[dict[str, Any]], dict[str, str]] = getattr(site, "secrets", lambda hidden: {})
     ca, chain = certify_hosts(certificates, *site.HOSTS)
@@ -40,7 +40,7 @@ def main() -> None:
     print(json.dumps(read_state(site, handler)), file=output, flush=True)
 
 
-def load_site(folder: Path) -> ModuleType:
+def _load_site(folder: Path) -> ModuleType:
     """Import a task's site.py; it may import what lies beside it, and beside the folder of all tasks."""
     sys.path += [str(folder), str(folder.parents[2])]
     spec = importlib.util.spec_from_file_location("task_site", folder / SITE)

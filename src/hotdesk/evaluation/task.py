@@ -13,7 +13,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import Length, Range, StrictError, read
 
-Family: TypeAlias = Literal["documents", "tables", "web", "code", "screen", "research"]
+_Family: TypeAlias = Literal["documents", "tables", "web", "code", "screen", "research"]
 FILE, GENERATOR, GRADER, SOLUTION, SITE = "task.toml", "generate.py", "grade.py", "solution.py", "site.py"
 _PROGRAMS = (GENERATOR, GRADER, SOLUTION)
 _NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -25,7 +25,7 @@ class TaskFile:
     """What task.toml holds."""
 
     title: Annotated[str, Length(200, 1)]
-    family: Family
+    family: _Family
     source: Annotated[str, Length(300)]
     """The public benchmark it is modelled on; empty: none."""
     image: Annotated[str, re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")]

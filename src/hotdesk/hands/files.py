@@ -150,7 +150,7 @@ class Files:
     async def insert(self, path: str, arguments: Arguments) -> Observation:
         """Insert lines after a line."""
         data = await self.desk.read(path, limit=EDITED)
-        lines, line = split_lines(data), get_integer(arguments, "line")
+        lines, line = _split_lines(data), get_integer(arguments, "line")
         if line > len(lines):
             raise INSERT.refuse(f"line is {line}, but {make_printable(path)} has only {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
@@ -200,7 +200,7 @@ def compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def split_lines(data: bytes) -> list[bytes]:
+def _split_lines(data: bytes) -> list[bytes]:
     """Cut a file into its lines, each with its end."""
     *whole, last = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([last] if last else [])

@@ -92,7 +92,7 @@ class Packages:
             return Observation(f"{manager} took more than {TIMEOUT_S:.0f} seconds and was killed.", ok=False)
         if not done.ok:
             return Observation(explain_failure(manager, done), ok=False)
-        return Observation(format_installed(done.text) if action == "list" else describe_changes(done.text))
+        return Observation(_format_installed(done.text) if action == "list" else describe_changes(done.text))
 
     async def run(self, manager: str, action: str, names: Sequence[str]) -> Done:
         """Run the manager; apt as root, after it has learnt what there is."""
@@ -121,7 +121,7 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
             )
 
 
-def format_installed(text: str) -> str:
+def _format_installed(text: str) -> str:
     """Return what is installed, as much as fits."""
     shown, omitted = fit_lines(make_readable(text[:READ]).splitlines())
     return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."

@@ -64,7 +64,7 @@ class Exact:
     async def read(self, arguments: Arguments) -> Observation:
         """Return a file."""
         data = await self.desk.read(make_absolute(self.desk, get_text(arguments, "path")), limit=MAX_FILE_BYTES)
-        return Observation(json.dumps({"data": encode_base64(data)}))
+        return Observation(json.dumps({"data": _encode_base64(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:
         """Write a file."""
@@ -80,14 +80,14 @@ def as_data(done: Done) -> dict[str, object]:
     """Write how a program ended as plain data."""
     return {
         "exit_code": done.exit_code,
-        "stdout": encode_base64(done.stdout),
-        "stderr": encode_base64(done.stderr),
+        "stdout": _encode_base64(done.stdout),
+        "stderr": _encode_base64(done.stderr),
         "timed_out": done.timed_out,
         "truncated": done.truncated,
         "reason": done.reason,
     }
 
 
-def encode_base64(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     """Write bytes as text."""
     return base64.b64encode(data).decode()

@@ -161,7 +161,7 @@ class BashSession:
         self.fresh = False
         clock = _get_clock(self.desk)
         with clock.until(clock.get_time() + timeout) as self.waiting:
-            await self.send(build_script(command, begin, end))
+            await self.send(_build_script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed
         if late:
@@ -232,19 +232,19 @@ def _split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
     return data[:place], data[place:]
 
 
-def build_script(command: str, begin: str, end: str) -> str:
+def _build_script(command: str, begin: str, end: str) -> str:
     """Write what runs a command, and says when it begins and ends."""
     return f"{_say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{_say_ending(end)}\n"
 
 
 def _say_beginning(word: str) -> str:
     """Write the line that says that the shell got as far as this."""
-    return f"{{ \\builtin printf '\\036%s%s\\036' {split_word(word)} >&{WORD}; }} 2>/dev/null\n"
+    return f"{{ \\builtin printf '\\036%s%s\\036' {_split_word(word)} >&{WORD}; }} 2>/dev/null\n"
 
 
 def _say_ending(word: str) -> str:
     """Write what says that something ended, how, and where the shell is."""
-    return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {split_word(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
+    return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {_split_word(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
 
 
 def new_word() -> str:
@@ -252,6 +252,6 @@ def new_word() -> str:
     return secrets.token_hex(HALF)
 
 
-def split_word(word: str) -> str:
+def _split_word(word: str) -> str:
     """Write a word in two, so that a trace of the shell does not show it whole."""
     return f"{word[:HALF]} {word[HALF:]}"

@@ -190,7 +190,7 @@ class Toolbox:
 
     async def drive(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
         """Have a hand do it, unless a person takes over meanwhile; with the result comes what a person changed."""
-        use = ToolOutcome(Observation(describe_interruption(name), ok=False), "refused", TAKEN, interrupted=True)
+        use = ToolOutcome(Observation(_describe_interruption(name), ok=False), "refused", TAKEN, interrupted=True)
 
         async def work() -> None:
             nonlocal use
@@ -239,7 +239,7 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     return ToolOutcome(observation, "done" if observation.ok else "failed")
 
 
-def describe_interruption(name: str) -> str:
+def _describe_interruption(name: str) -> str:
     """Say that a call was interrupted, for a worker."""
     return (
         f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "

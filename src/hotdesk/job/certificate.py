@@ -37,10 +37,10 @@ def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str
     return {
         "beside": dict(verdict.beside),
         "check": verdict.check,
-        "desk": build_desk_fields(wall),
+        "desk": _build_desk_fields(wall),
         "expect": dict(verdict.expect),
         "held": list(verdict.held),
-        "image": {"digest": find_image_digest(images, verdict.image), "name": verdict.image},
+        "image": {"digest": _find_image_digest(images, verdict.image), "name": verdict.image},
         "looked_for": list(verdict.looked_for),
         "not_checked": list(verdict.not_checked),
         "pages": [
@@ -52,13 +52,13 @@ def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str
     }
 
 
-def build_desk_fields(wall: str) -> Mapping[str, object]:
+def _build_desk_fields(wall: str) -> Mapping[str, object]:
     """Say where a file was looked at; which desk it was the journal knows. Without a wall nothing is clean or shut."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}
 
 
-def find_image_digest(images: Path, name: str) -> str:
+def _find_image_digest(images: Path, name: str) -> str:
     """Return an image's digest; nothing where there is no image, as without walls."""
     try:
         return image.find(images, name).digest

@@ -127,7 +127,7 @@ class Checkpoints:
 
     def seal_piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
         """Seal one piece, with its length in front."""
-        sealed = self.cipher.encrypt(build_nonce(prefix, number, last), data, None)
+        sealed = self.cipher.encrypt(_build_nonce(prefix, number, last), data, None)
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
     def unseal_stream(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
@@ -140,7 +140,7 @@ class Checkpoints:
             last = bool(head[4])
             try:
                 yield self.cipher.decrypt(
-                    build_nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None
+                    _build_nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None
                 )
             except (InvalidTag, ValueError) as e:
                 raise HostError(f"the checkpoint {name[:12]}… was changed; start a new job") from e
@@ -152,7 +152,7 @@ def _create_private_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
+def _build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
     """Return the nonce of a piece."""
     return prefix + number.to_bytes(4, "big") + bytes([last])
 

@@ -47,7 +47,7 @@ from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
 from hotdesk.walls import UNWALLED, describe_kernel
 
-HAS_MEMORY = (
+_HAS_MEMORY = (
     "This step has read files of earlier jobs, so it gets no secret. Ask for a later step that has the secret "
     "(`steps`), and name in its `files` what it needs."
 )
@@ -98,7 +98,7 @@ class Plans:
             memory=self.memory.describe_items(),
             keeps_memory=bool(job.memory),
             desk=self.desk,
-            walls=describe_walls(job),
+            walls=_describe_walls(job),
         )
 
     @property
@@ -209,12 +209,12 @@ class Plans:
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
         """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
         if self.job.frozen:
-            return refuse_amendment("the permissions of this job were fixed at its start and cannot be extended")
+            return _refuse_amendment("the permissions of this job were fixed at its start and cannot be extended")
         try:
             amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
             new = amend(self.plan, amendment, self.allowed, finished)
         except BriefError as e:
-            return refuse_amendment(str(e))
+            return _refuse_amendment(str(e))
         if new == self.plan:
             return Observation(
                 "The plan already has this; the door refuses it for another reason, which its denial states.", ok=False
@@ -223,11 +223,11 @@ class Plans:
         verdict = decide_amendment(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         if findings := audit(new, wider, self.tools, complete=not says_nothing(self.plan)):
-            return refuse_amendment(" ".join(findings))
+            return _refuse_amendment(" ".join(findings))
         if self.gains_secret(step, new):
-            return refuse_amendment(HAS_MEMORY)
+            return _refuse_amendment(_HAS_MEMORY)
         if verdict == "refused":
-            return refuse_amendment("it exceeds the operator's limits, so no one here can allow it")
+            return _refuse_amendment("it exceeds the operator's limits, so no one here can allow it")
         card = make_amendment_card(amendment, self.plan, new, self.bounded)
         card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
@@ -235,11 +235,11 @@ class Plans:
         else:
             decided = await self.people.decide("amendment", card, step.name)
             if decided.answer != "approved":
-                return refuse_amendment(self.describe_refusal(decided))
+                return _refuse_amendment(self.describe_refusal(decided))
             if decided.paper:
                 new, amendment = self.load_edited_amendment(decided, amendment)
                 if self.gains_secret(step, new):
-                    return refuse_amendment(HAS_MEMORY)
+                    return _refuse_amendment(_HAS_MEMORY)
             self.allowed = widen_scope(self.allowed, amendment)
         changes = describe_difference(self.plan, new)
         self.adopt(new, step.name)
@@ -299,7 +299,7 @@ class Plans:
             raise JobStoppedError(f"{what} was {decided.answer}{by}")
 
 
-def describe_walls(job: Brief) -> tuple[str, ...]:
+def _describe_walls(job: Brief) -> tuple[str, ...]:
     """List the walls a step may ask for, where there is a choice."""
     names = job.walls.list_available(job.wall) if job.wall != UNWALLED else ()
     traits = {name: job.walls.find(name).traits for name in names}
@@ -307,6 +307,6 @@ def describe_walls(job: Brief) -> tuple[str, ...]:
     return tuple(lines) if len(names) > 1 else ()
 
 
-def refuse_amendment(why: str) -> Observation:
+def _refuse_amendment(why: str) -> Observation:
     """Say that the plan stays as it is."""
     return Observation(f"The plan was not amended: {why}", ok=False)

@@ -107,7 +107,7 @@ async def _try_names(
     unresolved = dict.fromkeys(hosts[:MAX_NAMES])
 
     async def look(host: str) -> None:
-        why = await anyio.to_thread.run_sync(check_address, find, host, limiter=limit, abandon_on_cancel=True)
+        why = await anyio.to_thread.run_sync(_check_address, find, host, limiter=limit, abandon_on_cancel=True)
         del unresolved[host]
         found.tell(f"host {host}", why)
 
@@ -125,7 +125,7 @@ async def _try_names(
         found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not checked")
 
 
-def check_address(find: _LookUp, host: str) -> str:
+def _check_address(find: _LookUp, host: str) -> str:
     """Explain why a name has no address; empty: it has."""
     try:
         find(host)
@@ -155,7 +155,7 @@ async def _try_input(folder: Path, name: str, seconds: float, found: Findings) -
     what = f"input {name}"
     with anyio.move_on_after(seconds):
         try:
-            files, size = await anyio.to_thread.run_sync(open_files, folder / name, abandon_on_cancel=True)
+            files, size = await anyio.to_thread.run_sync(_open_files, folder / name, abandon_on_cancel=True)
             what, why = f"input {name}, {files:,} {'file' if files == 1 else 'files'}, {size:,} bytes", ""
         except OSError as e:
             why = f"{Path(e.filename).name if isinstance(e.filename, str) else name} cannot be read: {e.strerror}"
@@ -175,7 +175,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
         found.tell(what, str(e))
 
 
-def open_files(path: Path) -> tuple[int, int]:
+def _open_files(path: Path) -> tuple[int, int]:
     """Open every file of an input for reading; give how many there are, and their bytes."""
     files = size = 0
     for each in _iterate_paths(path):
@@ -196,10 +196,10 @@ def _iterate_paths(path: Path) -> Iterator[str]:
     if not path.is_dir():
         yield str(path)
         return
-    for folder, _, names in os.walk(path, onerror=raise_error):
+    for folder, _, names in os.walk(path, onerror=_raise_error):
         yield from (each for each in (os.path.join(folder, name) for name in names) if os.path.isfile(each))
 
 
-def raise_error(failure: OSError) -> None:
+def _raise_error(failure: OSError) -> None:
     """Let a folder that cannot be listed be known."""
     raise failure

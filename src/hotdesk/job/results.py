@@ -53,12 +53,12 @@ class Out:
         self.created: list[tuple[int, str]] = []
         self.spares: dict[str, PendingFile] = {}
         try:
-            with explain_errors(folder):
+            with _explain_errors(folder):
                 base = self.keep_open(os.open("/" if folder.is_absolute() else ".", FOLDER))
                 base = self.enter(base, folder.parts[1:] if folder.is_absolute() else folder.parts)
             for name in names:
                 *parts, last = check_name(name).split("/")
-                with explain_errors(folder / name):
+                with _explain_errors(folder / name):
                     self.spares[name] = self.make_spare(self.enter(base, parts), last)
         except BaseException:
             self.close()
@@ -76,16 +76,16 @@ class Out:
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
         for piece in pieces:  # what is wrong with them is raised here, before the file has a name
             digest.update(piece)
-            with explain_errors(path, KEPT):
+            with _explain_errors(path, KEPT):
                 write_all(spare.fd, piece)
-        with explain_errors(path, KEPT):
+        with _explain_errors(path, KEPT):
             os.fsync(spare.fd)
             there = _digest_at(spare.place, spare.name)
             if there is None:
                 self.name_first(spare)
             elif there != digest.hexdigest():
                 if not (there and is_stored(there)):
-                    raise BriefError(f"{format_path(path)} exists and is not an unchanged copy; move it away{KEPT}")
+                    raise BriefError(f"{_format_path(path)} exists and is not an unchanged copy; move it away{KEPT}")
                 self.name_instead(spare)
             os.fsync(spare.place)
         return path
@@ -120,7 +120,7 @@ class Out:
             try:
                 inner = os.open(part, FOLDER, dir_fd=place)
             except FileNotFoundError:
-                with acting_as_owner(place), suppress(FileExistsError):
+                with _acting_as_owner(place), suppress(FileExistsError):
                     os.mkdir(part, dir_fd=place)
                     self.created.append((place, part))
                 inner = os.open(part, FOLDER, dir_fd=place)
@@ -134,7 +134,7 @@ class Out:
 
     def make_spare(self, place: int, name: str) -> PendingFile:
         """Make a file without a name, or where the file system has none such, with one that hides."""
-        with acting_as_owner(place):
+        with _acting_as_owner(place):
             try:
                 return PendingFile(
                     os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _MODE, dir_fd=place), place, name, ""
@@ -198,7 +198,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 @contextmanager
-def acting_as_owner(place: int) -> Iterator[None]:
+def _acting_as_owner(place: int) -> Iterator[None]:
     """Have root act as a folder's owner: in their group when it is who called `sudo`, else in the folder's group."""
     if os.geteuid() != 0:
         yield
@@ -220,16 +220,16 @@ def acting_as_owner(place: int) -> Iterator[None]:
 
 
 @contextmanager
-def explain_errors(path: Path, more: str = "") -> Iterator[None]:
+def _explain_errors(path: Path, more: str = "") -> Iterator[None]:
     """Return what could not be written, and why."""
     try:
         yield
     except OSError as e:
         link = e.errno in (errno.ELOOP, errno.ENOTDIR)
         why = "part of the path is a link or a file; name the folder itself" if link else e.strerror
-        raise BriefError(f"{format_path(path)} cannot be written: {why}{more}") from e
+        raise BriefError(f"{_format_path(path)} cannot be written: {why}{more}") from e
 
 
-def format_path(path: Path) -> str:
+def _format_path(path: Path) -> str:
     """Write a path so that it can be shown."""
     return make_printable(str(path))

@@ -26,7 +26,7 @@ YES = "yes"
 _SETTLE = {"quiet": 0.3, "timeout": 2.0}
 
 
-async def refuse_keeping(tool: str, arguments: Arguments) -> Observation:
+async def _refuse_keeping(tool: str, arguments: Arguments) -> Observation:
     """Keep nothing for later jobs."""
     return Observation("This job cannot store anything for later jobs.", ok=False)
 
@@ -39,7 +39,7 @@ class StepStage:
     desk: Desk
     toolbox: Toolbox
     people: Ask
-    keep: Ask = refuse_keeping
+    keep: Ask = _refuse_keeping
     """Leaves something for later jobs."""
 
     @property
@@ -73,7 +73,7 @@ class StepStage:
     async def compute(self, arguments: object) -> Observation:
         """Carry out a vendor's actions, and end with a picture where none came of it, unless none is wanted."""
         try:
-            uses = translate_actions(arguments)
+            uses = _translate_actions(arguments)
         except ToolArgumentError as e:
             return Observation(str(e), ok=False)
         if (doubts := _describe_doubts(arguments)) and (refusal := await self.request_acknowledgement(doubts)):
@@ -172,7 +172,7 @@ def _describe_doubts(arguments: object) -> str:
     return make_printable("; ".join(texts))[:_MAX_DOUBT_CHARS]
 
 
-def translate_actions(arguments: object) -> list[computer.ScreenAction]:
+def _translate_actions(arguments: object) -> list[computer.ScreenAction]:
     """Translate a vendor's actions into uses of the screen's tools."""
     match arguments:
         case {"vendor": "anthropic", "actions": [*actions]}:

@@ -81,9 +81,9 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     if order.job.each is not None:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)
-    folder = prepare_papers(order)
+    folder = _prepare_papers(order)
     with hold_lock(folder.folder):
-        line = build_run(order, brain, folder)
+        line = _build_run(order, brain, folder)
         _refuse_ended(line, reopens=order.reopens)
         if order.goes_on and order.anew:
             folder.keep_order(order.request)
@@ -93,7 +93,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
             yield line
 
 
-def prepare_papers(order: JobContext) -> Papers:
+def _prepare_papers(order: JobContext) -> Papers:
     """Return where a job keeps what is its own: made for a new one, once everything it names is there."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
@@ -111,7 +111,7 @@ def prepare_papers(order: JobContext) -> Papers:
     return folder
 
 
-def build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
+def _build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     """Put the parts of a job together."""
     job, machine, settings = order.job, order.machine, order.machine.config
     past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)

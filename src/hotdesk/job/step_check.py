@@ -44,14 +44,14 @@ print(*[name for name in sys.argv[1:] if find_spec(name) is None])' "$@"
 """
 
 
-def describe_environment(user_site: bool) -> dict[str, str]:
+def _describe_environment(user_site: bool) -> dict[str, str]:
     """Return the variables a check is run with; `user_site`: the step may install packages, so it may use them."""
     return ENVIRONMENT if user_site else {**ENVIRONMENT, **NO_USER_SITE}
 
 
 async def run_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
     """Run a check in the home folder; say what failed, or nothing."""
-    done = await desk.run(["bash", "-c", check], env=describe_environment(user_site), timeout=CHECK_TIMEOUT_S)
+    done = await desk.run(["bash", "-c", check], env=_describe_environment(user_site), timeout=CHECK_TIMEOUT_S)
     return "" if done.ok else describe_failure(check, done)
 
 
@@ -62,12 +62,12 @@ def describe_failure(check: str, done: Done) -> str:
     shown = f"\n{text}" if text else " It printed nothing."
     if done.timed_out:
         return f"the step's check `{check}` took more than {CHECK_TIMEOUT_S:g} seconds and was ended.{shown}"
-    if why := find_obstacle(done.exit_code, errors):
-        return f"{explain_obstacle(why)}\nThe check is `{check}`. Its output:{shown}"
+    if why := _find_obstacle(done.exit_code, errors):
+        return f"{_explain_obstacle(why)}\nThe check is `{check}`. Its output:{shown}"
     return f"the step's check `{check}` ended with exit code {done.exit_code}:{shown}"
 
 
-def find_obstacle(exit_code: int, errors: str) -> str:
+def _find_obstacle(exit_code: int, errors: str) -> str:
     """Explain why a check cannot run at all; empty: it ran, and failed."""
     last = errors.strip().rpartition("\n")[2][:300]
     if exit_code == _NOT_FOUND:
@@ -82,7 +82,7 @@ def find_obstacle(exit_code: int, errors: str) -> str:
     return found[0] if found else ""
 
 
-def explain_obstacle(why: str) -> str:
+def _explain_obstacle(why: str) -> str:
     """Say that a check cannot run, and what to do."""
     hint = " Python in a check imports nothing from the home folder." if "module" in why.lower() else ""
     return f"The step's check cannot run here: {why.rstrip('.')}.{hint} {REMEDY}"
@@ -99,17 +99,17 @@ async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str
     word, modules = find_program(check), find_modules(check)
     done = await desk.run(
         ["bash", "-c", _PROBE, "probe", check, word, *modules],
-        env=describe_environment(user_site),
+        env=_describe_environment(user_site),
         timeout=_PROBE_TIMEOUT_S,
     )
     match done.exit_code:
         case 3:
-            return explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is not a valid shell command")
+            return _explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is not a valid shell command")
         case 4:
-            return explain_obstacle(f"the program `{word}` does not exist")
+            return _explain_obstacle(f"the program `{word}` does not exist")
         case 0:
             missing = [name for name in _tidy(done.stdout).split() if name in modules]
-            return explain_obstacle(f"Python has no module named {', '.join(missing)}") if missing else ""
+            return _explain_obstacle(f"Python has no module named {', '.join(missing)}") if missing else ""
     return ""
 
 

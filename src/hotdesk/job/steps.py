@@ -174,7 +174,7 @@ class Steps:
             return f"This is a fresh desk with {listed}. Nothing else of {before} is on it."
         if is_first:
             return ""
-        if failure and is_at_stake(step, self.plans.allowed):
+        if failure and _is_at_stake(step, self.plans.allowed):
             return _AS_BEFORE
         return (
             "Your files of the last attempt are in the home folder. Programs you started have ended; no page is open."
@@ -196,7 +196,7 @@ class Steps:
     async def attempt(self, situation: Situation) -> StepOutcome:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
         step, attempt = situation.step, situation.attempt
-        risky = is_at_stake(step, self.plans.allowed)
+        risky = _is_at_stake(step, self.plans.allowed)
         async with self.desks.undriven():
             stage = self.stage = await self.enter(step)
         desk = stage.desk
@@ -460,7 +460,7 @@ class Steps:
         past = self.past
         if past.current != step.name:
             return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.list_failures(step)[-1:])
-        writes, doubtful = list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
+        writes, doubtful = _list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
@@ -492,7 +492,7 @@ class Steps:
             yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
-def is_at_stake(step: Step, scope: Scope) -> bool:
+def _is_at_stake(step: Step, scope: Scope) -> bool:
     """Return whether a failed attempt at a step is rolled back."""
     return step.risk == "high" or bool(is_risky(step, scope))
 
@@ -508,7 +508,7 @@ def describe_lost(past: ResumeState) -> str:
     return " ".join(filter(None, sentences))
 
 
-def list_writes(journal: Path, past: ResumeState) -> list[str]:
+def _list_writes(journal: Path, past: ResumeState) -> list[str]:
     """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
     if not past.lost:
         return []

@@ -166,7 +166,7 @@ class DeliverableVerifier:
         if place not in self.late or _may_reach(candidate.item):
             return candidate
         attempts, desk = self.late[place]
-        verdict = Verdict((OUTGOING,), (make_outgoing_fault(attempts),))
+        verdict = Verdict((OUTGOING,), (_make_outgoing_fault(attempts),))
         stored = make_stored_verdict(verdict, ACTIVE, OFFICE, {}, ())
         self.write_down(candidate, verdict, stored, desk)
         return replace(candidate, verdicts=(*candidate.verdicts, stored))
@@ -281,23 +281,23 @@ def judge_evidence(
     """Judge what was seen, and give the verdict also as it is kept."""
     verdict = check.judge(evidence)
     if evidence.trouble:
-        verdict = add_trouble(verdict, evidence.trouble)
+        verdict = _add_trouble(verdict, evidence.trouble)
     if evidence.attempts:
-        verdict = replace(verdict, faults=(make_outgoing_fault(evidence.attempts), *verdict.faults))
+        verdict = replace(verdict, faults=(_make_outgoing_fault(evidence.attempts), *verdict.faults))
     if verdict.looked_for:
         counted = () if evidence.attempts is None else (OUTGOING,)
         verdict = replace(verdict, looked_for=(*verdict.looked_for, UNDISTURBED, *counted))
     return verdict, make_stored_verdict(verdict, name, image, expect, check.not_checked)
 
 
-def add_trouble(verdict: Verdict, trouble: str) -> Verdict:
+def _add_trouble(verdict: Verdict, trouble: str) -> Verdict:
     """Return the verdict on a file that did something to whoever looked at it."""
     expected = "a file that can be checked without leaving processes running"
     fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
 
 
-def make_outgoing_fault(attempts: int) -> Fault:
+def _make_outgoing_fault(attempts: int) -> Fault:
     """Say that a file reached for something outside itself."""
     expected = "a file that makes no network request when it is opened"
     found = f"{attempts} attempts, as counted by the kernel"

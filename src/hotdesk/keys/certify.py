@@ -131,7 +131,7 @@ def certify(
         raise BriefError(
             f"{make_printable(path[:200])} gets no certificate: no keeper verified the wall around its check"
         )
-    signed = sign(build_certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
+    signed = sign(_build_certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
     journal.add(job, "keys", event)
     return signed
@@ -177,7 +177,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
     return proof
 
 
-def build_certificate(
+def _build_certificate(
     journal: Journal,
     story: CertifiedStory,
     looks: Iterable[Verified],
@@ -191,7 +191,7 @@ def build_certificate(
     assert head is not None
     assert last is not None
     checks = zip(claim["checks"], looks, strict=True)
-    addresses = {"addresses": list_addresses(story)} if walls or story.addresses else {}
+    addresses = {"addresses": _list_addresses(story)} if walls or story.addresses else {}
     return {
         "at": int(time.time() * 1000),
         "brain": {**claim["brain"], **addresses, "models": [*story.models], "name": begun.brain},
@@ -216,6 +216,6 @@ def describe_desk(desk: Fields, name: str, walls: Mapping[str, WallProof]) -> Fi
     return {**desk, **facts, "id": name, "version": proof.version, "wall": proof.wall}
 
 
-def list_addresses(story: CertifiedStory) -> list[Fields]:
+def _list_addresses(story: CertifiedStory) -> list[Fields]:
     """List where models were asked that were not asked at their vendors' own addresses."""
     return [{"address": address, "model": model} for model, address in story.addresses]

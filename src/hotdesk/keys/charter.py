@@ -131,7 +131,7 @@ class Charter:
         return {**_SIGNING, **variables} if signs else variables
 
 
-def make_brought_grant(number: str, requested: Grant, value: bytes) -> Granted:
+def _make_brought_grant(number: str, requested: Grant, value: bytes) -> Granted:
     """Take a secret its desk's owner brought along."""
     until = None if requested.seconds is None else time.time() + requested.seconds
     return Granted(number, requested, "token", make_placeholder(requested.secret), {"value": encode(value)}, until)
@@ -148,11 +148,11 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
         raise BriefError(f"{requested.secret} signs requests and is never sent: its grant names no place for it")
     until = None if requested.seconds is None else time.time() + requested.seconds
     return Granted(
-        str(number), requested, entry.kind, make_placeholder(requested.secret), build_values(entry, secret), until
+        str(number), requested, entry.kind, make_placeholder(requested.secret), _build_values(entry, secret), until
     )
 
 
-def grant_token(number: str, requested: Grant) -> Granted:
+def _grant_token(number: str, requested: Grant) -> Granted:
     """Grant a workload token: the door has it made for its use."""
     return Granted(number, requested, "identity", make_placeholder(requested.secret), {}, None)
 
@@ -172,9 +172,9 @@ def grant_all(
     granted: list[Granted] = []
     for id, one in zip(ids, requested, strict=True):
         if one.secret in tokens:
-            granted.append(grant_token(id, one))
+            granted.append(_grant_token(id, one))
         elif one.secret in values:
-            granted.append(make_brought_grant(id, one, values[one.secret]))
+            granted.append(_make_brought_grant(id, one, values[one.secret]))
         else:
             assert vault is not None
             granted.append(grant(vault, id, one))
@@ -190,7 +190,7 @@ def grant_canary() -> tuple[Granted, Canary]:
     return granted, Canary(placeholder, hashlib.sha256(value).hexdigest())
 
 
-def build_values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
+def _build_values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Describe what of a secret the door needs."""
     if entry.kind in _PRINTED:
         return {}

@@ -29,7 +29,7 @@ from hotdesk.errors import HostError
 from hotdesk.linux import private_files
 
 KEY, PUBLIC = "identity.key", "identity.pub"
-LIFETIME_S = 600
+_LIFETIME_S = 600
 _COORDINATE_BYTES = 32
 
 
@@ -40,7 +40,7 @@ class IdentitySigner:
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
         self._key = key
-        self.key_id = compute_key_id(key.public_key())
+        self.key_id = _compute_key_id(key.public_key())
 
     def sign(self, token: WorkloadToken, desk: str, now: float) -> bytes:
         """Make a token that says which desk asks, for its audience, valid for ten minutes."""
@@ -51,7 +51,7 @@ class IdentitySigner:
             "aud": [token.audience],
             "iat": int(now),
             "nbf": int(now) - 30,
-            "exp": int(now) + LIFETIME_S,
+            "exp": int(now) + _LIFETIME_S,
             "jti": secrets.token_hex(16),
         }
         header = {"alg": "ES256", "typ": "JWT", "kid": self.key_id}
@@ -90,11 +90,11 @@ def read_key_set(folder: Path) -> dict[str, object]:
         raise HostError(f"{folder / PUBLIC} is not a P-256 key; remove it, and it is written again")
     numbers = key.public_numbers()
     x, y = (_encode(each.to_bytes(_COORDINATE_BYTES, "big")).decode() for each in (numbers.x, numbers.y))
-    entry = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": compute_key_id(key), "x": x, "y": y}
+    entry = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": _compute_key_id(key), "x": x, "y": y}
     return {"keys": [entry]}
 
 
-def compute_key_id(key: ec.EllipticCurvePublicKey) -> str:
+def _compute_key_id(key: ec.EllipticCurvePublicKey) -> str:
     """Name a key by its hash."""
     hashing = Hash(SHA256())
     hashing.update(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))

@@ -76,36 +76,36 @@ OPTIONS = {socket.SOL_SOCKET: (2, 7, 8, 9, 13), socket.IPPROTO_TCP: (1, 3, 4, 5,
 """setsockopt: reuse, buffers, keepalive, linger; no delay, cork, keepalive's times, the time until it gives up."""
 
 
-def compute_low_offset(argument: int) -> int:
+def _compute_low_offset(argument: int) -> int:
     """Return the place of an argument's low half."""
     return 16 + 8 * argument
 
 
-def admit_one_of(argument: int, values: Collection[int]) -> Cases:
+def _admit_one_of(argument: int, values: Collection[int]) -> Cases:
     """Admit an int argument that has one of the values."""
-    return tuple(((compute_low_offset(argument), INT, value),) for value in values)
+    return tuple(((_compute_low_offset(argument), INT, value),) for value in values)
 
 
-def build_conditions(pid: int) -> dict[str, Cases]:
+def _build_conditions(pid: int) -> dict[str, Cases]:
     """Return which arguments the calls may have of which some use is harmful."""
-    plain_memory: Cases = (((compute_low_offset(2), PROT_EXEC, 0),),)
+    plain_memory: Cases = (((_compute_low_offset(2), PROT_EXEC, 0),),)
     return {
-        "fcntl": admit_one_of(1, COMMANDS),
-        "ioctl": admit_one_of(1, REQUESTS),
+        "fcntl": _admit_one_of(1, COMMANDS),
+        "ioctl": _admit_one_of(1, REQUESTS),
         "mmap": plain_memory,
         "mprotect": plain_memory,
-        "prlimit64": (((compute_low_offset(2), INT, 0), (compute_low_offset(2) + 4, INT, 0)),),
+        "prlimit64": (((_compute_low_offset(2), INT, 0), (_compute_low_offset(2) + 4, INT, 0)),),
         "setsockopt": tuple(
-            ((compute_low_offset(1), INT, level), (compute_low_offset(2), INT, option))
+            ((_compute_low_offset(1), INT, level), (_compute_low_offset(2), INT, option))
             for level, options in OPTIONS.items()
             for option in options
         ),
         "socket": tuple(
-            ((compute_low_offset(0), INT, family), (compute_low_offset(1), KINDS, STREAM))
+            ((_compute_low_offset(0), INT, family), (_compute_low_offset(1), KINDS, STREAM))
             for family in (socket.AF_INET, socket.AF_INET6)
         ),
-        "socketpair": admit_one_of(0, [socket.AF_UNIX]),
-        "tgkill": admit_one_of(0, [pid]),
+        "socketpair": _admit_one_of(0, [socket.AF_UNIX]),
+        "tgkill": _admit_one_of(0, [pid]),
     }
 
 
@@ -113,7 +113,7 @@ def build_program(machine: str, names: Collection[str], pid: int) -> bytes:
     """Write the filter for an architecture, as `platform.machine()` names it, and for one process."""
     code = [encode_instruction(LOAD, ARCHITECTURE), encode_instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
     code += [encode_instruction(RETURN, KILL), encode_instruction(LOAD, NUMBER)]
-    tests = build_conditions(pid) | ({} if "fsync" in names else {"openat": admit_one_of(0, [_CURRENT_FOLDER])})
+    tests = _build_conditions(pid) | ({} if "fsync" in names else {"openat": _admit_one_of(0, [_CURRENT_FOLDER])})
     for name in sorted(names):
         number = TABLE[name][NUMBERS[machine]]
         if number is not None:

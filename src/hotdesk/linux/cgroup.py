@@ -348,16 +348,16 @@ class Cgroup:
     def read_memory_use(self) -> MemoryUse:
         """Read what kinds of memory it uses."""
         name, prefix, kinds = _STAT_V2 if self.version == 2 else _STAT_V1
-        stat = parse_counters(read(f"{self.get_folder('memory')}/memory.stat"))
+        stat = _parse_counters(read(f"{self.get_folder('memory')}/memory.stat"))
         total = int(read(f"{self.get_folder('memory')}/{name}"))
         return MemoryUse(total, *(stat.get(f"{prefix}{kind}".encode(), 0) for kind in kinds))
 
     def read_cpu_times(self) -> CpuTimes:
         """Read the processor time it has used, by kind."""
         if self.version == 1:
-            stat = parse_counters(read(f"{self.get_folder('cpuacct')}/cpuacct.stat"))
+            stat = _parse_counters(read(f"{self.get_folder('cpuacct')}/cpuacct.stat"))
             return CpuTimes(stat[b"user"] / TICKS, stat[b"system"] / TICKS)
-        stat = parse_counters(read(f"{self.get_folder('cpu')}/cpu.stat"))
+        stat = _parse_counters(read(f"{self.get_folder('cpu')}/cpu.stat"))
         return CpuTimes(stat[b"user_usec"] / 1e6, stat[b"system_usec"] / 1e6)
 
     def count_oom_kills(self) -> int:
@@ -371,7 +371,7 @@ class Cgroup:
     def count_refused_forks(self) -> int:
         """Count how often its limit of processes kept one from starting; 0 where the kernel does not count."""
         try:
-            return parse_counters(read(f"{self.get_folder('pids')}/pids.events")).get(b"max", 0)
+            return _parse_counters(read(f"{self.get_folder('pids')}/pids.events")).get(b"max", 0)
         except FileNotFoundError:
             return 0
 
@@ -389,7 +389,7 @@ def read_headroom(root: Path = Path("/sys/fs/cgroup")) -> int:
     for folder, (limit, used, cached) in ((root / "memory", _HEADROOM_V1), (root, _HEADROOM_V2)):
         try:
             most = read(f"{folder}/{limit}").strip()
-            stat = parse_counters(read(f"{folder}/memory.stat"))
+            stat = _parse_counters(read(f"{folder}/memory.stat"))
             usage = int(read(f"{folder}/{used}"))
         except FileNotFoundError:
             continue  # another version, or the kernel's own root, which has no limit
@@ -429,7 +429,7 @@ def vacate(folder: Path, tries: int = 100) -> None:
     raise OSError(errno.EBUSY, f"processes of {folder} start faster than they can be moved")
 
 
-def parse_counters(text: bytes) -> dict[bytes, int]:
+def _parse_counters(text: bytes) -> dict[bytes, int]:
     """Read lines of a name and a number."""
     words = text.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))

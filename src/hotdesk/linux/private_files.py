@@ -83,7 +83,7 @@ def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
     with (
         enter_folder(folder) as place,
         translate_errors(folder / name),
-        write_temporary(place, name, data, mode) as temporary,
+        _write_temporary(place, name, data, mode) as temporary,
     ):
         os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         os.fsync(place)
@@ -94,7 +94,7 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
     with (
         enter_folder(folder) as place,
         translate_errors(folder / name),
-        write_temporary(place, name, data, mode) as temporary,
+        _write_temporary(place, name, data, mode) as temporary,
     ):
         try:
             os.link(temporary, name, src_dir_fd=place, dst_dir_fd=place)
@@ -107,7 +107,7 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
 
 
 @contextmanager
-def write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
+def _write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
     """Write a file under a name nobody uses; it goes away if what follows fails."""
     temporary = f".{name}.{secrets.token_hex(8)}"
     fd = create(place, temporary, mode)

@@ -24,7 +24,7 @@ from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Asked, Decided
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
-GATHER_S = 1.0
+_GATHER_S = 1.0
 """Seconds that the first request of a shape waits for others, so that its card can say how many there are."""
 _EXAMPLES = 5
 _SIZES = ((0, "no body"), (1 << 10, "up to 1 KiB"), (1 << 16, "up to 64 KiB"), (1 << 20, "up to 1 MiB"))
@@ -57,7 +57,7 @@ class RequestShape:
     def find(cls, question: Asked, item: str) -> RequestShape:
         """Return the shape of what an item's desk asks for."""
         rule, path = (_generalize(text, item) for text in (question.rule, question.path))
-        return cls(rule, question.method, question.host, path, describe_size(question.size))
+        return cls(rule, question.method, question.host, path, _describe_size(question.size))
 
     @property
     def subject(self) -> str:
@@ -78,7 +78,7 @@ def _generalize(text: str, item: str) -> str:
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(item)}(?![A-Za-z0-9])", PLACEHOLDER, text) if item else text
 
 
-def describe_size(size: int) -> str:
+def _describe_size(size: int) -> str:
     """Describe how large a body is, coarsely: items differ by a few bytes."""
     if size < 0:
         return _UNSIZED.get(size, "a body of unknown size")
@@ -148,7 +148,7 @@ class Cohorts:
 
     async def settle(self, cohort: Cohort) -> None:
         """Have a person decide on a cohort, once; then answer everybody in it."""
-        await anyio.sleep(GATHER_S)
+        await anyio.sleep(_GATHER_S)
         cohort.decided = await self.decide(cohort.make_card())
         await self.answer(cohort)
 

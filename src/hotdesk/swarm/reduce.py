@@ -34,7 +34,7 @@ MARK = b"swarm "
 """What begins the order of a report's job: it goes on with its swarm, never alone."""
 
 
-def make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
+def _make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
     """Return the brief of the report."""
     assert brief.reduce is not None
     reduce = brief.reduce
@@ -129,7 +129,7 @@ class ReportJob:
         begun = (machine.config.lib / "jobs" / job / KEY).exists()
         if begun and (receipt := read_receipt(self.order.journal, job)).outcome == "done":
             return receipt
-        brief = make_brief(self.brief, folder, self.budget)
+        brief = _make_brief(self.brief, folder, self.budget)
         order = JobContext(machine, brief, job, begun, self.order.listener, exact=self.brains.exact)
         order.request, order.by = MARK + self.order.id.encode(), self.order.by
         brain = self.brains.reduce(brief)

@@ -16,7 +16,7 @@ from hotdesk.strict import Length, StrictError, compile_reader
 from hotdesk.swarm.items import MAX_ITEMS, TableRow, read_table
 from hotdesk.swarm.worker import ignore_events
 
-MAX_WORKBOOK_BYTES = 32 << 20
+_MAX_WORKBOOK_BYTES = 32 << 20
 _PROGRAM, _FILE = "sheet_look", "items.xlsx"
 
 
@@ -31,7 +31,7 @@ class WorkbookRows:
 async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableRow]:
     """Read the rows of a brief's workbook in a desk that is burnt then; `BriefError` says what is wrong with it."""
     assert brief.each is not None
-    data = read_table(brief, MAX_WORKBOOK_BYTES)
+    data = read_table(brief, _MAX_WORKBOOK_BYTES)
     desks = Desks(machine, brief, job, ignore_events, brief.seconds)
     try:
         async with desks.sterile(BASE) as desk:

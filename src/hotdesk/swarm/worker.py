@@ -62,7 +62,7 @@ class ItemAttempt:
         return {"attempt": self.number, "desk": self.desk, "entries": entries, "failure": self.failure}
 
 
-async def refuse_asking(tool: str, arguments: Arguments) -> Observation:
+async def _refuse_asking(tool: str, arguments: Arguments) -> Observation:
     """Refuse to amend the plan or to ask a person from within one item."""
     return Observation(FROZEN, ok=False)
 
@@ -172,7 +172,7 @@ class ItemWorker:
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = brain.sees
         toolbox.note_in_thread = False  # nothing is written of a use: the item's paper has it
-        return StepStage(step, desk, toolbox, refuse_asking)
+        return StepStage(step, desk, toolbox, _refuse_asking)
 
     def describe(
         self,

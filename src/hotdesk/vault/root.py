@@ -72,7 +72,7 @@ def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tu
         before = (private_files.read(folder, FILE) or b"").decode()
         private_files.write(folder, FILE, f"{before}{root.id} {text}\n".encode())
     else:
-        ask_keyring("set_password", _SERVICE, root.id, text)
+        _ask_keyring("set_password", _SERVICE, root.id, text)
     return root, Secret(key)
 
 
@@ -103,7 +103,7 @@ def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) 
         case "file":
             return decode(_read_file_keys(folder).get(root.id), f"{folder / FILE} has no key for this vault")
         case "keyring":
-            return decode(ask_keyring("get_password", _SERVICE, root.id), "the keyring has no key for this vault")
+            return decode(_ask_keyring("get_password", _SERVICE, root.id), "the keyring has no key for this vault")
 
 
 def _read_file_keys(folder: Path) -> dict[str, str]:
@@ -130,10 +130,10 @@ def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
     else:
         private_files.remove(folder, FILE)
     if old.source == "keyring":
-        ask_keyring("delete_password", _SERVICE, old.id)
+        _ask_keyring("delete_password", _SERVICE, old.id)
 
 
-def ask_keyring(act: str, *arguments: str) -> Any:
+def _ask_keyring(act: str, *arguments: str) -> Any:
     """Ask the system's keyring, if there is one."""
     try:
         ring = import_module("keyring")

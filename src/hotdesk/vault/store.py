@@ -129,7 +129,7 @@ class Vault:
         """Forget a secret."""
         with self._changing() as entries:
             if entries.pop(name, None) is None:
-                raise make_missing_error(name)
+                raise _make_missing_error(name)
 
     def rotate_root(self, source: Source, unlock: Unlock = refuse_passphrase) -> None:
         """Put a new root key above everything and forget the old one.
@@ -152,7 +152,7 @@ class Vault:
     def _unseal(self, name: str) -> tuple[VaultEntry, Secret]:
         stored = self._load().entries.get(name)
         if stored is None:
-            raise make_missing_error(name)
+            raise _make_missing_error(name)
         try:
             return stored.entry, Secret(open_sealed(self._key, stored.sealed, _make_entry_aad(self.id, stored.entry)))
         except InvalidTag:
@@ -191,7 +191,7 @@ def exists(folder: Path) -> bool:
     return folder.exists() and private_files.read(folder, FILE) is not None
 
 
-def make_missing_error(name: str) -> BriefError:
+def _make_missing_error(name: str) -> BriefError:
     """Say that there is no such secret."""
     return BriefError(f"secret {name[:80]!r} not found in the vault; `hotdesk vault ls` lists the secrets")
 

@@ -145,7 +145,7 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
         note += " The page is too long to be read completely."
     if result.hidden:
         note += f" Not shown: {result.hidden} frames of other origins; open their URLs in a tab to see them."
-    lines = [describe_tab(result), *describe_news(result), "", result.text or "(nothing)"]
+    lines = [_describe_tab(result), *_describe_news(result), "", result.text or "(nothing)"]
     note = note.strip()
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
@@ -156,7 +156,7 @@ def format_value(result: BrowserResult) -> Observation:
         return report_action("A dialog interrupted it", result)
     more = result.length - len(result.text)
     note = f"Cut off, {more} more characters; return a smaller value." if more > 0 else ""
-    return Observation("\n".join([result.text, *describe_news(result), *([note] if note else [])]), note=note)
+    return Observation("\n".join([result.text, *_describe_news(result), *([note] if note else [])]), note=note)
 
 
 def format_wait(result: BrowserResult, timeout: float) -> Observation:
@@ -169,27 +169,27 @@ def format_downloads(result: BrowserResult) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
     what = "Downloads:" if result.met else "Not all downloads finished in time:"
-    return Observation("\n".join([what, *(lines or ["- none"]), *describe_news(result)]), ok=result.met)
+    return Observation("\n".join([what, *(lines or ["- none"]), *_describe_news(result)]), ok=result.met)
 
 
 def format_tabs(result: BrowserResult) -> Observation:
     """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
-    return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *describe_news(result)]))
+    return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *_describe_news(result)]))
 
 
 def describe_result(what: str, result: BrowserResult) -> str:
     """Describe what was done, where the browser is, and what is new."""
     what = "A dialog interrupted it" if result.interrupted else what
-    return "\n".join([f"{what}.", describe_tab(result), *describe_news(result)])
+    return "\n".join([f"{what}.", _describe_tab(result), *_describe_news(result)])
 
 
-def describe_tab(result: BrowserResult) -> str:
+def _describe_tab(result: BrowserResult) -> str:
     """Describe where the browser is."""
     return f"Tab {result.tab.id}: {result.tab.title or 'untitled'} {result.tab.url[:500]}"
 
 
-def describe_news(result: BrowserResult) -> list[str]:
+def _describe_news(result: BrowserResult) -> list[str]:
     """Describe what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '

@@ -45,7 +45,7 @@ def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
     if kind == "picture":
         return {}, draw_picture(path, request["side"], request["bytes"])
     document = path if kind == "pdf" else convert(path)
-    pages = count_pages(document)
+    pages = _count_pages(document)
     if page > pages:
         raise PageError(f"page {page} does not exist: the document has {pages}")
     return {"page": page, "pages": pages}, draw_page(document, page, request["side"], request["bytes"])
@@ -87,7 +87,7 @@ def pass_on(path: str, side: int, most: int) -> bytes:
     return data
 
 
-def count_pages(document: str) -> int:
+def _count_pages(document: str) -> int:
     """Count the pages of a PDF."""
     output = run(["pdfinfo", "--", document], DRAW_TIMEOUT_S).decode("utf-8", "replace")
     found = re.search(r"^Pages:\s+(\d+)$", output, re.MULTILINE)

@@ -184,8 +184,8 @@ def is_inside(box: Any, outer: Any) -> bool:
 
 def read(atspi: Any, query: str) -> dict[str, object]:
     """Read the windows whose title has the words, the one in front and what it opened, or all."""
-    front = find_front()
-    applications = wait_for_applications(atspi, front[1], time.monotonic() + STARTING_SECONDS)
+    front = _find_front()
+    applications = _wait_for_applications(atspi, front[1], time.monotonic() + STARTING_SECONDS)
     busy = any(pid == front[1] and not tops for _, pid, tops in applications)
     reading, windows = Reading(atspi), []
     for program, pid, tops in applications:
@@ -206,17 +206,17 @@ def read(atspi: Any, query: str) -> dict[str, object]:
     return {"front": front, "windows": windows[:MAX_WINDOWS], "nodes": reading.nodes, "cut": reading.cut, "busy": busy}
 
 
-def wait_for_applications(atspi: Any, front: object, until: float) -> list[Any]:
+def _wait_for_applications(atspi: Any, front: object, until: float) -> list[Any]:
     """List programs that have a tree; wait for one in front that is only starting, and does not answer yet."""
     while True:
-        applications = list_applications(atspi)
+        applications = _list_applications(atspi)
         answers = any(pid == front and tops for _, pid, tops in applications)
         if answers or all(tops for _, _, tops in applications) or time.monotonic() > until:
             return applications
         time.sleep(0.5)
 
 
-def list_applications(atspi: Any) -> list[Any]:
+def _list_applications(atspi: Any) -> list[Any]:
     """List programs with their windows that show: widget, title, states. One that does not answer has none."""
     desktop, applications = atspi.get_desktop(0), []
     for index in range(min(desktop.get_child_count(), MAX_WINDOWS)):
@@ -239,7 +239,7 @@ def shorten(name: str | None) -> str:
     return (name or "").strip()[:NAME_CHARS]
 
 
-def find_front() -> list[Any]:
+def _find_front() -> list[Any]:
     """Return title and process of the window that has the focus; Tk's say no process."""
     pid = run(["xdotool", "getactivewindow", "getwindowpid"])
     return [shorten(run(["xdotool", "getactivewindow", "getwindowname"])), int(pid) if pid.isdigit() else 0]

@@ -54,7 +54,7 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
     modules: dict[str, Module] = {}
     add(entry, sources, modules, ())
     if "default" not in modules[entry].exports:
-        raise make_script_error(entry, "it has no default export")
+        raise _make_script_error(entry, "it has no default export")
     numbers = {name: number for number, name in enumerate(modules)}
     parts = [write(name, modules, numbers) for name in modules]
     return "".join([*parts, f"export default $m{numbers[entry]}.default;\n"])
@@ -65,9 +65,9 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
     if name in modules:
         return
     if name in within:
-        raise make_script_error(name, "it imports itself")
+        raise _make_script_error(name, "it imports itself")
     if name not in sources:
-        raise make_script_error(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
+        raise _make_script_error(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
     module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
@@ -85,10 +85,10 @@ def _take_apart(name: str, text: str) -> Module:
         elif found := EXPORT.match(piece):
             parts.append(_note_export(module, found) + piece[found.end() :])
         else:
-            raise make_script_error(name, f"`{piece.splitlines()[0][:80]}` is not understood")
+            raise _make_script_error(name, f"`{piece.splitlines()[0][:80]}` is not understood")
     module.text = "".join(parts)
     if unparsed := STRANGE.search(module.text):
-        raise make_script_error(name, f"`{unparsed.group().strip()[:80]}` is not understood")
+        raise _make_script_error(name, f"`{unparsed.group().strip()[:80]}` is not understood")
     return module
 
 
@@ -96,7 +96,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
     """Write down what a statement imports."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
     if found["some"] is not None:
-        module.imports += [(path, each, each) for each in parse_names(found["some"], name)]
+        module.imports += [(path, each, each) for each in _parse_names(found["some"], name)]
     else:
         module.imports.append((path, "", found["all"]) if found["all"] else (path, "default", found["one"]))
 
@@ -104,7 +104,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
 def _note_export(module: Module, found: re.Match[str]) -> str:
     """Write down what a statement exports; give what is left of it."""
     if found["listed"] is not None:
-        module.exports |= {each: each for each in parse_names(found["listed"], "a module")}
+        module.exports |= {each: each for each in _parse_names(found["listed"], "a module")}
         return ""
     if found["own"]:
         module.exports[found["own"]] = found["own"]
@@ -116,12 +116,12 @@ def _note_export(module: Module, found: re.Match[str]) -> str:
     return found["declared"] or ""
 
 
-def parse_names(text: str, name: str) -> list[str]:
+def _parse_names(text: str, name: str) -> list[str]:
     """Read names with commas between them."""
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
-            raise make_script_error(name, f"`{each[:80]}` is not understood")
+            raise _make_script_error(name, f"`{each[:80]}` is not understood")
     return names
 
 
@@ -132,7 +132,7 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
     for path, what, here in module.imports:
         source = f"$m{numbers[path]}"
         if what and what not in modules[path].exports:
-            raise make_script_error(name, f"{path} does not export {what}")
+            raise _make_script_error(name, f"{path} does not export {what}")
         if what and _is_changing(modules[path], what):
             text = follow(text, here, f"{source}.{what}", name)
         else:
@@ -153,10 +153,10 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Have a module read a thing where it comes from, each time, as its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise make_script_error(module, f"`{name}`, which it imports, is also defined there")
+        raise _make_script_error(module, f"`{name}`, which it imports, is also defined there")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 
-def make_script_error(name: str, why: str) -> HostError:
+def _make_script_error(name: str, why: str) -> HostError:
     """Say that modules cannot be made one."""
     return HostError(f"the script {name}, which shows a desk's screen, cannot be used: {why}; run `hotdesk setup`")

@@ -24,8 +24,8 @@ async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 
     x, y = point.read_number("x"), point.read_number("y")
     await move(page, x, y)
     for number in range(1, count + 1):
-        await send_mouse_event(page, "mousePressed", x, y, button, number)
-        await send_mouse_event(page, "mouseReleased", x, y, button, number)
+        await _send_mouse_event(page, "mousePressed", x, y, button, number)
+        await _send_mouse_event(page, "mouseReleased", x, y, button, number)
     await page.settle()
     if point.flag("aside"):
         return {"fallback": "coordinates", "covered": make_printable(point.read_text("covered", 200))}
@@ -56,7 +56,7 @@ async def move(page: BrowserPage, x: float, y: float) -> None:
     await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
 
-async def send_mouse_event(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
+async def _send_mouse_event(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
     """Press or let go of a button."""
     buttons = BUTTONS[button] if kind == "mousePressed" else 0
     await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=count)

@@ -86,7 +86,7 @@ class Display:
             raise DeskError(f"{len(events)} events at once are too many; the limit is {MAX_EVENTS}")
         for event in events:
             self.check(event)
-        pauses = sum(get_pause_seconds(event) for event in events)
+        pauses = sum(_get_pause_seconds(event) for event in events)
         if pauses > MAX_WAIT_S:
             raise DeskError(f"the pauses of the input are too long ({pauses:g} s); the limit is {MAX_WAIT_S:g} s")
         async with self.hold_connection(pauses) as line:
@@ -95,7 +95,7 @@ class Display:
                 if event[0] == "pause":
                     await line.send(waiting)
                     waiting.clear()
-                    await anyio.sleep(get_pause_seconds(event))
+                    await anyio.sleep(_get_pause_seconds(event))
                 else:
                     waiting += self.encode_event(event)
             await self.look(line, waiting, whole=False)
@@ -227,7 +227,7 @@ class Display:
         return encode_pointer(self.buttons, *(self.pointer or (self.size[0] // 2, self.size[1] // 2)))
 
 
-def get_pause_seconds(event: Event) -> float:
+def _get_pause_seconds(event: Event) -> float:
     """Return how long an event pauses."""
     match event:
         case ["pause", int() | float() as pause]:

@@ -23,7 +23,7 @@ ROWS = ("thead", "tbody", "tfoot")
 
 def to_markdown(tree: object) -> str:
     """Write an outline down."""
-    return "\n\n".join(list_blocks(Tidy().copy_node(tree, 0), 0))
+    return "\n\n".join(_list_blocks(Tidy().copy_node(tree, 0), 0))
 
 
 class Tidy:
@@ -40,13 +40,13 @@ class Tidy:
         if isinstance(node, str):
             return node
         copies = [copy for child in list_children(node) if (copy := self.copy_node(child, depth + 1)) is not None]
-        tag = read_word(node, "t")
+        tag = _read_word(node, "t")
         alone = (node.get("b") is True or tag in _ALONE) and tag not in _NEVER_ALONE
         outer = any(isinstance(child, dict) and child["b"] for child in copies)
         return {**node, "t": tag, "c": copies, "b": alone or outer}
 
 
-def list_blocks(node: object, depth: int) -> list[str]:
+def _list_blocks(node: object, depth: int) -> list[str]:
     """Return the blocks a node makes up."""
     if depth > MAX_DEPTH:
         return []
@@ -76,7 +76,7 @@ def _list_all_blocks(nodes: Sequence[object], depth: int) -> list[str]:
     line: list[object] = []
     for node in nodes:
         if isinstance(node, dict) and node["b"]:
-            found += [*_make_block(_inline_all(line, depth)), *list_blocks(node, depth + 1)]
+            found += [*_make_block(_inline_all(line, depth)), *_list_blocks(node, depth + 1)]
             line = []
         else:
             line.append(node)
@@ -104,16 +104,16 @@ def inline(node: object, depth: int) -> str:
         case "br":
             return " "
         case "field":
-            return format_field(node)
+            return _format_field(node)
         case "img":
-            return f"![{read_word(node, 'alt')}]"
+            return f"![{_read_word(node, 'alt')}]"
         case "frame":
-            return f"[a frame of another origin: {read_word(node, 'href')}]"
+            return f"[a frame of another origin: {_read_word(node, 'href')}]"
         case "button":
             return f"[{_inline_all(list_children(node), depth).strip()}]"
         case "a" if node.get("href"):
             text = _inline_all(list_children(node), depth).strip()
-            return f"[{text}]({read_word(node, 'href')})" if text else ""
+            return f"[{text}]({_read_word(node, 'href')})" if text else ""
     text = _inline_all(list_children(node), depth)
     mark = STRONG.get(tag, "")
     if mark and text.strip():
@@ -121,9 +121,9 @@ def inline(node: object, depth: int) -> str:
     return f" {text} " if node["b"] else text
 
 
-def format_field(node: dict[str, Any]) -> str:
+def _format_field(node: dict[str, Any]) -> str:
     """Write what a field holds."""
-    kind, name, value = read_word(node, "kind") or "text", read_word(node, "name"), read_word(node, "value")
+    kind, name, value = _read_word(node, "kind") or "text", _read_word(node, "name"), _read_word(node, "value")
     if kind in ("checkbox", "radio"):
         return f" [{'x' if node.get('on') is True else ' '}] "
     return f" [{kind}{f' {name}' if name else ''}: {value}] "
@@ -135,7 +135,7 @@ def format_list(node: dict[str, Any], depth: int) -> str:
     start = node.get("start", 1)
     number = start if type(start) is int and abs(start) < 1 << 31 else 1
     for child in list_children(node):
-        if not (found := list_blocks(child, depth + 1)):
+        if not (found := _list_blocks(child, depth + 1)):
             continue
         mark = f"{number}. " if node.get("t") == "ol" else "- "
         number += 1
@@ -146,7 +146,7 @@ def format_list(node: dict[str, Any], depth: int) -> str:
 
 def format_table(node: dict[str, Any], depth: int) -> str:
     """Write a table; empty when it has one column or less, and so only arranges things."""
-    rows = [cells for row in list_rows(node) if (cells := _list_cells(row, depth))]
+    rows = [cells for row in _list_rows(node) if (cells := _list_cells(row, depth))]
     width = max((len(row) for row in rows), default=0)
     if width < 2 or width > 100:
         return ""
@@ -154,7 +154,7 @@ def format_table(node: dict[str, Any], depth: int) -> str:
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
 
 
-def list_rows(node: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_rows(node: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     found: list[dict[str, Any]] = []
     for child in list_children(node):
@@ -185,7 +185,7 @@ def list_children(node: dict[str, Any]) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def read_word(node: dict[str, Any], name: str) -> str:
+def _read_word(node: dict[str, Any], name: str) -> str:
     """Return a text that says something of a node, in one line."""
     value = node.get(name)
     return _SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

@@ -96,15 +96,15 @@ async def _measure_box(page: BrowserPage, ref: str) -> dict[str, float]:
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
         raise DeskError(f"{ref} is inside a frame: take a screenshot of the page instead")
-    return clip_area(area)
+    return _clip_area(area)
 
 
 async def _measure_page(page: BrowserPage) -> dict[str, float]:
     """Return how large a page is."""
-    return clip_area((await page.ask("Page.getLayoutMetrics")).read_object("cssContentSize"))
+    return _clip_area((await page.ask("Page.getLayoutMetrics")).read_object("cssContentSize"))
 
 
-def clip_area(area: UntrustedObject) -> dict[str, float]:
+def _clip_area(area: UntrustedObject) -> dict[str, float]:
     """Return a part of a page that is not larger than a picture may be."""
     width, height = area.read_number("width"), area.read_number("height")
     if width < 1 or height < 1:
@@ -118,7 +118,7 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:
-        return read_outcome(reply.read_object("result").read_object("value"), most)
+        return _read_outcome(reply.read_object("result").read_object("value"), most)
     reply = await _evaluate_raw(page, expression, seconds, replMode=True)
     if "exceptionDetails" in reply:
         raise DeskError(f"the expression could not be evaluated: {describe_exception(reply)}")
@@ -126,9 +126,9 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
     if not (handle := result.read_text("objectId", 200)):
         value = result.data.get("value", result.data.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
-        return read_outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
+        return _read_outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
     page.holds = True
-    return read_outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
+    return _read_outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
 
 
 async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
@@ -151,7 +151,7 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
         raise
 
 
-def read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
+def _read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Return what came of an expression."""
     if "thrown" in value:
         raise DeskError(f"the expression threw an error: {make_printable(value.read_text('thrown', 2000))}")

@@ -222,7 +222,7 @@ class DeskSide(Side):
         if encoding == RAW:
             self.passing = wide * high * 4
         elif encoding == ZRLE:
-            self.passing = check_length(int.from_bytes(body, "big"), wide * high * 4)
+            self.passing = _check_length(int.from_bytes(body, "big"), wide * high * 4)
 
     def read_tight(self, wide: int, high: int) -> Steps:
         """Pass a rectangle on as TigerVNC packs it: one colour, or pixels, a few colours or differences of them."""
@@ -255,7 +255,7 @@ class DeskSide(Side):
         while len(length) < 3 and (not length or length[-1] & 0x80):
             length += yield 1
         self.out += length
-        self.passing = check_length(
+        self.passing = _check_length(
             sum((byte & (0x7F if at < 2 else 0xFF)) << 7 * at for at, byte in enumerate(length)), size
         )
 
@@ -372,7 +372,7 @@ class ViewerSide(Side):
             self.acts = ViewerInput()
 
 
-def check_length(length: int, size: int) -> int:
+def _check_length(length: int, size: int) -> int:
     """Return the length of what is packed, which packing makes a little longer at most."""
     if length > size + size // 10 + (1 << 16):
         raise ProtocolError(f"{length} bytes for {size}")

@@ -97,13 +97,13 @@ def translate_member(name: str, action: Action, scale: Scale) -> list[ScreenActi
             repeat = action.get("repeat")
             return [
                 ScreenAction(
-                    "screen_key", {"keys": require_text(action), **({} if repeat is None else {"repeat": repeat})}
+                    "screen_key", {"keys": _require_text(action), **({} if repeat is None else {"repeat": repeat})}
                 )
             ]
         case "hold_key":
-            return [ScreenAction("screen_hold_key", {"keys": require_text(action), "seconds": action.get("duration")})]
+            return [ScreenAction("screen_hold_key", {"keys": _require_text(action), "seconds": action.get("duration")})]
         case "type":
-            return [ScreenAction("screen_type", {"text": require_text(action)})]
+            return [ScreenAction("screen_type", {"text": _require_text(action)})]
         case "cursor_position":
             return [ScreenAction("screen_cursor_position", scale.picture_size)]
         case "mouse_move":
@@ -132,14 +132,14 @@ def translate_openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
         raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS}")
-    return [use for action in actions for use in translate_openai_action(action, scale)]
+    return [use for action in actions for use in _translate_openai_action(action, scale)]
 
 
-def translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
+def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
     """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
         raise ToolArgumentError("an action must be an object with a type")
-    keys = join_keys(action.get("keys"))
+    keys = _join_keys(action.get("keys"))
     meanwhile: dict[str, object] = {"keys": keys} if keys else {}
     match action.get("type"):
         case "click":
@@ -148,11 +148,11 @@ def translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
                     f"unknown button {action.get('button')!r:.40}; the buttons are {', '.join(_OPENAI_BUTTONS)}"
                 )
             return [
-                ScreenAction("screen_click", {**parse_point(action, scale), "button": button, "count": 1, **meanwhile})
+                ScreenAction("screen_click", {**_parse_point(action, scale), "button": button, "count": 1, **meanwhile})
             ]
         case "double_click":
             return [
-                ScreenAction("screen_click", {**parse_point(action, scale), "button": "left", "count": 2, **meanwhile})
+                ScreenAction("screen_click", {**_parse_point(action, scale), "button": "left", "count": 2, **meanwhile})
             ]
         case "drag":
             path = action.get("path")
@@ -162,13 +162,13 @@ def translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
         case "keypress" if keys:
             return [ScreenAction("screen_key", {"keys": keys})]
         case "move":
-            return [ScreenAction("screen_move", {**parse_point(action, scale), **meanwhile})]
+            return [ScreenAction("screen_move", {**_parse_point(action, scale), **meanwhile})]
         case "screenshot":
             return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "scroll":
             return scroll(action, scale, meanwhile)
         case "type":
-            return [ScreenAction("screen_type", {"text": require_text(action)})]
+            return [ScreenAction("screen_type", {"text": _require_text(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
     raise ToolArgumentError(f"unknown action type {action.get('type')!r:.40}")
@@ -183,8 +183,8 @@ def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[S
             raise ToolArgumentError(f"{name} must be a whole number of pixels")
         if pixels:
             turned = {"direction": forth if pixels > 0 else back, "amount": min(100, max(1, abs(pixels) // PIXELS))}
-            uses.append(ScreenAction("screen_scroll", {**turned, **parse_point(action, scale), **meanwhile}))
-    return uses or [ScreenAction("screen_move", {**parse_point(action, scale), **meanwhile})]
+            uses.append(ScreenAction("screen_scroll", {**turned, **_parse_point(action, scale), **meanwhile}))
+    return uses or [ScreenAction("screen_move", {**_parse_point(action, scale), **meanwhile})]
 
 
 def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
@@ -203,7 +203,7 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     raise ToolArgumentError(f"{point!r:.40} is not a point [x, y]")
 
 
-def parse_point(action: Action, scale: Scale) -> dict[str, object]:
+def _parse_point(action: Action, scale: Scale) -> dict[str, object]:
     """Return where an action with x and y happens."""
     x, y = scale.scale_point(action.get("x"), action.get("y"))
     return {"x": x, "y": y}
@@ -219,17 +219,17 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
 
 def _parse_held_keys(action: Action) -> dict[str, object]:
     """Return the keys held down meanwhile, which Anthropic calls text."""
-    return {"keys": require_text(action)} if action.get("text") else {}
+    return {"keys": _require_text(action)} if action.get("text") else {}
 
 
-def require_text(action: Action) -> str:
+def _require_text(action: Action) -> str:
     """Return an action's text."""
     if not isinstance(value := action.get("text"), str):
         raise ToolArgumentError("text is missing")
     return value
 
 
-def join_keys(keys: object) -> str:
+def _join_keys(keys: object) -> str:
     """Write a list of keys as a chord."""
     if keys is None:
         return ""

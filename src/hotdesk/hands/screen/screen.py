@@ -294,7 +294,7 @@ class Screen:
                 settled = await self.settle(
                     get_number(arguments, "quiet"), get_number(arguments, "timeout"), parse_region(arguments, self.size)
                 )
-                return Observation(describe_stability(settled))
+                return Observation(_describe_stability(settled))
             case "cursor_position":
                 x, y = await self.get_cursor_position()
                 wide, high = (
@@ -366,7 +366,7 @@ def _show_picture(picture: Screenshot) -> Observation:
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 
 
-def describe_stability(settled: Stability) -> str:
+def _describe_stability(settled: Stability) -> str:
     """Say in words whether the picture settled."""
     if settled.settled and not settled.changed:
         return "the screen is stable: nothing has changed since this call started"

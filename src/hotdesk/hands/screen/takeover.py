@@ -277,7 +277,7 @@ class Wheel:
         if self.holder is None or self.holder.viewer != viewer:
             raise BriefError("only the person who has control can have a secret typed")
         if name not in self.secrets:
-            raise BriefError(f"this desk has no placeholder for {sanitize_word(name)!r}")
+            raise BriefError(f"this desk has no placeholder for {_sanitize_word(name)!r}")
         keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
         await self.seat.ask("screen.input", events=keys)
 
@@ -345,7 +345,7 @@ class Wheel:
         done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOK_TIMEOUT_S, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         rows = (line.split(maxsplit=3) for line in lines[:MAX_NAMES])
-        return frozenset(sanitize_word(words[3]) for words in rows if len(words) == 4)  # a title may be empty
+        return frozenset(_sanitize_word(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
     async def list_page_addresses(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""
@@ -353,14 +353,14 @@ class Wheel:
         reply = await self.ask("browser.tabs")
         tabs = reply.get("tabs") if isinstance(reply, dict) else None
         listed = [tab.get("url") for tab in tabs[:MAX_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
-        return frozenset(sanitize_word(url.partition("?")[0]) for url in listed if isinstance(url, str))
+        return frozenset(_sanitize_word(url.partition("?")[0]) for url in listed if isinstance(url, str))
 
     async def ask(self, verb: str, **arguments: object) -> object:
         """Ask the reader for a value."""
         return (await self.seat.ask(verb, **arguments)).value
 
 
-def sanitize_word(text: str) -> str:
+def _sanitize_word(text: str) -> str:
     """Write a desk's word so that it can be put in a line."""
     return make_printable(text)[:MAX_NAME_CHARS]
 

@@ -169,7 +169,7 @@ def get_button(arguments: Arguments) -> Button:
     return cast(Button, get_text(arguments, "button"))
 
 
-def get_integers(arguments: Arguments, name: str) -> list[int]:
+def _get_integers(arguments: Arguments, name: str) -> list[int]:
     """Return a list of whole numbers."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
@@ -178,7 +178,7 @@ def get_integers(arguments: Arguments, name: str) -> list[int]:
 
 def parse_region(arguments: Arguments, size: Point) -> Region | None:
     """Return the region, if one was given."""
-    if not (sides := get_integers(arguments, "region")):
+    if not (sides := _get_integers(arguments, "region")):
         return None
     if len(sides) != 4:
         raise BriefError("region must be four numbers: left, top, right, bottom")
@@ -190,7 +190,7 @@ def parse_region(arguments: Arguments, size: Point) -> Region | None:
 
 def parse_path(arguments: Arguments) -> list[Point]:
     """Return the points of a path."""
-    flat = get_integers(arguments, "path")
+    flat = _get_integers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("path must be x, y, x, y, …: at least two points")
     return list(zip(flat[::2], flat[1::2], strict=True))

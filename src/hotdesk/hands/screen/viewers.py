@@ -69,7 +69,7 @@ class Watching:
     def get_wheel(self, desk: LinkedDesk) -> Wheel:
         """Return a desk's wheel."""
         if desk.id not in self.wheels:
-            secrets, has_worker = get_placeholders(desk), lambda: desk.id not in self.personal
+            secrets, has_worker = _get_placeholders(desk), lambda: desk.id not in self.personal
             stop = functools.partial(hush, desk)
             self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, secrets, has_worker)
         return self.wheels[desk.id]
@@ -160,7 +160,7 @@ class Watching:
         }
 
 
-def get_placeholders(desk: LinkedDesk) -> dict[str, str]:
+def _get_placeholders(desk: LinkedDesk) -> dict[str, str]:
     """Return what stands for secrets in a desk, by their names: what it was given, not what it says."""
     if not isinstance(desk.outside, KeeperHandle):
         return {}

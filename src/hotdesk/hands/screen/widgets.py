@@ -114,7 +114,7 @@ class Widgets:
         if report.error:
             return Observation(f"This desk's image has no accessibility service. {PIXELS}", ok=False)
         if not report.nodes:
-            return Observation(describe_silence(report, window), fallback="coordinates")
+            return Observation(_describe_silence(report, window), fallback="coordinates")
         text, omitted = self.render(report)
         more = f"the tree was cut: {omitted} more lines" if omitted else "the tree was cut" if report.cut else ""
         return Observation(text, note=f"{more}; name one window" if more else "")
@@ -147,7 +147,7 @@ class Widgets:
         for place, widget in enumerate(report.nodes):
             if widget.window != shown and widget.window < len(report.windows):
                 shown = widget.window
-                lines.append(describe_window(report.windows[shown]))
+                lines.append(_describe_window(report.windows[shown]))
             line = f"{'  ' * min(widget.depth, 20)}- {describe(widget)}{self.refer(widget)}"
             size += len(line) + 1
             if size > MAX_CHARS:
@@ -175,12 +175,12 @@ def describe(widget: Widget) -> str:
     return f"{make_printable(widget.role)}{name}{states}{value}"
 
 
-def describe_window(window: AccessibleWindow) -> str:
+def _describe_window(window: AccessibleWindow) -> str:
     """Write a window's heading."""
     return f'Window "{make_printable(window.title)}" of {make_printable(window.program)}, pid {window.pid}:'
 
 
-def describe_silence(report: WidgetReport, window: str) -> str:
+def _describe_silence(report: WidgetReport, window: str) -> str:
     """Say that nothing was read, why, and what can be done."""
     there = "; ".join(f'"{make_printable(each.title)}"' for each in report.windows[:20])
     others = f" Windows that can be read: {there}." if there else ""

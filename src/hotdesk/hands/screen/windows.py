@@ -58,17 +58,17 @@ async def list_windows(seat: Seat) -> list[Window]:
     if not done.ok:
         raise DeskError(f"the windows cannot be listed: {_describe_failure(done)}")
     found = (LINE.fullmatch(line) for line in done.text.splitlines()[:_MAX_WINDOWS])
-    return [parse_window(match) for match in found if match is not None]
+    return [_parse_window(match) for match in found if match is not None]
 
 
-def parse_window(match: re.Match[str]) -> Window:
+def _parse_window(match: re.Match[str]) -> Window:
     """Read one line of a list of windows."""
     identity, numbers, pid, program, title = match.groups()
     x, y, width, height = map(int, numbers.split())
-    return Window(identity, int(pid), x, y, width, height, sanitize_title(program), sanitize_title(title.strip()))
+    return Window(identity, int(pid), x, y, width, height, _sanitize_title(program), _sanitize_title(title.strip()))
 
 
-def sanitize_title(text: str) -> str:
+def _sanitize_title(text: str) -> str:
     """Return what a program calls itself, in one harmless line."""
     return make_printable(text)[:MAX_TITLE_CHARS]
 

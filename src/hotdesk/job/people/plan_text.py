@@ -46,7 +46,7 @@ def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, f
         f"Step {plan.steps[index].name} {each}" for index in chosen for each in step_stakes(plan.steps[index], job)
     ]
     if only is None:
-        risks += [f"{item.path} may contain {join_names(item.active)}." for item in job.deliverables if item.active]
+        risks += [f"{item.path} may contain {_join_names(item.active)}." for item in job.deliverables if item.active]
     risks += [f"A requirement is not met: {each}" for each in failed]
     steps = tuple(
         sanitize_lines([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
@@ -67,7 +67,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
         for step, rule in list_rules(amendment)
         if find_cover(rule, select_rules(step, job.scope.rules)) is None
     ]
-    risks += [f"Step {step} goes beyond the brief to {describe_destination(rule)}." for step, rule in outside]
+    risks += [f"Step {step} goes beyond the brief to {_describe_destination(rule)}." for step, rule in outside]
     if asks_for_secrets(amendment):
         risks.append(f"Step {amendment.step} asks for the secret after it may have read foreign content.")
     after = {step.name for step in new.steps}
@@ -98,12 +98,12 @@ def _describe_stake(stake: Stake) -> str:
             owner = get_registrable_domain(grant.host)
             return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
         case Stake(kind="tunnel", rule=rule) if rule is not None:
-            return f"may exchange encrypted data with {describe_destination(rule)} that hotdesk cannot read or check."
+            return f"may exchange encrypted data with {_describe_destination(rule)} that hotdesk cannot read or check."
         case Stake(kind="write", rule=rule) if rule is not None:
             who = "" if stake.signed_in else ", without a secret of yours"
-            return f"may send data to {describe_destination(rule)}{who}."
+            return f"may send data to {_describe_destination(rule)}{who}."
         case Stake(kind="private", rule=rule) if rule is not None:
-            return f"may reach a private network: {describe_destination(rule)}."
+            return f"may reach a private network: {_describe_destination(rule)}."
         case Stake(kind="foreign"):
             return "uses secrets at a desk that may have read foreign content."
         case Stake(kind="processes"):
@@ -117,9 +117,9 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     """Describe what one step does, a sentence each."""
     step = plan.steps[index]
     points = [*_iterate_network_points(step, job), *_iterate_secret_points(step, job), _describe_tools(step)]
-    points += [f"Reads the files {join_names(step.files)}."] if step.files else []
+    points += [f"Reads the files {_join_names(step.files)}."] if step.files else []
     points += [f"Reads what earlier jobs stored in the memory {job.memory}."] if has_memory(plan, index, job) else []
-    points += [f"Writes {join_names(step.makes)}."] if step.makes else []
+    points += [f"Writes {_join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
     points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
     points += [f"Is checked by this command: {step.check}"] if step.check else []
@@ -143,9 +143,9 @@ def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
     """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in _iterate_destinations(step, job):
-        groups.setdefault((describe_act(rule), get_registrable_domain(rule.host), how), []).append(format_place(rule))
+        groups.setdefault((_describe_act(rule), get_registrable_domain(rule.host), how), []).append(_format_place(rule))
     for (act, owner, how), places in groups.items():
-        yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
+        yield f"{act} {owner} ({_join_names(list(dict.fromkeys(places)))}){how}."
     if not groups:
         yield "Has no network access."
 
@@ -162,7 +162,7 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
         yield rule, REFUSED if cover is None else ASKED if cover.verdict == "ask" else ""
 
 
-def describe_act(rule: Rule) -> str:
+def _describe_act(rule: Rule) -> str:
     """Describe what a rule lets a step do."""
     if rule.tunnel:
         return "Exchanges encrypted data, which hotdesk cannot read, with"
@@ -171,12 +171,12 @@ def describe_act(rule: Rule) -> str:
     return "Reads from and sends data to" if rule.methods == ("*",) or set(rule.methods) & {*READ} else "Sends data to"
 
 
-def describe_destination(rule: Rule) -> str:
+def _describe_destination(rule: Rule) -> str:
     """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
-    return f"{get_registrable_domain(rule.host)} ({format_place(rule)})"
+    return f"{get_registrable_domain(rule.host)} ({_format_place(rule)})"
 
 
-def format_place(rule: Rule) -> str:
+def _format_place(rule: Rule) -> str:
     """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
     limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
@@ -197,10 +197,10 @@ def _describe_tools(step: Step) -> str:
         next((words for name, words in TOOLS.items() if each.startswith(name)), f"use {each}") for each in step.tools
     )
     may = list(dict.fromkeys(["use every tool"] if matches("", step.tools) else named))
-    return f"May {join_names(may)}." if may else ""
+    return f"May {_join_names(may)}." if may else ""
 
 
-def join_names(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Write names one after another; of very many the first."""
     some = list(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:

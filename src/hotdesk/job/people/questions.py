@@ -35,13 +35,13 @@ def tell_nobody(owner: Path, why: str) -> None:
 async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) -> list[PendingQuestion]:
     """Ask every owner of this state directory."""
     found: list[PendingQuestion] = []
-    for path in list_owners(settings):
+    for path in _list_owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
-            found += [PendingQuestion(path, question) for question in await ask_owner(path, complain)]
+            found += [PendingQuestion(path, question) for question in await _ask_owner(path, complain)]
     return sorted(found, key=lambda each: each.question.seconds)
 
 
-def list_owners(settings: Config) -> list[Path]:
+def _list_owners(settings: Config) -> list[Path]:
     """List the control sockets, each once. An owner answers nobody but its own user and root."""
     if os.geteuid() != 0:
         raise HostError(
@@ -50,7 +50,7 @@ def list_owners(settings: Config) -> list[Path]:
     return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
 
 
-async def ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked]:
+async def _ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked]:
     """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
     try:
         with anyio.fail_after(_OWNER_TIMEOUT_S):

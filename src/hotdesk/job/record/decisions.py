@@ -57,7 +57,7 @@ def get_journal_path(settings: Config) -> Path:
     return settings.lib / "keys" / FILE
 
 
-def read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
+def _read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
     """Read what waits in every job; who may not read the journal has no jobs."""
     journal = get_journal_path(settings)
     return read_all_waiting(journal) if os.access(journal, os.R_OK) else {}
@@ -65,13 +65,13 @@ def read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
 
 def open_cases(settings: Config, now: int) -> list[OpenDecision]:
     """Return everything that jobs still wait for."""
-    found = read_open_questions(settings).values()
+    found = _read_open_questions(settings).values()
     return [load_decision(settings, each, one) for each in found for one in each.open if one.until > now]
 
 
 def find_case(settings: Config, text: str) -> OpenDecision | None:
     """Return what waits, or waited, under an id or the beginning of one; None when no job has it."""
-    pairs = [(one, each) for each in read_open_questions(settings).values() for one in each.pending.values()]
+    pairs = [(one, each) for each in _read_open_questions(settings).values() for one in each.pending.values()]
     exact = [pair for pair in pairs if pair[0].id == text]
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun

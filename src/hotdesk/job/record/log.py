@@ -185,7 +185,7 @@ class JobLog:
                 self.job,
                 step,
                 first + place,
-                sanitize_tool_name(call.tool),
+                _sanitize_tool_name(call.tool),
                 self.papers.write(json.dumps(call_to_json(call))),
             )
             for place, call in enumerate(calls)
@@ -226,6 +226,6 @@ class JobLog:
         self.note(Planned(self.job, plan.digest, names, paper, round_number, texts))
 
 
-def sanitize_tool_name(tool: str) -> str:
+def _sanitize_tool_name(tool: str) -> str:
     """Return a tool's name as an event has it: what a model calls a tool may be any text."""
     return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"

@@ -249,21 +249,21 @@ def read_rows(journal: Path) -> Iterator[Row]:
 def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
     """Tell all of one job. `items`: of a swarm, what was counted before; its thousands of items are not read again."""
     tale = JobSummary(job)
-    for row in read(journal, job, names=list_names_but_items() if items is not None else ()):
+    for row in read(journal, job, names=_list_names_but_items() if items is not None else ()):
         tale.take_row(row)
     tale.items = items or tale.items
     return tale
 
 
 @cache
-def list_names_but_items() -> tuple[str, ...]:
+def _list_names_but_items() -> tuple[str, ...]:
     """Name every kind of event but those of single items."""
     return tuple(kind.__name__ for kind in list_kinds() if kind not in (ItemEnded, ItemsBegun))
 
 
 def find_job(journal: Path, text: str) -> str:
     """Return the one job whose id begins so; `BriefError` when there is none, or several."""
-    jobs = list(dict.fromkeys(row.chain for row in read_job_starts(journal)))
+    jobs = list(dict.fromkeys(row.chain for row in _read_job_starts(journal)))
     if text in jobs:
         return text
     found = [job for job in jobs if len(text) >= MIN_ID_CHARS and job.startswith(text)]
@@ -274,6 +274,6 @@ def find_job(journal: Path, text: str) -> str:
     raise BriefError(f"job {text[:40]!r} not found; `hotdesk jobs` lists the jobs")
 
 
-def read_job_starts(journal: Path) -> Iterator[Row]:
+def _read_job_starts(journal: Path) -> Iterator[Row]:
     """Return the first event of every job."""
     return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())

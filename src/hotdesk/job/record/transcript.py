@@ -27,13 +27,13 @@ def format_transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
             event = row.read_event()
         except (ValueError, RecursionError):
             continue
-        if (named := describe_paper(event)) is not None:
+        if (named := _describe_paper(event)) is not None:
             text, paper = named
             yield make_printable(f"── {text}")
             yield from (f"   {line}" for line in read_paper_lines(papers, paper))
 
 
-def describe_paper(event: Event) -> tuple[str, str] | None:
+def _describe_paper(event: Event) -> tuple[str, str] | None:
     """Return what a paper is, and give its name; None for an event that has none."""
     match event:
         case Thought():

@@ -31,20 +31,20 @@ MAX_LINE_CHARS = 1000
 
 def render_deliverables(report: JobReport) -> Markup:
     """Tell of every deliverable."""
-    cards = [render_card(report, each) for each in report.delivered.values()]
+    cards = [_render_card(report, each) for each in report.delivered.values()]
     if not cards:
         return render_section("deliverables", "Deliverables", note("wait", "The job delivered no file."))
     return render_section("deliverables", "Deliverables", *cards)
 
 
-def render_card(report: JobReport, item: Delivered) -> Markup:
+def _render_card(report: JobReport, item: Delivered) -> Markup:
     """Tell of one deliverable."""
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
     stand = render_pill("passed every check", "good") if passed else render_pill("did not pass", "bad")
     head = tag(
         "div",
-        tag("h3", render_name(report, item)),
+        tag("h3", _render_name(report, item)),
         stand if looks else render_pill("not checked", "wait"),
         class_="title",
     )
@@ -58,23 +58,23 @@ def render_card(report: JobReport, item: Delivered) -> Markup:
     return tag(
         "div",
         head,
-        render_identity(item),
+        _render_identity(item),
         tag("div", *shown, class_="pages") if shown else None,
-        *(render_check(each) for each in looks),
-        render_certificate(report, item, passed),
+        *(_render_check(each) for each in looks),
+        _render_certificate(report, item, passed),
         class_="card",
         id=anchor(report, item.path),
     )
 
 
-def render_name(report: JobReport, item: Delivered) -> Markup:
+def _render_name(report: JobReport, item: Delivered) -> Markup:
     """Name a deliverable; where the report lies beside it, by a link to it."""
     link = f"./{quote(item.path)}"
     shown = isolate(item.path)
     return tag("a", shown, href=link) if report.beside and item.stored is not None and is_near(link) else shown
 
 
-def render_identity(item: Delivered) -> Markup:
+def _render_identity(item: Delivered) -> Markup:
     """Return which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
     stored = (
@@ -83,7 +83,7 @@ def render_identity(item: Delivered) -> Markup:
     return render_facts(("Kept", stored), ("SHA-256", render_hash(item.stored.sha256 if item.stored else looked)))
 
 
-def render_check(look: Looked) -> Markup:
+def _render_check(look: Looked) -> Markup:
     """Tell what one check saw."""
     event, verdict = look.event, look.verdict
     good = event.outcome == "passed"
@@ -108,7 +108,7 @@ def render_check(look: Looked) -> Markup:
         render_faults(verdict.findings) if verdict.faults else None,
         _render_list("Requirements met", verdict.held),
         _render_list("Not checked", verdict.not_checked),
-        render_collapsed("What the check looked for and found", render_details(verdict)),
+        render_collapsed("What the check looked for and found", _render_details(verdict)),
         class_="check",
     )
 
@@ -130,7 +130,7 @@ def render_faults(lines: Iterable[str]) -> Markup:
     )
 
 
-def render_details(verdict: StoredVerdict) -> Markup:
+def _render_details(verdict: StoredVerdict) -> Markup:
     """Return what was seen, and by what."""
     values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
     tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
@@ -144,7 +144,7 @@ def render_details(verdict: StoredVerdict) -> Markup:
     )
 
 
-def render_certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
+def _render_certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
     """Say whether what was seen is signed, and how that is proven; or why it is not."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:

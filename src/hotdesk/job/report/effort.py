@@ -28,7 +28,7 @@ class Bar:
 
 def render_effort(report: JobReport) -> Markup:
     """Chart what each step took."""
-    rows = list_bars(report)
+    rows = _list_bars(report)
     longest = max((each.seconds for each in rows), default=0.0) or 1.0
     dearest = max((each.cost.dollars for each in rows), default=0.0)
     lines: list[list[Child]] = []
@@ -39,13 +39,13 @@ def render_effort(report: JobReport) -> Markup:
         lines.append([isolate(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
     head = ("Step", "Time", "Cost", "Acts", "Attempts")
     cost = report.tale.cost
-    total = f"Total: {format_duration(compute_work_seconds(report))}. " + describe_spending(cost)
+    total = f"Total: {format_duration(compute_work_seconds(report))}. " + _describe_spending(cost)
     return render_section(
         "effort", "Time and cost", tag("p", total), render_table("Time and cost by step", head, lines, "chart")
     )
 
 
-def list_bars(report: JobReport) -> list[Bar]:
+def _list_bars(report: JobReport) -> list[Bar]:
     """Return the rows: steps, checks, and what is left."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)
@@ -66,7 +66,7 @@ def add(one: Cost, other: Cost) -> Cost:
     return Cost(**{name: getattr(one, name) + getattr(other, name) for name in names})
 
 
-def describe_spending(cost: Cost) -> str:
+def _describe_spending(cost: Cost) -> str:
     """Describe what models cost."""
     if not cost.tokens:
         return "No model was used."

@@ -45,13 +45,13 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
     """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
     if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
         raise ValueError(f"a report has no {name}")
-    pairs = "".join(format_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    pairs = "".join(_format_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if name in EMPTY:
         return Markup(f"<{name}{pairs}>" if name != "rect" else f"<rect{pairs}/>")
-    return Markup(f"<{name}{pairs}>{''.join(map(render_child, children))}</{name}>")
+    return Markup(f"<{name}{pairs}>{''.join(map(_render_child, children))}</{name}>")
 
 
-def format_attribute(name: str, value: str | int | None) -> str:
+def _format_attribute(name: str, value: str | int | None) -> str:
     """Write an attribute; a link leads to a place of the page or a file beside it, and a picture is part of it."""
     if value is None:
         return ""
@@ -67,7 +67,7 @@ def is_near(link: str) -> bool:
     return link.startswith("#") or (BESIDE.fullmatch(link) is not None and ".." not in unquote(link).split("/"))
 
 
-def render_child(child: Child) -> str:
+def _render_child(child: Child) -> str:
     """Write what is in an element."""
     if isinstance(child, Markup):
         return child.html

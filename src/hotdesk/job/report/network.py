@@ -39,15 +39,15 @@ class HostTraffic:
 
 def render_door(report: JobReport) -> Markup:
     """Tell what left the desks, and what did not."""
-    exchanges, alarmed = report.door.exchanges, render_alarms(report.door.alarms)
+    exchanges, alarmed = report.door.exchanges, _render_alarms(report.door.alarms)
     if not exchanges:
         nothing = tag("p", "The desks made no network requests.")
         return render_section("door", "Network", nothing, alarmed)
     refused = [each for each in exchanges if each.verdict in REFUSED]
-    return render_section("door", "Network", render_admitted(exchanges), render_refused(refused), alarmed)
+    return render_section("door", "Network", _render_admitted(exchanges), _render_refused(refused), alarmed)
 
 
-def render_admitted(exchanges: list[Exchange]) -> Markup:
+def _render_admitted(exchanges: list[Exchange]) -> Markup:
     """Count what was admitted, by host."""
     hosts: dict[str, HostTraffic] = {}
     for each in exchanges:
@@ -68,13 +68,13 @@ def render_admitted(exchanges: list[Exchange]) -> Markup:
     ]
     caption = "Admitted requests. Secrets are shown by name only; desks have placeholders, never values"
     return render_table(
-        caption + describe_truncation(len(hosts)),
+        caption + _describe_truncation(len(hosts)),
         ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"),
         rows,
     )
 
 
-def render_refused(refused: list[Exchange]) -> Markup:
+def _render_refused(refused: list[Exchange]) -> Markup:
     """List what was refused, and why."""
     if not refused:
         return note("good", "No request was refused.")
@@ -89,16 +89,16 @@ def render_refused(refused: list[Exchange]) -> Markup:
         for (method, host, path, rule), count in counted.most_common(_MAX_ROWS)
     ]
     return render_table(
-        "Refused requests" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows
+        "Refused requests" + _describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows
     )
 
 
-def describe_truncation(count: int) -> str:
+def _describe_truncation(count: int) -> str:
     """Say that there is more than is shown."""
     return f" (the {_MAX_ROWS} most frequent of {count:,})" if count > _MAX_ROWS else ""
 
 
-def render_alarms(found: list[Alarm]) -> Markup | None:
+def _render_alarms(found: list[Alarm]) -> Markup | None:
     """List what no honest desk does."""
     if not found:
         return None
@@ -106,5 +106,5 @@ def render_alarms(found: list[Alarm]) -> Markup | None:
         (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:_MAX_ROWS]
     ]
     return render_table(
-        "Alarms: signs of an attack" + describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
+        "Alarms: signs of an attack" + _describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
     )

@@ -25,7 +25,7 @@ PLACES = {
 
 
 @cache
-def read_style() -> tuple[str, str]:
+def _read_style() -> tuple[str, str]:
     """Return the style, and the one hash by which a browser applies it and no other."""
     text = CSS.read_text()
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -34,7 +34,7 @@ def read_style() -> tuple[str, str]:
 
 def render_page(report: JobReport) -> str:
     """Write the whole page."""
-    text, policy = read_style()
+    text, policy = _read_style()
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -45,11 +45,11 @@ def render_page(report: JobReport) -> str:
         tag("title", f"Report of job {report.tale.job}"),
         tag("style", Markup(text)),
     )
-    body = tag("body", render_header(report), render_contents(), main(report), render_footer())
+    body = tag("body", render_header(report), _render_contents(), main(report), _render_footer())
     return f"<!doctype html>\n{tag('html', head, body, lang='en').html}\n"
 
 
-def render_contents() -> Markup:
+def _render_contents() -> Markup:
     """Make the list of sections."""
     return tag("nav", *(tag("a", name, href=f"#{place}") for place, name in PLACES.items()), aria_label="Sections")
 
@@ -68,6 +68,6 @@ def main(report: JobReport) -> Markup:
     return tag("main", *(part(report) for part in parts))
 
 
-def render_footer() -> Markup:
+def _render_footer() -> Markup:
     """Return what made it."""
     return tag("footer", tag("p", "hotdesk · a real computer for an AI worker, gone when the job is done"))

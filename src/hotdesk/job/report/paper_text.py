@@ -77,10 +77,10 @@ class PaperReader:
     def read_plan(self, name: str) -> list[PlannedStep]:
         """Return the steps of a plan; none when it is gone."""
         steps = self.read_json(name).get("steps")
-        return [parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+        return [_parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
 
 
-def parse_step(step: dict[str, object]) -> PlannedStep:
+def _parse_step(step: dict[str, object]) -> PlannedStep:
     """Read a step."""
     makes, grants = (step.get(name) for name in ("makes", "grants"))
     return PlannedStep(

@@ -79,7 +79,7 @@ class Album:
 
 def read_screen(png: bytes) -> Image.Image | None:
     """Read a picture of a screen as we write it, and no other: lines without a filter, in one piece."""
-    found = split_png(png)
+    found = _split_png(png)
     if found is None:
         return None
     width, height, packed = found
@@ -94,7 +94,7 @@ def read_screen(png: bytes) -> Image.Image | None:
     return Image.frombytes("RGB", (width, height), lines[1:] + b"\0", "raw", "RGB", 3 * width + 1, 1)
 
 
-def split_png(png: bytes) -> tuple[int, int, bytes] | None:
+def _split_png(png: bytes) -> tuple[int, int, bytes] | None:
     """Return width, height and packed lines of a file that has a header, one part, and an end."""
     if len(png) < 57 or not png.startswith(SIGNATURE) or png[8:16] != b"\0\0\0\rIHDR" or png[37:41] != b"IDAT":
         return None

@@ -17,11 +17,11 @@ STANDS: dict[str, tuple[str, Tone]] = {
 def render_plan(report: JobReport) -> Markup:
     """Tell what was planned, and who said yes."""
     return render_section(
-        "plan", "Plan and approvals", render_steps(report), render_digest(report), render_approvals(report.decisions)
+        "plan", "Plan and approvals", _render_steps(report), _render_digest(report), _render_approvals(report.decisions)
     )
 
 
-def render_steps(report: JobReport) -> Markup:
+def _render_steps(report: JobReport) -> Markup:
     """List the steps, each with how it stands."""
     intents = {each.name: each for each in report.plan}
     items = []
@@ -29,11 +29,11 @@ def render_steps(report: JobReport) -> Markup:
         planned = intents.get(step.name) or PlannedStep(step.name, step.what)
         word, tone = STANDS[step.outcome]
         head = tag("div", tag("h3", isolate(step.name, 80)), render_pill(word, tone), class_="title")
-        items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), render_means(planned)))
+        items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), _render_means(planned)))
     return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
 
 
-def render_means(step: PlannedStep) -> Markup | None:
+def _render_means(step: PlannedStep) -> Markup | None:
     """Return what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: rolled back if it fails" if step.risk == "high" else ""))
@@ -41,7 +41,7 @@ def render_means(step: PlannedStep) -> Markup | None:
     return tag("p", join_markup(*parts), class_="means") if parts else None
 
 
-def render_digest(report: JobReport) -> Markup | None:
+def _render_digest(report: JobReport) -> Markup | None:
     """Return which plan it was, and that it was tried beforehand."""
     if not report.tale.plan:
         return None
@@ -52,7 +52,7 @@ def render_digest(report: JobReport) -> Markup | None:
     return render_facts(("Digest of the plan", render_hash(report.tale.plan)), ("Requirements", preflight))
 
 
-def render_approvals(decisions: list[ReportedDecision]) -> Markup:
+def _render_approvals(decisions: list[ReportedDecision]) -> Markup:
     """List who decided what, and when."""
     if not decisions:
         return note("wait", "No approvals were requested.")

@@ -24,12 +24,12 @@ def render_receipt(report: JobReport) -> Markup:
         return render_section(
             "receipt", "Receipt", note("wait", "The receipt was not recorded, so it is unknown what was left behind.")
         )
-    leftovers = render_column("Left behind", ashes.left, "Nothing.")
+    leftovers = _render_column("Left behind", ashes.left, "Nothing.")
     columns = (
-        render_column("Destroyed", ashes.destroyed, "Nothing."),
-        render_column("Kept on purpose, and until when", ashes.kept, "Nothing."),
+        _render_column("Destroyed", ashes.destroyed, "Nothing."),
+        _render_column("Kept on purpose, and until when", ashes.kept, "Nothing."),
         leftovers,
-        *([render_column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
+        *([_render_column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
     )
     return render_section("receipt", "Receipt", tag("div", *columns, class_="columns"))
 
@@ -39,7 +39,7 @@ def _list_walls(report: JobReport) -> list[str]:
     return [f"desk {desk}: {proof.describe()}" for desk, proof in report.walls.items()]
 
 
-def render_column(title: str, lines: Sequence[str], none: str) -> Markup:
+def _render_column(title: str, lines: Sequence[str], none: str) -> Markup:
     """List one kind of what became of things."""
     rest = len(lines) - MAX_ITEMS
     more = [f"… and {rest:,} more"] if rest > 0 else []

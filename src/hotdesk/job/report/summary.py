@@ -30,7 +30,7 @@ _MAX_HEADLINE_CHARS = 120
 def render_header(report: JobReport) -> Markup:
     """Return what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
-    goal, found = tale.goal or "The goal is unknown", get_finding(report)
+    goal, found = tale.goal or "The goal is unknown", _get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
@@ -41,15 +41,15 @@ def render_header(report: JobReport) -> Markup:
             "p",
             render_pill(WORDS.get(how, how), _TONES.get(how, "plain")),
             " ",
-            tag("span", render_outcome(report)),
+            tag("span", _render_outcome(report)),
             class_="outcome",
         ),
-        render_figures(report),
+        _render_figures(report),
         render_brain(report.tale.brain),
     )
 
 
-def get_finding(report: JobReport) -> str:
+def _get_finding(report: JobReport) -> str:
     """Return in a line what the worker found, where the job is done and kept what it made; else nothing.
 
     It is the summary of the last step that made something that is kept, or of the last step.
@@ -64,13 +64,13 @@ def get_finding(report: JobReport) -> str:
     return text if len(text.split()) >= FEW else ""
 
 
-def render_outcome(report: JobReport) -> Markup:
+def _render_outcome(report: JobReport) -> Markup:
     """Say in one sentence what came of it."""
     how, why = report.state
     took, because = format_duration(compute_work_seconds(report)), isolate(why.rstrip("."), 600) if why else None
     match how:
         case "done":
-            parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", render_results(report))
+            parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", _render_results(report))
         case "failed":
             parts = (f"The work failed after {took}: ", because or "the reason was not recorded", ".")
         case "broken":
@@ -103,7 +103,7 @@ def resume(report: JobReport) -> Markup:
     return tag("code", f"hotdesk resume {report.tale.job}")
 
 
-def render_results(report: JobReport) -> Markup:
+def _render_results(report: JobReport) -> Markup:
     """Return what came out."""
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
@@ -128,13 +128,13 @@ def compute_work_seconds(report: JobReport) -> float:
     return course.compute_elapsed(course.last)
 
 
-def render_figures(report: JobReport) -> Markup:
+def _render_figures(report: JobReport) -> Markup:
     """Return the numbers people ask for first."""
     tale = report.tale
     refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
     return render_facts(
-        ("Began", format_date(tale.begun)),
+        ("Began", _format_date(tale.begun)),
         ("Worked", format_duration(compute_work_seconds(report))),
         ("Steps", f"{sum(each.outcome == 'done' for each in tale.list_steps())} of {len(tale.list_steps())} done"),
         ("Acts", f"{tale.course.acts:,}"),
@@ -144,7 +144,7 @@ def render_figures(report: JobReport) -> Markup:
     )
 
 
-def format_date(at: int) -> str:
+def _format_date(at: int) -> str:
     """Write a day and a time, as people say them."""
     day = time.gmtime(at / 1000)
     return f"{day.tm_mday} {MONTHS[day.tm_mon - 1]} {day.tm_year}, {day.tm_hour:02}:{day.tm_min:02} UTC"

@@ -26,11 +26,11 @@ MOST_ACTS, MOST_FAILED = 1000, 12
 
 def render_timeline(report: JobReport) -> Markup:
     """Tell what happened, in order."""
-    items = [_render_attempt(each) if isinstance(each, Attempted) else render_moment(each) for each in report.timeline]
+    items = [_render_attempt(each) if isinstance(each, Attempted) else _render_moment(each) for each in report.timeline]
     return render_section("timeline", "What happened", tag("ol", *items, class_="timeline"))
 
 
-def render_moment(each: Moment) -> Markup:
+def _render_moment(each: Moment) -> Markup:
     """Tell of a moment."""
     return tag(
         "li",
@@ -74,20 +74,20 @@ def _render_attempt(each: Attempted) -> Markup:
             "div",
             head,
             tag("p", isolate(each.what, 600)),
-            *(render_failure(each, place, act) for place, act in failed[:MOST_FAILED]),
+            *(_render_failure(each, place, act) for place, act in failed[:MOST_FAILED]),
             note("wait", f"{rest} more acts failed; see the list of acts.") if rest > 0 else None,
             tag("div", tag("strong", "Why it failed"), render_block(each.note), class_="failure")
             if each.outcome == "failed" and each.note
             else None,
-            render_screens(each),
-            render_acts(each) if each.acts else None,
+            _render_screens(each),
+            _render_acts(each) if each.acts else None,
             render_collapsed("Summary for the next steps", render_block(each.leaves)) if each.leaves else None,
             class_="card",
         ),
     )
 
 
-def render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
+def _render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
     """Tell of an act that failed, and how it went on."""
     after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
     if after is None:
@@ -97,7 +97,7 @@ def render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
         sequel = tag(
             "span",
             f"It continued with act {after.number}: ",
-            render_act(after),
+            _render_act(after),
             f" ({after.outcome or 'outcome unknown'}).",
         )
     why = (
@@ -105,16 +105,16 @@ def render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
         if after and after.why
         else None
     )
-    head = tag("p", tag("strong", f"Act {act.number} failed: "), render_act(act))
+    head = tag("p", tag("strong", f"Act {act.number} failed: "), _render_act(act))
     return tag("div", head, render_block(act.words) if act.words else None, why, tag("p", sequel), class_="failure")
 
 
-def render_act(act: ToolUse) -> Markup:
+def _render_act(act: ToolUse) -> Markup:
     """Name an act: its tool, and what it was used for."""
     return join_markup(tag("code", act.tool), tag("span", " ", isolate(act.call)))
 
 
-def render_screens(attempt: Attempted) -> Markup | None:
+def _render_screens(attempt: Attempted) -> Markup | None:
     """Show what the screen showed."""
     shown = [
         render_picture(
@@ -126,7 +126,7 @@ def render_screens(attempt: Attempted) -> Markup | None:
     return tag("div", *shown, class_="screens") if shown else None
 
 
-def render_acts(attempt: Attempted) -> Markup:
+def _render_acts(attempt: Attempted) -> Markup:
     """List every act."""
     rows = [
         (
