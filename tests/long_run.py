@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+DONE = ("passed", "xfailed", "skipped")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take where outcomes are recorded, how long to run, and which part."""
@@ -51,7 +53,7 @@ class LongRun:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what has passed, and what is another shard's."""
         mine = [item for item in items if zlib.crc32(item.path.name.encode()) % self.parts == self.part - 1]
-        again = [item for item in mine if self.outcomes.get(item.nodeid) != "passed"]
+        again = [item for item in mine if self.outcomes.get(item.nodeid) not in DONE]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
         items[:] = sorted(again, key=lambda item: item.nodeid in self.outcomes)
         self.left = len(again)
@@ -63,12 +65,13 @@ class LongRun:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record how a test ended; its set-up and tear-down count."""
-        if report.when == "call" or report.failed:
-            self.outcomes[report.nodeid] = report.outcome
+        if report.when == "call" or not report.passed:
+            outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
+            self.outcomes[report.nodeid] = outcome
             if not self.records:
                 return
             with self.file.open("a") as file:
-                line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 1)}
+                line = {"test": report.nodeid, "outcome": outcome, "seconds": round(report.duration, 1)}
                 file.write(json.dumps({**line, "commit": self.commit}) + "\n")
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -77,7 +80,7 @@ class LongRun:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Count, and stop when the time is up."""
-        self.left -= self.outcomes.get(nodeid) == "passed"
+        self.left -= self.outcomes.get(nodeid) in DONE
         if self.left and time.monotonic() > self.until:
             self.session.shouldstop = "the time is up: run it again to go on"
 
@@ -91,7 +94,8 @@ class LongRun:
         count = Counter((test.partition("::")[0], outcome) for test, outcome in self.outcomes.items())
         terminalreporter.section(f"long tests on {self.commit[:12]} and {len(self.accepted) - 1} before")
         for name in sorted({name for name, _ in count}):
-            terminalreporter.write_line(f"{name}: {count[name, 'passed']} passed, {count[name, 'failed']} failed")
+            found = [f"{count[name, each]} {each}" for each in (*DONE, "failed") if count[name, each]]
+            terminalreporter.write_line(f"{name}: {', '.join(found)}")
         terminalreporter.write_line(f"{self.left} left or failed in this shard")
 
 
