@@ -17,7 +17,10 @@ def test_the_source_keeps_every_rule() -> None:
 def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path: Path) -> None:
     for name, text in {
         "a": "class Desk: ...",
-        "b": "class Desk: ...\nclass Told: ...\nheld = 1\ndef opened(): ...\ndef folder_of(): ...\ndef match_one_of(): ...",
+        "b": (
+            "class Desk: ...\nclass Told: ...\nheld = 1\n"
+            "def opened(): ...\ndef folder_of(): ...\ndef match_one_of(): ..."
+        ),
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "crowd").mkdir()
