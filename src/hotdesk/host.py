@@ -333,7 +333,7 @@ class Host:
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it, whoever opened it. Twice is no error."""
         await self.runtime.burn(desk)
-        if self.own_runtime is not None:
+        if self.own_runtime is not None and (self.config.run / "desks" / desk).exists():
             await burn(self.config, desk)
 
     async def sterilize(self, name: str) -> None:

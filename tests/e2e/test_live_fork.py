@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,6 +258,33 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None
     async with Host(settings, control=False) as host:
         with pytest.raises(DeskGone, match="not hibernated"):
             await host.wake(desk.id)
+
+
+@pytest.mark.slow
+async def test_a_desk_that_is_burnt_while_it_is_hibernated_is_gone(
+    settings: Config, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_keeper(settings: Config, desk: DeskId) -> None:
+        raise PermissionError("a confined server cannot start a keeper")
+
+    monkeypatch.setattr("hotdesk.host.burn_hibernated", start_keeper)
+    store = HibernatedDesks(settings, lambda: None)  # type: ignore[arg-type, return-value]
+
+    async def hibernate(desk: Desk) -> None:
+        with suppress(DeskGone):
+            await desk.pause(keep="disk")
+
+    first, begun = await host.open(SPEC), time.monotonic()
+    await hibernate(first)
+    usual = time.monotonic() - begun
+    await host.burn(first.id)
+    for part in range(8, 14):
+        desk = await host.open(SPEC)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hibernate, desk)
+            await anyio.sleep(usual * part / 10)
+            await host.burn(desk.id)
+        assert not store.has(desk.id)
 
 
 async def test_a_desk_that_holds_what_cannot_be_kept_runs_on(host: Host) -> None:

@@ -24,7 +24,7 @@ from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkE
 from hotdesk.event import Event, RootActEnded, to_json
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
-from tests.origins import Origin
+from tests.origins import WALLED, Origin
 from tests.security.guards import CALLS_ALLOWED, FIRST_PROCESS_SHOWN, Removal, falls_without, no_guard
 
 Program = Callable[..., list[str]]
@@ -897,13 +897,13 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
     Removal("hotdesk_guest/acts.py", "        if full:\n            self.listen()\n", ""),
     Removal("hotdesk_guest/acts.py", "MAX_CALLERS = 64", "MAX_CALLERS = 4"),
 )
-async def test_two_hundred_calls_of_sudo_at_once(fresh: Open) -> None:
+async def test_two_hundred_calls_of_sudo_at_once(fresh: Open, origin: Origin) -> None:
     async with fresh(Spec(root=True)) as desk:
         script = "for n in $(seq 200); do sudo echo $n >>said & done; wait; sort -n said | tail -n 1; wc -l <said"
         done = await desk.run(["bash", "-c", script], timeout=80)
         assert done.text.split() == ["200", "200"], done.stderr[-500:]
-        guest = roots_guest(desk)
-        assert len(os.listdir(f"/proc/{guest}/fd")) < 30
+        if origin is not WALLED["gvisor"]:  # the host sees no process of a sentry's
+            assert len(os.listdir(f"/proc/{roots_guest(desk)}/fd")) < 30
 
 
 @no_guard("what root puts into its own desk runs behind that desk's walls, whatever it is; there is no other guard")

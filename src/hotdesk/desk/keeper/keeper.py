@@ -450,6 +450,8 @@ class Keeper:
         tracked = self.desks.pop(desk, None)
         if why in ("asked", "deadline") and (tracked is not None or not (self.settings.run / "desks" / desk).exists()):
             self.hibernated.forget(desk)  # any other end is its keeper's or its owner's, and not its own
+            if tracked is not None:
+                tracked.is_unwanted = True
         if tracked is None:
             if number is not None and not self.burning.wait_for(desk, number):
                 self.send({"re": number, "ok": {}})

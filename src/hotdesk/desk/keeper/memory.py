@@ -185,6 +185,8 @@ class MemorySaves:
                 self.burn(desk, f"its programs did not continue: {failure}")
             return
         if self.desks.get(desk) is not tracked:
+            if outcome.stop and tracked.is_unwanted:
+                self.hibernated.forget(desk)
             self.owner.refuse(outcome.number, DeskGone(f"desk {desk} is gone; open another"))
             return
         if outcome.stop and failure is None:

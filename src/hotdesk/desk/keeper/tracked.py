@@ -67,6 +67,8 @@ class TrackedDesk:
     """Whether a snapshot of it is being taken."""
     down: Literal["", "halting", "halted", "hibernating", "hibernated"] = ""
     """Whether its processes were ended, or are being, while its disk is kept; hibernated, with its memory."""
+    is_unwanted: bool = False
+    """Whether it was burnt by request or deadline: what is being saved of it is not kept."""
     root: RootGuest | None = None
     knocked: bool = False
     """Whether the owner was told that somebody calls `sudo`."""
