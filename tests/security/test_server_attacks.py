@@ -553,7 +553,7 @@ def narrow(home: Path) -> Iterator[Served]:
     Removal(
         "http/dispatch.py",
         "        for tenant in tenants:\n            self.quotas.ask(tenant)\n",
-        "        if found[0] is not None:\n            self.quotas.ask(found[0].tenant)\n",
+        "        if (caller := self.keys.find(shown[0])) is not None:\n            self.quotas.ask(caller.tenant)\n",
     ),
     cases="header | beside | cookie",
 )
