@@ -29,5 +29,4 @@ class Caller:
         return f"{self.name} key {self.key}"
 
     def may(self, power: Power) -> bool:
-        """Return whether it may do a kind of thing."""
         return power in self.powers

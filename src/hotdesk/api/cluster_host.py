@@ -54,7 +54,6 @@ class ClusterHost(MeteredHost):
         raise HostError("this server's desks are on nodes: volumes, secrets, jobs and its own journal are not offered")
 
     def has_ended(self, desk: DeskId) -> bool:
-        """Return whether a desk ended by itself, or with its node."""
         return desk not in self.cluster.desks
 
     async def prepare(self) -> None:
@@ -95,7 +94,6 @@ async def _pull(calls: NodeCalls, journal: PulledJournal) -> None:
 
 
 def list_node_ports(serving: Serving) -> set[int]:
-    """Return the ports that a server calls nodes at."""
     return {parse_discovery(each).port for each in serving.nodes}
 
 

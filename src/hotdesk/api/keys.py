@@ -120,7 +120,6 @@ class ApiKeys:
         return sorted(found, key=lambda key: (key.made, key.id))
 
     def count_tenants(self) -> int:
-        """Count the tenants that have a key that is valid now."""
         self.look()
         now = time.time()
         return len({key.tenant for key in self.by_id.values() if is_valid(key, now)})
@@ -204,15 +203,12 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
 
 
 def _make_caller(key: Key) -> Caller:
-    """Return who comes with a key."""
     return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
 
 
 def compute_digest(text: str) -> str:
-    """Return what is kept of a key's secret."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_valid(key: Key, now: float) -> bool:
-    """Return whether a key still opens anything."""
     return key.revoked is None and (key.expires is None or now < key.expires)

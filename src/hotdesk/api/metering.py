@@ -122,14 +122,12 @@ class MeteredHost(Host):
         self.counted[desk] = self.quotas.count(self.tenant, desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
 
     def get_size(self, desk: DeskId) -> dict[str, float]:
-        """Return what one more like a desk takes."""
         if (share := self.counted.get(desk)) is not None:
             return share.amounts
         facts = state.read_facts(self.config.run / "desks" / desk) or {}
         return {"desks": 1, **{name: float(str(facts[name])) for name in ("cpus", "memory") if name in facts}}
 
     def take(self, **amounts: float) -> QuotaShare:
-        """Count something, those first that are gone."""
         try:
             return self.quotas.take(self.tenant, **amounts)
         except QuotaError:

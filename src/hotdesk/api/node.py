@@ -77,7 +77,6 @@ class NodeReporter:
         self.listed = -_LOOK_SECONDS
 
     def measure(self, desks: int, cordoned: bool) -> NodeReport:
-        """Return the report of this moment."""
         if time.monotonic() - self.listed >= _LOOK_SECONDS:
             found = (each.name for each in image.ls(self.settings.images) if not each.name.startswith("snapshot-"))
             self.images, self.listed = tuple(found)[:400], time.monotonic()

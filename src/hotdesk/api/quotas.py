@@ -113,15 +113,12 @@ class Quotas:
     buckets: dict[tuple[str, _Paced], Bucket] = field(default_factory=dict)
 
     def of(self, tenant: str) -> Quota:
-        """Return what a tenant may have."""
         return self.limits.own.get(tenant, self.limits.usual)
 
     def has(self, tenant: str, kind: Kind) -> float:
-        """Return how much a tenant has."""
         return self.used.get(tenant, {}).get(kind, 0.0)
 
     def fits(self, tenant: str, **amounts: float) -> bool:
-        """Return whether a tenant may have so much more."""
         quota, have = self.of(tenant), self.used.get(tenant, {})
         limits = ((getattr(quota, kind), have.get(kind, 0.0) + amount) for kind, amount in amounts.items())
         return all(most is None or total <= most for most, total in limits)
@@ -144,7 +141,6 @@ class Quotas:
         return QuotaShare(self, tenant, dict(amounts))
 
     def give_back(self, tenant: str, amounts: Mapping[str, float]) -> None:
-        """Count less."""
         have = self.used[tenant]
         for kind, amount in amounts.items():
             have[kind] = max(0.0, have[kind] - amount)
@@ -161,7 +157,6 @@ class Quotas:
 
 
 def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
-    """Describe what was asked for, what there is, and what helps."""
     what = WORDS[kind]
     if requested > most:
         return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, {most:.15g}; request less"

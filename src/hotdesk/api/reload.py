@@ -27,7 +27,6 @@ class Reloading:
         self.holders: list[Callable[[Serving], None]] = []
 
     def ask(self) -> None:
-        """Have the settings read again."""
         self.requested.set()
 
     def add(self, holder: Callable[[Serving], None]) -> None:
@@ -35,7 +34,6 @@ class Reloading:
         self.holders.append(holder)
 
     async def run(self) -> None:
-        """Reload whenever asked."""
         while True:
             await self.requested.wait()
             self.requested = anyio.Event()

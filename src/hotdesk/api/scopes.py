@@ -15,11 +15,9 @@ AT_ONCE = 8
 
 
 async def run_in_thread(work: Callable[..., Found], *args: object) -> Found:
-    """Do in a thread what may wait for the resolver."""
     return await anyio.to_thread.run_sync(work, *args, limiter=_get_limiter())
 
 
 @functools.cache
 def _get_limiter() -> anyio.CapacityLimiter:
-    """Return what bounds these threads."""
     return anyio.CapacityLimiter(AT_ONCE)

@@ -90,7 +90,6 @@ class Listening(uvicorn.Server):
         """Set once it has ended."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
         await super().startup(sockets)
         self.answers.set()
 
@@ -248,13 +247,11 @@ async def bury(settings: Config, registry: Tenants) -> None:
 
 
 def _list_tenants_with_desks(settings: Config) -> list[str]:
-    """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     return [name for name in names if any((get_tenant_settings(settings, name).run / "desks").glob("*"))]
 
 
 def _build_listener(app: Measured, serving: Serving, *, tls: bool) -> Listening:
-    """Return what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
     served = Strict(app, serving.names) if tls else app
     protocol = NegotiatedProtocol if tls and serving.http2 else Protocol

@@ -133,7 +133,6 @@ class Serving:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is this machine's own."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -141,7 +140,6 @@ def is_loopback(host: str) -> bool:
 
 
 def read(table: object) -> Serving:
-    """Read `[serve]`."""
     return Serving(**read_settings("serve", table, SETTINGS))
 
 

@@ -87,7 +87,6 @@ def spawn() -> tuple[socket.socket, int]:
 
 
 def _is_installed() -> bool:
-    """Return whether what is needed to send is there."""
     try:
         return all(find_spec(name) is not None for name in NEEDED)
     except ModuleNotFoundError:
@@ -112,7 +111,6 @@ class Sender:
         self.durations = meter.create_histogram("http.server.request.duration", "s", "Duration of requests.")
 
     def take(self, request: Mapping[str, Any]) -> None:
-        """Make a span and a duration of one request."""
         attributes = {"hotdesk.part": request["part"], "http.request.method": request["method"]}
         attributes |= {"http.route": request["route"]} if request["route"] else {}
         attributes |= {"http.response.status_code": request["status"]} if request["status"] else {}
@@ -123,7 +121,6 @@ class Sender:
         self.durations.record(request["seconds"], attributes)
 
     def close(self) -> None:
-        """Send what is left."""
         self.traces.shutdown()
         self.meters.shutdown()
 

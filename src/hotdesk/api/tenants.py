@@ -54,7 +54,6 @@ class Tenants:
     closing: anyio.Event = field(default_factory=anyio.Event)
 
     async def get_tenant(self, name: str) -> Tenant:
-        """Return a tenant, its machine up."""
         if (found := self.open.get(name)) is not None:
             return found
         async with self.opening:

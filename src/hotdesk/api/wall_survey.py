@@ -39,7 +39,6 @@ class WallSurvey:
         self.requested = anyio.Event()
 
     def ask(self) -> None:
-        """Have the walls surveyed now."""
         self.requested.set()
 
     async def run(self) -> None:

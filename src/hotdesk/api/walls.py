@@ -20,7 +20,6 @@ REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger one; to accept it wri
 
 
 def _count_one() -> int:
-    """Count one tenant."""
     return 1
 
 

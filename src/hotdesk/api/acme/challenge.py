@@ -29,7 +29,6 @@ class ChallengeListener:
         self.free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def start(self) -> None:
-        """Begin to answer."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -51,7 +50,6 @@ class ChallengeListener:
             self.free.release()
 
     def respond(self, head: bytes) -> bytes:
-        """Answer one request."""
         found = _REQUEST.match(head)
         if found is None:
             return _write(400, "")
@@ -67,7 +65,6 @@ class ChallengeListener:
 
 
 def read_head(client: socket.socket) -> bytes:
-    """Read a head, or what comes of it in time."""
     data, end = b"", time.monotonic() + HEAD_TIMEOUT_S
     while b"\r\n\r\n" not in data and len(data) < MAX_HEAD_BYTES:
         client.settimeout(max(0.01, end - time.monotonic()))

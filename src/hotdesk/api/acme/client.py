@@ -45,7 +45,6 @@ class AcmeReply:
     body: bytes
 
     def read_json(self) -> dict[str, Any]:
-        """Read its body."""
         try:
             value = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -206,7 +205,6 @@ def _check_chain(chain: bytes, key: ec.EllipticCurvePrivateKey, names: Sequence[
 
 
 def list_names(leaf: x509.Certificate) -> set[str]:
-    """List the names a certificate is for."""
     try:
         listed = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

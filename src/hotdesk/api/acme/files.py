@@ -28,7 +28,6 @@ def prepare(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def read_account(folder: Path) -> ec.EllipticCurvePrivateKey:
-    """Read the account's key."""
     return load_key(private_files.read(folder, ACCOUNT) or b"")
 
 

@@ -45,13 +45,11 @@ class AccountKey:
 
 
 def new_key() -> bytes:
-    """Make a key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    """Read a key."""
     try:
         key = load_pem_private_key(pem, None)
     except (ValueError, TypeError):

@@ -80,7 +80,6 @@ class CertificateProcess:
         private_files.write(self.folder, STATE, json.dumps(asdict(self.attempts)).encode())
 
     def tell(self, **message: object) -> None:
-        """Tell the server something."""
         with suppress(OSError):
             self.line.send(json.dumps(message).encode())
 

@@ -45,7 +45,6 @@ class CertificateRenewal:
         LOG.write("certificate", "the process that gets certificates ended; restart the server to have one again")
 
     async def close(self) -> None:
-        """End it."""
         anyio.notify_closing(self.line)
         self.line.close()
         with anyio.move_on_after(_EXIT_TIMEOUT_S, shield=True), suppress(ChildProcessError):

@@ -30,7 +30,6 @@ class Defaults:
 
     @property
     def reaches(self) -> bool:
-        """Return whether it reaches anything."""
         return self.scope != CLOSED
 
 

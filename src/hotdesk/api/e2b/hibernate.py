@@ -229,7 +229,6 @@ class SavedSandboxes:
         sandbox.saved_image = PREFIX + new_word()
 
     async def keep_all(self, group: Sequence[Sandbox], places: anyio.CapacityLimiter, saved: list[Sandbox]) -> None:
-        """Keep a tenant's sandboxes."""
         try:
             await self.snapshots.expect(group[0].tenant, *(each.saved_image for each in group))
         except (HotdeskError, OSError) as e:
@@ -269,28 +268,23 @@ class SavedSandboxes:
 
 
 def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
-    """Write down what a sandbox is, and the desk that was hibernated."""
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
     return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
 
 
 def _describe_owner(sandbox: Sandbox) -> str:
-    """Say whose a sandbox is."""
     return sandbox.tenant.name
 
 
 def list_tenant_names(settings: Config) -> list[str]:
-    """Name the tenants there may be something of."""
     return [DEFAULT_TENANT, *sorted(each.name for each in (settings.lib / "tenants").glob("*"))]
 
 
 def get_folder(tenant: Tenant) -> Path:
-    """Return where records of a tenant's sandboxes are."""
     return tenant.settings.lib / "serve" / FOLDER
 
 
 def _get_file_name(sandbox: str) -> str:
-    """Return the name of a sandbox's record."""
     return f"{sandbox}.json"
 
 
@@ -310,11 +304,9 @@ def read(place: Path) -> Iterator[SavedSandbox]:
 
 
 def write(place: Path, name: str, data: bytes) -> None:
-    """Write a record."""
     private_files.make_folder(place)
     private_files.write(place, name, data)
 
 
 def say(line: str) -> None:
-    """Tell the operator how far it is."""
     LOG.write("sandboxes", line)

@@ -21,7 +21,6 @@ _CACHE = {"Cache-Control": "public, max-age=300"}
 
 
 def build_tokens(serving: Serving, tenant: str, audiences: Mapping[str, str]) -> dict[str, WorkloadToken]:
-    """Return the workload tokens of a tenant's sandbox, by name."""
     issuer = _find_issuer(serving, tenant)
     return {name: WorkloadToken(name, audience, issuer) for name, audience in audiences.items()}
 

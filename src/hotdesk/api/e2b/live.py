@@ -91,7 +91,6 @@ class LiveRecords:
                 log(e)
 
     async def restore_tenant(self, tenant: Tenant) -> None:
-        """Have a tenant's sandboxes found."""
         records = await anyio.to_thread.run_sync(_read, get_folder(tenant))
         assert isinstance(tenant.host, ClusterHost)
         found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
@@ -116,7 +115,6 @@ class LiveRecords:
 
 
 def make_record(sandbox: Sandbox) -> LiveSandbox:
-    """Write down what a sandbox is."""
     spec = sandbox.spec
     return LiveSandbox(
         desk=sandbox.desk.id, image=spec.image, wall=spec.wall, cpus=spec.cpus, memory=spec.memory,
@@ -125,7 +123,6 @@ def make_record(sandbox: Sandbox) -> LiveSandbox:
 
 
 def _make_sandbox(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
-    """Make a sandbox of its record."""
     wall = record.wall if record.wall in WALLS else ""
     spec = replace(sandboxes.make_spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)
     same = record.model_dump(include={*COMMON, *_FIELDS})
@@ -133,7 +130,6 @@ def _make_sandbox(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sa
 
 
 def get_folder(tenant: Tenant) -> Path:
-    """Return where records of a tenant's sandboxes are."""
     return tenant.settings.lib / "serve" / FOLDER
 
 

@@ -69,19 +69,16 @@ async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[
 
 
 async def get_newest_sample(sandbox: Sandbox) -> dict[str, object] | None:
-    """Return a sandbox's newest sample."""
     await refresh(sandbox)
     return _strip_internals(sandbox.samples[-1]) if sandbox.samples else None
 
 
 async def refresh(sandbox: Sandbox) -> None:
-    """Have a sample of now."""
     if not sandbox.samples or time.time() - float(str(sandbox.samples[-1]["at"])) > MAX_AGE_S:
         await sample(sandbox)
 
 
 def _strip_internals(found: Mapping[str, object]) -> dict[str, object]:
-    """Return what a program is told of a sample."""
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 
 

@@ -171,7 +171,6 @@ def _parse_network(text: str) -> Network | None:
 
 
 def _make_allow_rules(entries: Sequence[str]) -> list[Rule]:
-    """Return the rules of what is allowed."""
     return [check_rule(Rule(check_public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
 
 
@@ -201,7 +200,6 @@ def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rul
 
 
 def covers(wide: Network, narrow: Network) -> bool:
-    """Return whether a network holds all of another."""
     return wide.version == narrow.version and narrow.subnet_of(wide)  # type: ignore[arg-type]
 
 

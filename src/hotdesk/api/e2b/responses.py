@@ -23,13 +23,11 @@ class E2bError(Exception):
         self.body = {"code": status, "message": message, **more}
 
     def make_response(self) -> Response:
-        """Return it as a response."""
         headers = {"Should-Retry": "false"} if self.status in (429, 503) else None
         return answer(self.body, self.status, headers)
 
 
 def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a JSON response."""
     return Response(json.dumps(value, separators=(",", ":")), status, headers, "application/json")
 
 
@@ -44,7 +42,6 @@ def make_not_running_error(sandbox: str) -> E2bError:
 
 
 def make_not_found_error(sandbox: str) -> E2bError:
-    """Say that there is no such sandbox."""
     return E2bError(404, f"sandbox '{make_printable(sandbox[:64])}' not found")
 
 
@@ -69,5 +66,4 @@ def make_refusal(error: Exception) -> E2bError:
 
 
 def log(error: Exception) -> None:
-    """Tell the operator of an error."""
     LOG.report_error(error)

@@ -117,7 +117,6 @@ class Sandbox:
 
     @property
     def desk(self) -> Desk:
-        """Return its desk."""
         if self.opened is None:
             raise make_not_running_error(self.id)
         return self.opened
@@ -215,7 +214,6 @@ class Sandboxes:
             raise
 
     def make_spec(self, image: str, env: Mapping[str, str], wall: str = "") -> Spec:
-        """Return the computer a sandbox is."""
         longest = self.serving.longest
         variables = {**self.defaults.env, **env}
         spec = Spec(image=image, env=variables, root=True, deadline=longest, idle=longest)
@@ -232,7 +230,6 @@ class Sandboxes:
             tenant.host.keep_ready(spec, count, proven=self.defaults.reaches)
 
     def add(self, sandbox: Sandbox) -> None:
-        """Have a sandbox be found from now on."""
         self.by_id[sandbox.id] = sandbox
         self.soonest.set()
 
@@ -244,11 +241,9 @@ class Sandboxes:
         return found
 
     def of(self, tenant: str) -> Iterator[Sandbox]:
-        """Return a tenant's sandboxes."""
         return (each for each in list(self.by_id.values()) if each.tenant.name == tenant and not has_ended(each))
 
     def stand_on(self, image: str) -> bool:
-        """Return whether the files of a sandbox are an image's."""
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
@@ -395,7 +390,6 @@ class Sandboxes:
             raise make_not_found_error(sandbox.id)
 
     def cut_all(self) -> None:
-        """Cut every stream."""
         for sandbox in self.by_id.values():
             cut(sandbox)
 
@@ -406,7 +400,6 @@ def get_time() -> float:
 
 
 def cut(sandbox: Sandbox) -> None:
-    """Cut the streams that are open to a sandbox."""
     for each in list(sandbox.cuts):
         each()
 
@@ -451,7 +444,6 @@ async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
 
 
 async def _is_healthy(sandbox: Sandbox) -> bool:
-    """Return whether a sandbox's guest answers."""
     try:
         with anyio.fail_after(_HEALTH_TIMEOUT_S):
             return (await sandbox.desk.run(["true"])).exit_code == 0

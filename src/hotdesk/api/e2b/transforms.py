@@ -114,12 +114,10 @@ def _read_place(name: str, before: str, after: str) -> SecretPlace:
 
 
 def _name_in_vault(secret: str) -> str:
-    """Return what the secret of a placeholder is called in the vault."""
     return VAULT_PREFIX + secret.lower()
 
 
 def _find_token(name: str, tokens: Tokens) -> WorkloadToken:
-    """Return a workload token of the sandbox."""
     if name not in tokens:
         listed = ", ".join(sorted(tokens)) or "none"
         raise BriefError(

@@ -29,7 +29,6 @@ class BodyError(Exception):
 
 
 def is_whole(scope: Scope, headers: Headers) -> bool:
-    """Return whether a request has a body that is read whole."""
     has_body = "content-length" in headers or "transfer-encoding" in headers
     return has_body and scope["type"] == "http" and FILES.fullmatch(scope["path"]) is None
 
@@ -54,7 +53,6 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
 
 
 def _make_too_large_error(most: int) -> BodyError:
-    """Say that a body is too large."""
     return BodyError(
         413,
         "request.too-large",

@@ -67,7 +67,6 @@ class Front:
     browsers: Browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to whom it is for."""
         headers = Headers(scope=scope)
         part = scope["part"] = self.choose_part(scope, headers)
         if scope["type"] == "websocket" and part is not self.parts.native:
@@ -186,5 +185,4 @@ def _find_aim(headers: Headers, name: str, domain: str) -> Aim | None:
 
 
 def list_own_names(serving: Serving) -> frozenset[str]:
-    """List the names a server answers to."""
     return frozenset({"127.0.0.1", "localhost", "[::1]", serving.host, *serving.names})

@@ -54,7 +54,6 @@ class Measured:
 
 
 def _build_label_table(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
-    """Return how what each part answers is counted."""
     return {
         id(parts.control): lambda scope: ("e2b", control_route(scope)),
         id(parts.traffic): of_traffic,

@@ -79,7 +79,6 @@ class StallWatch:
         self.over = threading.Event()
 
     def run(self, work: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
-        """Run one callback, and take its time."""
         if threading.get_ident() != self.thread or self.begun:
             work(handle)  # another loop's, or one within another
             return

@@ -45,7 +45,6 @@ _OWN_OPTIONS = {
 
 
 def get_folder(settings: Config, job: str) -> Path:
-    """Return the folder of a tenant's job."""
     if not _JOB_SHAPE.fullmatch(job):
         raise BriefError(f"{job[:40]!r} is not a job's id")
     return settings.lib / ORDERS / job
@@ -133,7 +132,6 @@ def _choose_quarantine(value: object) -> list[str]:
 
 
 def _build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
-    """Write which models are used."""
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
         raise BriefError(f"{name} has at most {_MAX_MODELS} names")
     for each in value:
@@ -158,7 +156,6 @@ def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[st
 
 
 def read_requester(options: Mapping[str, object]) -> str:
-    """Return who asked for a job."""
     name = options.get("requester", "")
     if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):
         raise BriefError("the requester must be the name of a key")

@@ -121,7 +121,6 @@ class Starting:
         return True
 
     def answer(self, message: Mapping[str, object], fds: list[int]) -> None:
-        """Do what a message asks for and say how that went."""
         number = message.get("n")
         try:
             pid = self.carry_out(message, fds)
@@ -204,7 +203,6 @@ class Starting:
         return pid
 
     def reap(self) -> None:
-        """Take the exits there are, and tell of jobs'."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)

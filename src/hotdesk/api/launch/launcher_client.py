@@ -113,7 +113,6 @@ class LauncherClient(PacketCalls):
             await self.ask("secret", tenant, fd, name=name, kind=kind)
 
     async def forget_secret(self, tenant: str, name: str) -> None:
-        """Remove a secret from a tenant's vault."""
         await self.ask("unsecret", tenant, name=name)
 
     async def remove_image(self, tenant: str, name: str) -> None:

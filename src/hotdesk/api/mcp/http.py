@@ -65,7 +65,6 @@ class Mcp:
     live: dict[str, LiveSession] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
@@ -190,17 +189,14 @@ def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
 
 
 def parse_bearer_key(request: Request) -> str:
-    """Return the key a request shows."""
     kind, _, key = request.headers.get("authorization", "").partition(" ")
     return key if kind.lower() == "bearer" else ""
 
 
 def _make_fault_response(status: int, why: str, **headers: str) -> Response:
-    """Say why not."""
     return _error_to_response(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
 
 
 def _error_to_response(status: int, error: ErrorData, **headers: str) -> Response:
-    """Write an error as MCP has it."""
     body = JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True, exclude_unset=True)
     return Response(body, status, headers, "application/json")

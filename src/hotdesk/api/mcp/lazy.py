@@ -26,14 +26,12 @@ class LazyMcp:
         self.app: Mcp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         async with self.lock:
             app: Mcp = self.app if self.app is not None else await anyio.to_thread.run_sync(self.load)
             self.app = app
         await app(scope, receive, send)
 
     def load(self) -> Mcp:
-        """Import the application, and make it."""
         from hotdesk.api.mcp.http import Mcp
 
         return Mcp(self.keys, self.tenants, self.policy, self.tasks, self.grace)

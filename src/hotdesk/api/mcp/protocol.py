@@ -67,7 +67,6 @@ def build_server(session: McpSession) -> Server[None]:
 
 
 async def use(session: McpSession, ctx: ServerRequestContext[None], params: CallToolRequestParams) -> CallToolResult:
-    """Use a tool, and say meanwhile that it goes on."""
     answer = ToolAnswer(ok=False)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_keep_telling, ctx, params.name)
@@ -86,7 +85,6 @@ async def _keep_telling(ctx: ServerRequestContext[None], name: str) -> None:
 
 
 def _describe_tool(tool: Tool | Mapping[str, Any]) -> Described:
-    """Tell a client of a tool."""
     if isinstance(tool, Tool):
         hints = ToolAnnotations(read_only_hint=tool.parallel, open_world_hint=False)
         return Described(name=tool.name, description=tool.what, input_schema=tool.build_schema(), annotations=hints)

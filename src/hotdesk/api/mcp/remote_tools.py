@@ -34,13 +34,11 @@ class LentTools:
 
 
 async def fetch_tools(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
-    """Have the owner list a desk's tools."""
     items = (await runtime.call("GET", f"/desks/{desk}/tools")).get("items")
     return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _decode_image(image: str) -> bytes:
-    """Read a picture."""
     try:
         return base64.b64decode(image, validate=True)
     except ValueError as e:

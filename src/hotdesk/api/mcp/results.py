@@ -36,7 +36,6 @@ class ToolAnswer:
 
 
 def make_result(answer: ToolAnswer) -> CallToolResult:
-    """Return an answer as a client reads it."""
     content: Content = [TextContent(type="text", text=clean(shorten_text(answer.text)))] if answer.text else []
     if (observation := answer.observation) is not None:
         text = "\n\n".join(filter(None, (observation.text, f"Note: {observation.note}" if observation.note else "")))

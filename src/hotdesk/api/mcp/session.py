@@ -76,7 +76,6 @@ class McpSession:
             return self.desk, self.toolbox
 
     async def use(self, name: str, arguments: object) -> ToolAnswer:
-        """Use a tool. All that goes wrong is an answer."""
         async with self.free:
             try:
                 desk, toolbox = await self.ensure_desk()
@@ -104,7 +103,6 @@ class McpSession:
         return await Delivering(self.host, self.owner, self.by).deliver(desk, checked)
 
     async def forget(self, desk: Desk) -> None:
-        """Let go of a desk that ended."""
         if self.desk is desk:
             self.desk = self.toolbox = None
             await self.burn(desk)

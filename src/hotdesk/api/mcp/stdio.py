@@ -56,7 +56,6 @@ class PipeWriter:
     fd: int
 
     async def write(self, text: str) -> None:
-        """Write all of a text."""
         remaining = memoryview(text.encode())
         while remaining:
             await anyio.wait_writable(self.fd)

@@ -24,7 +24,6 @@ NOUNS = (
 
 
 def build_app(native: Native) -> FastAPI:
-    """Return the application."""
     app = FastAPI(
         title="hotdesk", version=__version__, openapi_url=None, docs_url=None,
         redoc_url=None, redirect_slashes=False,

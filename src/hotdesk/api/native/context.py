@@ -54,9 +54,7 @@ class Native:
     checks: dict[str, Checked] = field(default_factory=dict)
 
     def get_ledger(self, tenant: Tenant) -> JobLedger:
-        """Return what is known of a tenant's jobs."""
         return self.ledgers.setdefault(tenant.name, JobLedger(tenant.settings))
 
     def get_checks(self, tenant: Tenant) -> Checked:
-        """Return what is known of checks of a tenant's files."""
         return self.checks.setdefault(tenant.name, Checked(get_journal_path(tenant.settings)))

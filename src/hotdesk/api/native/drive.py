@@ -134,7 +134,6 @@ def note(context: RequestContext, version: Version, what: str) -> None:
 
 
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
-    """Return one version of the tenant's."""
     name, number = parse_reference(path)
     drive = await run_in_thread(lambda: _open_drive(context))
     try:
@@ -144,7 +143,6 @@ async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
 
 
 def _open_drive(context: RequestContext) -> Drive:
-    """Open the tenant's drive."""
     settings = context.tenant.settings
     return Drive(settings.lib / "drive", settings.drive_quota)
 
@@ -155,7 +153,6 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
 
 def as_shown(version: Version, checks: Sequence[str] = ()) -> VersionShown:
-    """Tell of a version."""
     return VersionShown(
         name=version.name, version=version.number, sha256=version.sha256, size=version.size, at=version.at / 1000,
         job=version.job, certificate=version.certificate, checks=list(checks),

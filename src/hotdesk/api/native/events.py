@@ -107,7 +107,6 @@ def begin(after: int, last: str | None) -> int:
 
 
 def answer(context: RequestContext, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
-    """Stream events."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Counted(context, stream(context, after, follow, chains), headers)
 
@@ -170,7 +169,6 @@ def _read_newest_id(journal: Path) -> int:
 
 
 def _parse_data(row: Row) -> object:
-    """Return an event's fields."""
     try:
         return json.loads(row.data)
     except (ValueError, RecursionError):
@@ -178,7 +176,6 @@ def _parse_data(row: Row) -> object:
 
 
 def as_dict(row: Row) -> dict[str, object]:
-    """Return an event as it is told."""
     data = _parse_data(row)
     fields: dict[str, object] = {
         "id": row.id,

@@ -86,7 +86,6 @@ async def show(context: ForJobs) -> Fleet:
 
 
 async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
-    """Count what a tenant has."""
     settings = tenant.settings
     tales = (await context.native.get_ledger(tenant).read_summaries()).values()
     live = sum(tale.get_state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
@@ -132,7 +131,6 @@ def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]
 
 
 def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
-    """Say why a job stands out."""
     took = time.time() - (job.begun or time.time())
     why = []
     if usual_cost and (job.cost or 0) > DEAR * usual_cost:
@@ -143,5 +141,4 @@ def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> li
 
 
 def _compute_median(values: list[float]) -> float:
-    """Return the middle one."""
     return sorted(values)[len(values) // 2]

@@ -110,7 +110,6 @@ def is_trial(row: Row) -> bool:
 
 
 def as_shown(row: Row) -> DoorShown:
-    """Tell of what concerns the door."""
     fields = as_dict(row)["data"]
     data = {str(name): value for name, value in fields.items()} if isinstance(fields, dict) else {}
     texts = {name: clean(str(data.get(name, ""))) for name in ("desk", "method", "host", "path", "step")}

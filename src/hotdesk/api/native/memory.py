@@ -55,7 +55,6 @@ def _open_store(context: RequestContext) -> MemoryStore:
 
 
 def _as_shown(context: RequestContext, store: MemoryStore, item: MemoryItem) -> MemoryItemShown:
-    """Describe an item."""
     version, origin = item.version, read_origin(context.tenant.settings.lib / "keys" / FILE, item)
     return MemoryItemShown(
         memory=item.memory, kind=item.kind, name=item.name, size=version.size, sha256=version.sha256,

@@ -52,7 +52,6 @@ class ProblemError(Exception):
         self.status, self.code, self.headers = status, code, headers
 
     def make_response(self) -> JSONResponse:
-        """Return it as a response."""
         return _make_problem_response(self.status, self.code, str(self), self.headers)
 
 
@@ -110,13 +109,11 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer_problem(request: Request, error: Exception) -> JSONResponse:
-    """Answer with what was raised as an answer."""
     assert isinstance(error, ProblemError)
     return error.make_response()
 
 
 async def _answer_ours(request: Request, error: Exception) -> JSONResponse:
-    """Answer for an error of hotdesk's."""
     assert isinstance(error, HotdeskError)
     return problem_from_error(error).make_response()
 
@@ -132,7 +129,6 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def describe_fault(error: dict[str, Any]) -> str:
-    """Describe where something is wrong, and why."""
     place: Sequence[object] = error.get("loc", ())
     return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'invalid')}"
 

@@ -41,7 +41,6 @@ class SwarmNumbers:
             )
 
     def iterate_lines(self) -> Iterable[str]:
-        """Write them."""
         yield from format_values(
             "hotdesk_swarms_running", "gauge", "Swarms that are worked at, by tenant.", self.swarms
         )

@@ -57,7 +57,6 @@ async def upload(
 
 
 def prepare_folder(settings: Config) -> Path:
-    """Return the folder a tenant's uploads wait in."""
     folder = settings.lib
     for part in FOLDER:
         folder = folder / part
@@ -66,7 +65,6 @@ def prepare_folder(settings: Config) -> Path:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what nobody came for."""
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _UPLOAD_LIFETIME_S:

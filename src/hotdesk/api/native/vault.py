@@ -70,7 +70,6 @@ async def forget(context: ForVault, name: _SecretName) -> None:
 
 
 async def _load_secrets(context: RequestContext) -> list[SecretShown]:
-    """Return what may be known of the tenant's secrets."""
     folder = context.tenant.settings.lib / "keys"
     found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
     return [

@@ -75,7 +75,6 @@ class Content:
         return f"/content/{key}"
 
     def find(self, path: str) -> ContentLink | None:
-        """Return what a path leads to, while it lasts."""
         link = self.links.get(path.removeprefix("/content/"))
         return link if link is not None and link.until > self.clock() else None
 
@@ -97,7 +96,6 @@ def link_to_response(link: ContentLink) -> Response:
 
 
 def choose_media_type(name: str, report: bool) -> tuple[str, bool]:
-    """Say as what something is served, and whether it is shown."""
     suffix = PurePosixPath(name).suffix.lower()
     if report:
         return REPORT, True
@@ -109,7 +107,6 @@ def choose_media_type(name: str, report: bool) -> tuple[str, bool]:
 
 
 def get_content_name(domain: str) -> str:
-    """Return the name of the second origin."""
     return f"{LABEL}.{domain}"
 
 

@@ -61,7 +61,6 @@ class WebPage:
         """Where noVNC lies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         host = Headers(scope=scope).get("host", "")
         name, port = _split_host(host)
         if name == get_content_name(self.content.domain):
@@ -73,7 +72,6 @@ class WebPage:
             await (await self.answer(scope, host))(scope, receive, send)
 
     async def answer(self, scope: Scope, host: str) -> Response:
-        """Return the file that is asked for."""
         rules = self.make_headers(scope, host)
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
             return JSONResponse({"code": "page.method", "message": "the page only supports GET and HEAD"}, 405, rules)
@@ -91,7 +89,6 @@ class WebPage:
         return Response(file.plain, 200, rules, file.media)
 
     def make_headers(self, scope: Scope, host: str) -> dict[str, str]:
-        """Return the headers of every answer."""
         return {**ALWAYS, "content-security-policy": format_policy(scope["scheme"], host, self.content.domain)}
 
     async def find(self, name: str) -> WebFile | None:
@@ -109,7 +106,6 @@ def _split_host(host: str) -> tuple[str, str]:
 
 
 def format_policy(scheme: str, host: str, domain: str) -> str:
-    """Describe what a browser may load for the page, and from where."""
     streams = f"{'wss' if scheme == 'https' else 'ws'}://{host}"
     return "; ".join(
         (
@@ -129,7 +125,6 @@ def format_policy(scheme: str, host: str, domain: str) -> str:
 
 
 def _read_files() -> dict[str, WebFile]:
-    """Read every file of the page."""
     found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
     return {each.name: _as_file(viewer.read_file(each)) for each in found}
 
@@ -143,6 +138,5 @@ def load_library(folder: Path) -> WebFile | None:
 
 
 def _as_file(file: PageFile) -> WebFile:
-    """Make a file ready to be served."""
     tag = f'"{hashlib.sha256(file.data).hexdigest()[:32]}"'
     return WebFile(file.media, file.data, gzip.compress(file.data, mtime=0), tag)

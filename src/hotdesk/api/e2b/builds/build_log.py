@@ -34,7 +34,6 @@ class LogEntry:
 
     @property
     def view(self) -> dict[str, object]:
-        """Return it as a program reads it."""
         entry: dict[str, object] = {"timestamp": self.timestamp, "level": self.level, "message": self.message}
         return entry | ({"step": self.step} if self.step else {})
 
@@ -48,7 +47,6 @@ class BuildLog:
     full: bool = False
 
     def write(self, message: str, level: Level = "info", step: str = "") -> None:
-        """Add a line."""
         if self.full:
             return
         text = clean_line(message)
@@ -65,7 +63,6 @@ class BuildLog:
         return [each.view for each in found[offset : offset + PAGE]]
 
     def get_tail(self, step: str) -> list[dict[str, object]]:
-        """Return the last entries of a step."""
         return [each.view for each in self.entries if each.step == step][-_TAIL:]
 
 
@@ -90,6 +87,5 @@ class LineSplitter:
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def finish(self) -> list[str]:
-        """Return what is left."""
         rest, self.rest = self.rest, b""
         return [rest.decode("utf-8", "replace")] if rest else []

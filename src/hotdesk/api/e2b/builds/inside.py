@@ -116,7 +116,6 @@ class BuildDesk:
             raise StepError(number, message)
 
     async def has_user(self, user: str) -> bool:
-        """Return whether the image has a user."""
         argv = [self.python, "-I", "-S", "-c", _FIND_USER, user]
         return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
 
@@ -208,7 +207,6 @@ class BuildDesk:
             raise
 
     async def iterate_lines(self, process: Process) -> AsyncIterator[str]:
-        """Yield the lines a program prints."""
         splitter = LineSplitter()
         async for _, data in process.output():
             for line in splitter.feed(data):
@@ -238,7 +236,6 @@ async def read_chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 def describe(done: Done) -> str:
-    """Describe how a command ended."""
     if done.reason:
         return done.reason
     if done.out_of_memory:

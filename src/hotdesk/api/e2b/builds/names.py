@@ -41,7 +41,6 @@ def split_reference(tenant: str, reference: str) -> tuple[str, str | None]:
 
 
 def check_tag(tag: str) -> str:
-    """Return a tag that can be one."""
     if not _TAG.fullmatch(tag):
         raise E2bError(400, "A tag has up to 64 letters, digits, . _ - and is not empty.")
     return tag

@@ -28,7 +28,6 @@ class BuildRequest(Body):
 
     @property
     def reference(self) -> str:
-        """Return the name, with its tag."""
         return self.name or self.alias
 
 

@@ -28,7 +28,6 @@ class NumberedStep:
 
     @property
     def acts(self) -> bool:
-        """Return whether it may change files."""
         match self.step.type:
             case "RUN" | "COPY":
                 return True
@@ -109,12 +108,10 @@ def join_path(folder: str, path: str) -> str:
 
 
 def get_home(user: str) -> str:
-    """Return the usual home of a user."""
     return "/root" if user == "root" else f"/home/{user}"
 
 
 def _list_context_words(context: BuildContext) -> list[str]:
-    """Return a context as texts that tell it from any other."""
     env = json.dumps(sorted(context.env.items()))
     return [context.user, context.workdir, env, context.start, context.ready]
 

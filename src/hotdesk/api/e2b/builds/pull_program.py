@@ -66,7 +66,6 @@ class Registry:
         raise PullError(f"{place} rejected the token and asks for another one")
 
     def fetch_token(self, words: dict[str, str]) -> str:
-        """Fetch a token as a registry asks for it."""
         query: dict[str, str] = {key: words[key] for key in ("service", "scope") if key in words}
         place = "{}?{}".format(words.get("realm", ""), urllib.parse.urlencode(query))
         try:
@@ -92,7 +91,6 @@ class Registry:
 
 
 def choose(index: dict[str, Any], machine: str) -> str:
-    """Return the digest of the manifest for a machine."""
     for each in index["manifests"]:
         platform = each.get("platform") or {}
         if platform.get("architecture") == machine and platform.get("os", "linux") == "linux":
@@ -130,7 +128,6 @@ def _read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
 
 
 def pull(order: dict[str, Any]) -> None:
-    """Fetch what is asked for."""
     registry = Registry(order["address"], order["repository"])
     digest, data, manifest = registry.fetch_manifest(order["reference"])
     if "manifests" in manifest:

@@ -84,7 +84,6 @@ class TemplateRecord:
     tags: Mapping[str, TagRecord] = field(default_factory=dict)
 
     def build(self, number: str) -> BuildRecord | None:
-        """Return one of its builds."""
         return next((each for each in self.builds if each.id == number), None)
 
 
@@ -127,7 +126,6 @@ class TenantTemplates:
     # -- templates ------------------------------------------------------------------------------------------------
 
     def find_named(self, name: str) -> TemplateRecord | None:
-        """Return the template of that name."""
         return next((each for each in self.templates.values() if each.name == name), None)
 
     def find(self, reference: str) -> tuple[TemplateRecord, str | None]:
@@ -149,7 +147,6 @@ class TenantTemplates:
         return build if build is not None and build.status == "ready" else None
 
     def begin(self, name: str, build: BuildRecord) -> TemplateRecord:
-        """Note a build, and its template where that is new."""
         found = self.find_named(name)
         if found is None:
             if len(self.templates) >= MAX_TEMPLATES:
@@ -175,13 +172,11 @@ class TenantTemplates:
         self.templates[template] = replace(found, builds=builds, tags=tags)
 
     def assign(self, template: TemplateRecord, build: str, tags: list[str]) -> None:
-        """Have tags mean a build from now on."""
         now = time.time()
         added = {tag: TagRecord(build, now) for tag in tags}
         self.templates[template.id] = replace(template, tags={**template.tags, **added})
 
     def unassign(self, template: TemplateRecord, tags: list[str]) -> None:
-        """Have tags mean nothing."""
         rest = {tag: each for tag, each in template.tags.items() if tag not in tags}
         self.templates[template.id] = replace(template, tags=rest)
 
@@ -192,11 +187,9 @@ class TenantTemplates:
     # -- layers ---------------------------------------------------------------------------------------------------
 
     def list_needed(self) -> set[str]:
-        """Return the images of builds that are remembered."""
         return {build.image for each in self.templates.values() for build in each.builds if build.image}
 
     def expect(self, key: str) -> LayerRecord:
-        """Note a layer whose image is about to be made."""
         layer = LayerRecord(key, f"{PREFIX}{new_word()}", time.time())
         self.unfinished[layer.image] = time.time()
         return layer
@@ -226,12 +219,10 @@ class TenantTemplates:
 
 
 def new_build(tags: list[str], cpus: int | None, memory: int | None) -> BuildRecord:
-    """Make the record of a build that was asked for."""
     return BuildRecord(str(uuid.uuid4()), time.time(), cpus=cpus or 0, memory=memory or 0, tags=tuple(tags))
 
 
 def make_missing_template_error(reference: str) -> E2bError:
-    """Return that there is no such template."""
     return E2bError(404, f"template '{make_printable(reference[:64])}' not found")
 
 

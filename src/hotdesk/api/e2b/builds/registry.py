@@ -63,7 +63,6 @@ class RegistryImage:
 
     @property
     def address(self) -> str:
-        """Return the registry's address."""
         return f"{self.scheme}://{self.host}:{self.port}"
 
 
@@ -181,7 +180,6 @@ class PullOutput:
         return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
 
     async def find_digest(self) -> str:
-        """Return the digest it found."""
         line = b""
         while b"\n" not in line:
             piece = await self.read_next()

@@ -79,7 +79,6 @@ async def respond(
 
 
 async def _request_build(store: TenantTemplates, request: Request) -> Response:
-    """Note a build that is about to be sent."""
     body = await read(request, orders.BuildRequest)
     name, tag = split_reference(store.tenant.name, body.reference)
     tags = merge_tags(tag, body.tags or [])
@@ -128,7 +127,6 @@ def _require_build(store: TenantTemplates, name: str, build: str) -> tuple[Templ
 
 
 def _show_status(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
-    """Return how far a build is, and what it printed."""
     found, record = _require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
     entries = run.log.read_page(_parse_offset(request), _parse_level(request)) if run is not None else []
@@ -150,14 +148,12 @@ def _show_status(builds: TemplateBuilds, store: TenantTemplates, request: Reques
 
 
 def _show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, build: str) -> Response:
-    """Return what a build printed."""
     _, record = _require_build(store, name, build)
     run = builds.find_run(store.tenant.name, record.id)
     return answer({"logs": run.log.read_page(_parse_offset(request), _parse_level(request)) if run is not None else []})
 
 
 def _parse_offset(request: Request) -> int:
-    """Read from where on a log is asked for."""
     text = request.query_params.get("logsOffset", "0")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
         raise E2bError(400, "logsOffset must be a number, 0 or more.")
@@ -165,7 +161,6 @@ def _parse_offset(request: Request) -> int:
 
 
 def _parse_level(request: Request) -> Level:
-    """Read the least level that is asked for."""
     text = request.query_params.get("level", LEVELS[0])
     for each in LEVELS:
         if each == text:
@@ -196,7 +191,6 @@ async def assign_tags(store: TenantTemplates, request: Request) -> Response:
 
 
 async def remove_tags(store: TenantTemplates, request: Request) -> Response:
-    """Have tags mean nothing."""
     body = await read(request, orders.TagRemoval)
     found, _ = store.find(body.name)
     store.unassign(found, [check_tag(each) for each in body.tags])
@@ -205,7 +199,6 @@ async def remove_tags(store: TenantTemplates, request: Request) -> Response:
 
 
 def _list_tags(store: TenantTemplates, name: str) -> Response:
-    """List the tags of a template."""
     found, _ = store.find(name)
     tags = sorted(found.tags.items(), key=lambda pair: pair[1].created)
     return answer([{"tag": tag, "buildID": each.build, "createdAt": as_time(each.created)} for tag, each in tags])
@@ -226,7 +219,6 @@ async def delete(builds: TemplateBuilds, store: TenantTemplates, name: str) -> R
 
 
 def describe(store: TenantTemplates, template: TemplateRecord) -> dict[str, object]:
-    """Return what a list shows of a template."""
     newest = max(template.builds, key=lambda each: each.created, default=None)
     return {
         "templateID": template.id,
@@ -249,7 +241,6 @@ def describe(store: TenantTemplates, template: TemplateRecord) -> dict[str, obje
 
 
 def _describe_build(build: BuildRecord) -> dict[str, object]:
-    """Return what is shown of a build."""
     return {"buildID": build.id, "status": build.status, "createdAt": as_time(build.created)}
 
 

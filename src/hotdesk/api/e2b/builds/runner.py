@@ -74,7 +74,6 @@ class TemplateBuildRun:
         self.note(replace(self.record, status="error", message=str(self.reason), step=self.reason.step))
 
     async def build(self) -> tuple[Image, BuildContext]:
-        """Return the finished image, and what is in force in it."""
         base, context = await self.find_base()
         plan = plan_build(self.order, hash_key(base.digest, base.python), context)
         picture, todo = self.find_cached(base, plan)
@@ -85,7 +84,6 @@ class TemplateBuildRun:
     # -- what is there ------------------------------------------------------------------------------------------------
 
     async def find_base(self) -> tuple[Image, BuildContext]:
-        """Return the image a template is built on, and the context that comes with it."""
         self.log.write(f"[base] FROM {self.order.from_image or self.order.from_template}", step="base")
         if self.order.from_template:
             return self.find_template(self.order.from_template)
@@ -99,7 +97,6 @@ class TemplateBuildRun:
         raise StepError("base", names.import_advice(reference))
 
     def find_template(self, reference: str) -> tuple[Image, BuildContext]:
-        """Return the image of a template, a snapshot or an image of the operator's."""
         build = self.store.find_build(reference)
         if build is not None and (found := self.look_up(build.image)) is not None:
             return found, build.context
@@ -115,7 +112,6 @@ class TemplateBuildRun:
         return found, BuildContext(snapshot.user or "user", snapshot.workdir)
 
     def look_up(self, name: str) -> Image | None:
-        """Return an image of this machine."""
         try:
             return image.find(self.store.tenant.settings.images, name)
         except (BriefError, ImageError):
@@ -176,7 +172,6 @@ class TemplateBuildRun:
         return found
 
     async def save(self, desk: Desk, key: str, below: Image) -> Image:
-        """Keep what was written as an image."""
         layer = self.store.expect(key)
         await self.store.write()
         await desk.save(layer.image)
@@ -187,7 +182,6 @@ class TemplateBuildRun:
         return picture
 
     async def import_archive(self, key: str, place: Path) -> Image:
-        """Have an archive that was fetched imported as an image."""
         layer = self.store.expect(key)
         await self.store.write()
         try:

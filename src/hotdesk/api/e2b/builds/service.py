@@ -49,7 +49,6 @@ class TemplateBuilds:
         self.sweeping = anyio.Event()
 
     def of(self, tenant: Tenant) -> TenantTemplates:
-        """Return what a tenant has built."""
         store = self.stores.get(tenant.name)
         if store is None:
             store = self.stores[tenant.name] = TenantTemplates(tenant)
@@ -80,7 +79,6 @@ class TemplateBuilds:
         self.sandboxes.tasks.start_soon(self.carry_out, run, places)
 
     async def carry_out(self, run: TemplateBuildRun, places: anyio.CapacityLimiter) -> None:
-        """Run a build, then see what nothing needs any more."""
         try:
             await run.run(places)
         except (HotdeskError, OSError) as e:
@@ -94,7 +92,6 @@ class TemplateBuilds:
             del self.runs[key]
 
     def find_run(self, tenant: str, build: str) -> TemplateBuildRun | None:
-        """Return a build that runs, or ended lately."""
         return self.runs.get((tenant, build))
 
     # -- what is removed ----------------------------------------------------------------------------------------------
@@ -162,5 +159,4 @@ class TemplateBuilds:
 
 
 def is_over(record: BuildRecord) -> bool:
-    """Return whether a build has ended."""
     return record.status in ("ready", "error")

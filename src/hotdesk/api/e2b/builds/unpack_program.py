@@ -66,7 +66,6 @@ class Unpacking:
         self.size = size
 
     def run(self, stream: IO[bytes]) -> None:
-        """Unpack everything."""
         try:
             with tarfile.open(fileobj=stream, mode="r|*") as archive:
                 for member in archive:
@@ -78,7 +77,6 @@ class Unpacking:
             raise RefusedArchive(f"the archive is damaged: {str(e)[:200]}")
 
     def put(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        """Unpack one entry."""
         parts = split(member.name)
         if not parts:
             return
@@ -229,7 +227,6 @@ def replace(old: str, new: str) -> None:
 
 
 def place_files(top: str, order: dict[str, Any]) -> None:
-    """Put what was unpacked where it belongs."""
     owner = _parse_owner(order["owner"])
     mode = int(order["mode"], 8) & 0o777 if order["mode"] else None
     source = _find_source(top, order["source"])

@@ -112,7 +112,6 @@ def _make_too_large_error() -> E2bError:
 
 
 def prepare_folder(tenant: Tenant) -> Path:
-    """Return the folder of a tenant's archives."""
     place = get_folder(tenant)
     private_files.make_folder(place)
     private_files.make_folder(place / FOLDER)

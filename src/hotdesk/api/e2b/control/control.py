@@ -53,7 +53,6 @@ class ControlPlane:
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_make_key_reused_error))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         try:
             response = await self.respond(Request(scope, receive))
         except Exception as e:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
@@ -61,7 +60,6 @@ class ControlPlane:
         await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
-        """Carry out one request."""
         path = _split_path(request.scope)
         if path[0] == "volumecontent":
             return await self.content.respond(request, path)
@@ -111,14 +109,12 @@ class ControlPlane:
         return self.sandboxes.serving.reached
 
     def authenticate_caller(self, request: Request) -> Caller:
-        """Return who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
             raise E2bError(401, "this key is unknown, or has no right to sandboxes; create one with `hotdesk key new`")
         return caller
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
-        """Open a sandbox."""
         body = await requests.read(request, requests.New)
         tenant = await self.tenants.get_tenant(caller.tenant)
         await self.secrets.check_placeholders(caller, tenant, body.network)
@@ -149,7 +145,6 @@ class ControlPlane:
         return await self.idempotency.run_once(caller.tenant, key, body, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
-        """List sandboxes, in pages."""
         query = request.query_params
         states = paging.parse_states(query.getlist("state"))
         after = paging.parse_moment(query["startedAfter"]) if query.get("startedAfter") else 0.0
@@ -174,7 +169,6 @@ class ControlPlane:
         return answer([views.summarize(each) for each in sorted(found, key=_get_place, reverse=True)])
 
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
-        """List snapshots, in pages."""
         query = request.query_params
         tenant = await self.tenants.get_tenant(caller.tenant)
         found = list(self.snapshots.of(tenant).values())
@@ -187,7 +181,6 @@ class ControlPlane:
         return answer([each.view for each in page], headers=headers)
 
     async def answer_volumes(self, caller: Caller, request: Request, method: str, rest: list[str]) -> Response:
-        """List, make, show and destroy volumes."""
         match method, rest:
             case "GET", []:
                 return answer([each.view for each in self.volumes.of(caller.tenant)])
@@ -223,7 +216,6 @@ class ControlPlane:
         return answer(views.describe_connection(sandbox, self.domain), 201 if resumed else 200)
 
     async def resume(self, request: Request, sandbox: Sandbox) -> Response:
-        """Let a paused sandbox go on."""
         body = await requests.read(request, requests.Connecting)
         timeout = choose_timeout(body.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
         if not await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False):
@@ -233,7 +225,6 @@ class ControlPlane:
         return answer(views.describe_connection(sandbox, self.domain), 201)
 
     async def pause(self, request: Request, sandbox: Sandbox) -> Response:
-        """Stop a sandbox where it is."""
         body = await requests.read(request, requests.Pausing)
         await self.sandboxes.pause(sandbox, memory=body.memory is not False, healthy=bool(body.require_healthy_guest))
         return answer_empty()
@@ -252,19 +243,16 @@ class ControlPlane:
         return answer_empty()
 
     async def fork(self, request: Request, sandbox: Sandbox) -> Response:
-        """Make sandboxes of one."""
         body = await requests.read(request, requests.Forking)
         timeout = choose_timeout(body.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
         forks = await self.sandboxes.fork(sandbox, body.count or 1, timeout)
         return answer([{"sandbox": views.describe_connection(each, self.domain)} for each in forks], 201)
 
     async def snapshot(self, request: Request, sandbox: Sandbox) -> Response:
-        """Keep a sandbox's files."""
         body = await requests.read(request, requests.Snapshotting)
         return answer((await self.snapshots.take(sandbox, body.name)).view, 201)
 
     async def get_metrics(self, request: Request, sandbox: Sandbox) -> Response:
-        """Return what a sandbox uses."""
         return answer(await metrics.list_samples(sandbox, request.query_params))
 
     async def get_logs(self, request: Request, sandbox: Sandbox) -> Response:
@@ -281,7 +269,6 @@ class ControlPlane:
         return answer([sharing.describe(each) for each in sharing.list_valid(sandbox)])
 
     async def change_network(self, request: Request, sandbox: Sandbox) -> Response:
-        """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
         await self.secrets.check_placeholders(self.authenticate_caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
@@ -314,5 +301,4 @@ def _split_path(scope: Scope) -> list[str]:
 
 
 def _get_place(sandbox: Sandbox) -> paging.Place:
-    """Return where a sandbox stands in a list."""
     return sandbox.started, sandbox.id

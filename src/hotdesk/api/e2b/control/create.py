@@ -27,7 +27,6 @@ async def read_order(
     tenant: str,
     volumes: Mapping[str, VolumeRecord] = MappingProxyType({}),
 ) -> SandboxOrder:
-    """Read what is asked for."""
     if body.resumes and not body.auto_pause:
         raise E2bError(400, "autoResume needs autoPause: only a paused sandbox can be woken")
     if not body.auto_pause_memory and not body.auto_pause:

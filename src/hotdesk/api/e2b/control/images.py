@@ -12,7 +12,6 @@ from hotdesk.errors import ImageError
 
 
 async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path: list[str]) -> Response:
-    """Answer what is about templates."""
     match method, path:
         case "DELETE", ["templates", name] if name != "tags":
             await snapshots.delete(tenant, name)

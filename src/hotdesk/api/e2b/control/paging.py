@@ -30,7 +30,6 @@ class PageRequested:
 
 
 def read_page_request(query: Mapping[str, str]) -> PageRequested:
-    """Read which page is asked for."""
     limit, order = query.get("limit", str(MAX_PAGE_ITEMS)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MAX_PAGE_ITEMS:
         raise E2bError(400, f"limit must be a number from 1 to {MAX_PAGE_ITEMS}")
@@ -54,7 +53,6 @@ def cut(
 
 
 def _encode_token(place: Place) -> str:
-    """Write where a page ended."""
     return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
 

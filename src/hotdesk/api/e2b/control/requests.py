@@ -102,7 +102,6 @@ class New(Body):
 
     @property
     def resumes(self) -> bool:
-        """Return whether traffic shall wake it."""
         return self.auto_resume is not None and self.auto_resume.enabled
 
 
@@ -141,7 +140,6 @@ class Networking(Body):
 
     @property
     def network_settings(self) -> dict[str, object]:
-        """Return what is said of the network itself."""
         return dict(self.model_extra or {})
 
 

@@ -72,7 +72,6 @@ class E2bSecrets:
         self.writing = anyio.Lock()
 
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
-        """Carry out one request."""
         if not caller.may("vault"):
             raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
         match request.method, rest:
@@ -91,7 +90,6 @@ class E2bSecrets:
         raise E2bError(404, "this path does not exist")
 
     async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
-        """List secrets, in pages."""
         found = await self.list_entries(tenant)
         page, headers = paging.cut(
             found.items(), lambda each: (each[1].created, each[0]), paging.read_page_request(query)
@@ -100,7 +98,6 @@ class E2bSecrets:
         return answer([_describe_secret(name, entry, metadata) for name, entry in page], headers=headers)
 
     async def create(self, caller: Caller, tenant: Tenant, body: NewSecretValue) -> Response:
-        """Make a secret."""
         name = _parse(body.name)
         found = await self.list_entries(tenant)
         if name in found:
@@ -138,26 +135,22 @@ class E2bSecrets:
             raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 
     async def note(self, tenant: Tenant, event: VaultChanged) -> None:
-        """Have it written down."""
         await tenant.host.prepare()
         await anyio.to_thread.run_sync(tenant.host.note, event)
 
     async def list_entries(self, tenant: Tenant) -> dict[str, VaultEntry]:
-        """Return the tenant's secrets by their names here."""
         folder = tenant.settings.lib / "keys"
         found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
         prefix = VAULT_PREFIX
         return {each.name.removeprefix(prefix): each for each in found if each.name.startswith(prefix)}
 
     async def find(self, tenant: Tenant, name: str) -> VaultEntry:
-        """Return what may be known of a secret."""
         found = (await self.list_entries(tenant)).get(name)
         if found is None:
             raise E2bError(404, f"secret '{make_printable(name[:64])}' not found")
         return found
 
     async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:
-        """Describe what a program is told of a secret."""
         entry = await self.find(tenant, name)
         return _describe_secret(name, entry, await anyio.to_thread.run_sync(_read, _get_folder(tenant)))
 
@@ -197,7 +190,6 @@ def _get_folder(tenant: Tenant) -> Path:
 
 
 def _read(place: Path) -> dict[str, dict[str, str]]:
-    """Read the metadata of a tenant's secrets."""
     if not place.is_dir():
         return {}
     try:

@@ -55,12 +55,10 @@ class Snapshot:
 
     @property
     def names(self) -> list[str]:
-        """Return the names it was given."""
         return [self.id] if self.named else []
 
     @property
     def view(self) -> dict[str, object]:
-        """Describe what a program is told of it."""
         return {"snapshotID": self.id, "names": self.names}
 
 
@@ -89,14 +87,12 @@ class TenantSnapshots:
                 await self.clear(tenant)
 
     def list_all(self, tenant: Tenant) -> list[Snapshot]:
-        """Return what is known of a tenant's snapshots."""
         if tenant.name not in self.by_tenant:
             self.by_tenant[tenant.name] = read(get_folder(tenant))
             self.tenants[tenant.name] = tenant
         return self.by_tenant[tenant.name]
 
     def of(self, tenant: Tenant) -> dict[str, Snapshot]:
-        """Return a tenant's snapshots by their ids."""
         return {each.id: each for each in self.list_all(tenant) if not each.deleted}
 
     async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
@@ -116,7 +112,6 @@ class TenantSnapshots:
         return snapshot
 
     async def delete(self, tenant: Tenant, reference: str) -> None:
-        """Delete a snapshot."""
         found = self.find(tenant, reference)
         if found is None:
             raise E2bError(404, f"template '{make_printable(reference[:64])}' not found")
@@ -165,7 +160,6 @@ class TenantSnapshots:
         return snapshots.get(f"{tenant.name}/{word}:{_TAG}")
 
     def find_image(self, tenant: Tenant, template: str) -> str:
-        """Return the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
             raise E2bError(400, f"'{make_printable(template[:64])}' has an empty name or tag")
         if (found := self.find(tenant, template)) is not None:
@@ -178,14 +172,12 @@ class TenantSnapshots:
         raise E2bError(404, f"template '{make_printable(template[:64])}' not found")
 
     async def write(self, tenant: Tenant) -> None:
-        """Write a tenant's snapshots down."""
         async with self.writing:
             data = json.dumps([asdict(each) for each in self.list_all(tenant)]).encode()
             await anyio.to_thread.run_sync(write, get_folder(tenant), data)
 
 
 def parse_name(tenant: str, name: str) -> str:
-    """Return the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
         raise E2bError(
@@ -195,17 +187,14 @@ def parse_name(tenant: str, name: str) -> str:
 
 
 def new_word() -> str:
-    """Make a word nobody can guess."""
     return "".join(secrets.choice(ALPHABET) for _ in range(20))
 
 
 def get_folder(tenant: Tenant) -> Path:
-    """Return where a tenant's snapshots are written down."""
     return tenant.settings.lib / "serve"
 
 
 def read(place: Path) -> list[Snapshot]:
-    """Read a tenant's snapshots."""
     if not place.is_dir():
         return []
     try:
@@ -215,6 +204,5 @@ def read(place: Path) -> list[Snapshot]:
 
 
 def write(place: Path, data: bytes) -> None:
-    """Write a tenant's snapshots down."""
     private_files.make_folder(place)
     private_files.write(place, FILE, data)

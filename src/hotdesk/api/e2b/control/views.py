@@ -27,7 +27,6 @@ def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
 
 
 def summarize(sandbox: Sandbox) -> dict[str, object]:
-    """Describe what a list shows of a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,
@@ -46,7 +45,6 @@ def summarize(sandbox: Sandbox) -> dict[str, object]:
 
 
 def describe_sandbox(sandbox: Sandbox, domain: str) -> dict[str, object]:
-    """Say everything of a sandbox."""
     view = summarize(sandbox) | {
         "domain": domain,
         "wall": sandbox.spec.wall,

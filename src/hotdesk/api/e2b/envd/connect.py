@@ -36,11 +36,9 @@ class RpcError(Exception):
 
     @property
     def body(self) -> dict[str, str]:
-        """Return it as Connect writes it."""
         return {"code": self.code, "message": str(self)}
 
     def make_response(self) -> Response:
-        """Return it as the answer to a call."""
         return answer(self.body, STATUS[self.code])
 
 
@@ -55,7 +53,6 @@ class Envelopes(Response):
         self.tell = tell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell it all, and how it ended."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
         async def put(data: bytes, more: bool = True) -> None:
@@ -81,20 +78,17 @@ async def _run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Messa
 
 
 async def cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    """End a scope when whoever asked has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
 def encode_envelope(value: object, flags: int = MESSAGE) -> bytes:
-    """Put a message in its envelope."""
     data = json.dumps(value, separators=(",", ":")).encode()
     return bytes((flags,)) + len(data).to_bytes(4, "big") + data
 
 
 async def unary(request: Request) -> Message:
-    """Return the one message of a call."""
     body = bytearray()
     async for data in read_body(request):
         body += data
@@ -154,7 +148,6 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 
 
 def _as_message(data: bytes) -> Message:
-    """Read a message."""
     try:
         value = json.loads(data or b"{}")
     except (ValueError, RecursionError):

@@ -43,7 +43,6 @@ class ByteRange:
 
     @property
     def whole(self) -> bool:
-        """Return whether it is all there is."""
         return self.first == 0 and self.last in (None, self.size)
 
 
@@ -105,7 +104,6 @@ class FileResponse(Response):
                 await as_refusal(error, self.path).make_response()(scope, receive, send)
 
     async def send_file(self, worker: Worker, send: Send) -> None:
-        """Ask for the file, say what comes, and send it."""
         headers = self.call.request.headers
         await worker.ask({"act": "read", "path": self.path})
         size, modified = as_head(await worker.hear())

@@ -39,7 +39,6 @@ class EnvdCall:
 
     @property
     def room(self) -> EnvdState:
-        """Return what is kept of the sandbox."""
         return self.sandbox.room
 
     @contextmanager
@@ -71,7 +70,6 @@ class EnvdCall:
 
 
 def _as_rpc(error: HotdeskError) -> RpcError:
-    """Return an error by Connect's own code."""
     return RpcError("invalid_argument" if isinstance(error, BriefError) else "unavailable", str(error))
 
 
@@ -96,8 +94,6 @@ async def respond(call: EnvdCall) -> Response:
 
 
 def _stream_error(error: RpcError) -> Response:
-    """Return an error as a stream that has only that."""
-
     async def tell(say: Say) -> None:
         raise error
 
@@ -126,7 +122,6 @@ async def _route_call(call: EnvdCall) -> Response:
 
 
 async def measure_usage(call: EnvdCall) -> dict[str, object]:
-    """Describe what a sandbox uses."""
     sandbox, now = call.sandbox, time.monotonic()
     usage = await sandbox.desk.usage()
     before, cpu = call.room.sampled

@@ -13,7 +13,6 @@ MAX_PATH_BYTES = 4096
 
 
 def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
-    """Return a field; None when it is not there."""
     value = message.get(name)
     if value is None:
         return None
@@ -37,13 +36,11 @@ def get_text(message: Message, name: str) -> str:
 
 
 def get_texts(message: Message, name: str) -> list[str]:
-    """Return a list of texts."""
     found: list[object] = get_field(message, name, list) or []
     return [get_text({name: one}, name) if one is not None else _reject_field(name) for one in found]
 
 
 def read_text_map(message: Message, name: str) -> dict[str, str]:
-    """Return texts by name."""
     found = get_table(message, name)
     if any("\0" in key for key in found):
         _reject_field(name)
@@ -66,7 +63,6 @@ def get_number(message: Message, name: str) -> int:
 
 
 def get_bytes(message: Message, name: str) -> bytes | None:
-    """Return bytes; None when they are not there."""
     found = get_field(message, name, str)
     if found is None:
         return None

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def choose_act(request: Request) -> signing.Act:
-    """Return what a request would do to a file."""
     if request.method not in ("GET", "HEAD", "POST"):
         raise E2bError(405, "files are read with GET and written with POST")
     return "write" if request.method == "POST" else "read"
@@ -79,7 +78,6 @@ async def _write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -
 async def write(
     call: EnvdCall, user: User, path: str, notes: Mapping[str, str], data: AsyncIterator[bytes]
 ) -> dict[str, object]:
-    """Write one file; give what is said of it."""
     path = resolve(path, user.home)
     try:
         await call.room.inside.write(call.sandbox.desk, path, user.number, notes, upload.rechunk(data))

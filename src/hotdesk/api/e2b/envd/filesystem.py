@@ -61,18 +61,15 @@ def _make_rpc_error(error: GuestFilesError, path: str) -> RpcError:
 
 
 async def read_request(call: EnvdCall) -> tuple[User, Message]:
-    """Return who asks, and for what."""
     return await find_caller(call), await unary(call.request)
 
 
 async def stat(call: EnvdCall) -> Response:
-    """Describe a path."""
     user, message = await read_request(call)
     return answer({"entry": as_entry(await do(call, "stat", get_path(message, "path", user.home)))})
 
 
 async def make_dir(call: EnvdCall) -> Response:
-    """Make a folder and those above it."""
     user, message = await read_request(call)
     path = get_path(message, "path", user.home)
     try:
@@ -87,14 +84,12 @@ async def make_dir(call: EnvdCall) -> Response:
 
 
 async def move(call: EnvdCall) -> Response:
-    """Rename a path."""
     user, message = await read_request(call)
     source, destination = (get_path(message, name, user.home) for name in ("source", "destination"))
     return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
 
 
 async def _list_dir(call: EnvdCall) -> Response:
-    """List a folder."""
     user, message = await read_request(call)
     path = get_path(message, "path", user.home)
     depth = min(get_number(message, "depth") or 1, MAX_DEPTH)
@@ -110,14 +105,12 @@ async def _list_dir(call: EnvdCall) -> Response:
 
 
 async def remove(call: EnvdCall) -> Response:
-    """Remove a path with all below it."""
     user, message = await read_request(call)
     await do(call, "remove", get_path(message, "path", user.home))
     return answer({})
 
 
 async def _start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
-    """Begin to watch a folder."""
     path = get_path(message, "path", (await find_caller(call)).home)
     recursive, entries = (bool(get_field(message, name, bool)) for name in ("recursive", "includeEntry"))
     try:
@@ -169,7 +162,6 @@ async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> Non
 
 
 async def _describe_path(call: EnvdCall, path: str) -> Message | None:
-    """Describe a path that may be gone."""
     try:
         return as_entry(await call.room.inside.do(call.sandbox.desk, "stat", path))
     except GuestFilesError:
@@ -195,7 +187,6 @@ async def _get_watcher_events(call: EnvdCall) -> Response:
 
 
 async def _remove_watcher(call: EnvdCall) -> Response:
-    """Stop watching."""
     message = await unary(call.request)
     watcher = _find_watcher(call, message)
     del call.room.watchers[get_text(message, "watcherId")]
@@ -204,7 +195,6 @@ async def _remove_watcher(call: EnvdCall) -> Response:
 
 
 def _find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
-    """Return the watcher a caller means."""
     name = get_text(message, "watcherId")
     watcher = call.room.watchers.get(name)
     if watcher is None:

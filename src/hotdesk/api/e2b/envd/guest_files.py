@@ -58,11 +58,9 @@ class Worker:
     """It was given something that it will take for something else."""
 
     async def give(self, data: bytes) -> None:
-        """Give it one piece."""
         await self.process.send(len(data).to_bytes(4, "big") + data)
 
     async def ask(self, ask: Mapping[str, object]) -> None:
-        """Ask it for something."""
         await self.give(json.dumps(ask).encode())
 
     async def hear(self, silence: float = _STEP_TIMEOUT_S) -> tuple[str, bytes]:
@@ -90,7 +88,6 @@ class Worker:
         return data
 
     async def read_result(self, silence: float = _STEP_TIMEOUT_S) -> object:
-        """Return what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
             raise LinkError("unexpected message from the file program inside the desk")
@@ -135,13 +132,11 @@ class Inside:
         return None
 
     async def do(self, desk: Desk, act: str, path: str, **more: object) -> object:
-        """Do something that is answered in one word."""
         async with self.worker(desk) as worker:
             await worker.ask({"act": act, "path": path, **more})
             return await worker.read_result()
 
     async def list(self, desk: Desk, path: str, depth: int) -> list[object]:
-        """List a folder."""
         found: list[object] = []
         size = 0
         async with self.worker(desk) as worker:
@@ -184,7 +179,6 @@ async def _await_result(worker: Worker, failed: list[GuestFilesError], scope: an
 
 
 async def _start_worker(desk: Desk) -> Worker:
-    """Start a program and send it what it is."""
     process = await desk.start(["/usr/bin/python3", "-I", "-S", "-c", BEGIN], cwd="/", user="root")
     worker = Worker(process, process.output())
     try:
@@ -196,7 +190,6 @@ async def _start_worker(desk: Desk) -> Worker:
 
 
 async def end(worker: Worker) -> None:
-    """End a program, whatever it does."""
     try:
         await worker.process.kill()
     except HotdeskError:

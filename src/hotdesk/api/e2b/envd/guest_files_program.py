@@ -27,7 +27,6 @@ source, sink = sys.stdin.buffer, sys.stdout.buffer
 
 
 def tell(letter: bytes, payload: bytes) -> None:
-    """Send one frame."""
     sink.write(letter + len(payload).to_bytes(4, "big") + payload)
     sink.flush()
 
@@ -49,7 +48,6 @@ def _get_owner_name(find: Any, number: int) -> str:
 
 
 def _format_permissions(mode: int) -> str:
-    """Write a mode as Go does."""
     first = "".join(letter for test, letter in LETTERS if test(mode))
     first += "Dc" if stat.S_ISCHR(mode) else ""
     first += "".join(letter for bit, letter in _BITS if mode & bit)
@@ -57,7 +55,6 @@ def _format_permissions(mode: int) -> str:
 
 
 def _read_metadata(path: str) -> dict[str, str]:
-    """Return what callers noted about a file."""
     try:
         names = [name for name in os.listxattr(path) if name.startswith(PREFIX)]
         return {name[len(PREFIX) :]: os.getxattr(path, name).decode("ascii", "replace") for name in names}
@@ -108,7 +105,6 @@ def make_folders(path: str, owner: int) -> None:
 
 
 def describe(ask: dict[str, Any]) -> object:
-    """Describe one path."""
     return describe_entry(ask["path"], ask["path"])
 
 
@@ -221,7 +217,6 @@ def write(ask: dict[str, Any]) -> object:
 
 
 def note(fd: int, notes: dict[str, str]) -> None:
-    """Have a file carry exactly these notes."""
     try:
         existing = [name for name in os.listxattr(fd) if name.startswith(PREFIX)]
     except OSError:

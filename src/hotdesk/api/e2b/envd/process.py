@@ -48,7 +48,6 @@ _NO_FOLDER = "working folder "
 
 
 async def start(call: EnvdCall) -> Response:
-    """Start a program and follow it."""
     user, message = await find_caller(call), await read_single_message(call.request)
 
     async def tell(say: Say) -> None:
@@ -133,7 +132,6 @@ async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
 
 
 async def stream_input(call: EnvdCall) -> Response:
-    """Feed a program what the caller streams."""
     program: SandboxProgram | None = None
     async for message in iterate_messages(call.request):
         if (begin := get_field(message, "start", dict)) is not None:
@@ -150,7 +148,6 @@ async def stream_input(call: EnvdCall) -> Response:
 
 
 async def _send_input(call: EnvdCall) -> Response:
-    """Feed a program."""
     message = await unary(call.request)
     await feed(find_program(call, message), get_table(message, "input"))
     return answer({})
@@ -214,13 +211,11 @@ async def update(call: EnvdCall) -> Response:
 
 
 async def _list_programs(call: EnvdCall) -> Response:
-    """List what runs."""
     await unary(call.request)
     return answer({"processes": [_describe_program(one) for one in call.room.programs.list_running()]})
 
 
 def _describe_program(program: SandboxProgram) -> Message:
-    """Describe a program for a list."""
     request = program.request
     config: Message = {"cmd": request.cmd, "args": request.args, "envs": request.envs}
     if request.cwd is not None:
@@ -258,7 +253,6 @@ def parse_request(message: Message) -> ProgramRequest:
 
 
 def as_size(message: Message) -> Size:
-    """Read the size of a terminal."""
     size = get_table(get_table(message, "pty"), "size")
     return Size(get_number(size, "rows") or 24, get_number(size, "cols") or 80)
 

@@ -58,12 +58,10 @@ class SandboxProgram:
 
     @property
     def pid(self) -> int:
-        """Return its pid, as seen inside."""
         return self.process.pid
 
     @property
     def over(self) -> bool:
-        """Return whether it has ended."""
         return self.done is not None or self.lost is not None
 
     async def hear(self) -> None:
@@ -113,7 +111,6 @@ class SandboxPrograms:
     by_pid: dict[int, SandboxProgram] = field(default_factory=dict)
 
     def add(self, program: SandboxProgram) -> None:
-        """Know a program."""
         self.tidy()
         self.by_pid[program.pid] = program
 
@@ -125,7 +122,6 @@ class SandboxPrograms:
         return next((one for one in reversed(self.by_pid.values()) if one.request.tag == tag), None)
 
     def list_running(self) -> list[SandboxProgram]:
-        """List what runs."""
         return [one for one in self.by_pid.values() if not one.over]
 
     def tidy(self) -> None:
@@ -147,7 +143,6 @@ SIGNALS = {
 
 
 def describe_end(done: Done) -> dict[str, object]:
-    """Describe how a program ended, as Go would."""
     if done.signal is not None:
         name = SIGNALS.get(signal.Signals(done.signal)) if done.signal in list(signal.Signals) else None
         status = f"signal: {name or done.signal}"

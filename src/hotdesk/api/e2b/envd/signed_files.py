@@ -22,7 +22,6 @@ class SignedFiles:
     tries: signing.Tries = field(default_factory=signing.Tries)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         request = Request(scope, receive)
         address = request.client.host if request.client else ""
         try:

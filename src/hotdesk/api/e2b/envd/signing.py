@@ -45,7 +45,6 @@ class Signed:
     expiration: str
 
     def compute_signature(self, token: str) -> str:
-        """Return the signature it would have by this token."""
         text = f"{self.path}:{self.act}:{self.username}:{token}"
         text += f":{self.expiration}" if self.expiration else ""
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -63,7 +62,6 @@ def check_token(shown: str, token: str) -> None:
 
 
 def read(query: Mapping[str, str], act: Act) -> Signed:
-    """Read what a request shows."""
     signed = Signed(
         query.get("path", ""), act, query.get("username", ""), query.get("signature", ""),
         query.get("signature_expiration", ""),
@@ -102,7 +100,6 @@ class Tries:
     failures: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
 
     def check(self, address: str) -> None:
-        """Refuse an address that guesses."""
         recent = [when for when in self.failures.get(address, ()) if when > time.monotonic() - WINDOW_S]
         if len(recent) >= MAX_FAILURES:
             raise E2bError(429, "too many wrong signatures from this address; wait a minute")
@@ -119,7 +116,6 @@ class Tries:
             raise
 
     def note(self, address: str) -> None:
-        """Remember a wrong one."""
         recent = [when for when in self.failures.pop(address, ()) if when > time.monotonic() - WINDOW_S]
         self.failures[address] = [*recent, time.monotonic()][-MAX_FAILURES:]
         while len(self.failures) > _MAX_ADDRESSES:

@@ -111,7 +111,6 @@ class UploadForm:
             raise E2bError(400, f"malformed form: {e}") from None
 
     def make_event_recorder(self, name: str):  # type: ignore[no-untyped-def]
-        """Give what notes that something happened."""
         return lambda: self.events.append((name, b""))
 
     def make_data_recorder(self, name: str):  # type: ignore[no-untyped-def]
@@ -119,7 +118,6 @@ class UploadForm:
         return lambda data, start, end: self.events.append((name, data[start:end]))
 
     async def iterate_events(self) -> AsyncGenerator[Event]:
-        """Yield what the form says, to its end."""
         async for data in self.data:
             try:
                 self.parser.write(data)
@@ -145,7 +143,6 @@ class UploadForm:
 
 
 async def read_head(happening: AsyncGenerator[Event]) -> dict[str, str]:
-    """Return a part's headers."""
     found: dict[str, str] = {}
     name = value = b""
     size = 0

@@ -39,7 +39,6 @@ class FolderWatcher:
         return [await self.make_event(one, describe) for one in changes if one.kind in TYPES]
 
     async def make_event(self, change: Change, describe: Describe) -> Message:
-        """Say one thing that happened."""
         event: Message = {"name": change.path, "type": TYPES[change.kind]}
         if self.entries and change.kind in _DESCRIBED:
             found = await describe(f"{self.path.rstrip('/')}/{change.path}")

@@ -98,7 +98,6 @@ class Passing:
     # -- out --------------------------------------------------------------------------------------------------
 
     async def answer(self) -> None:
-        """Pass the answer out."""
         response = await self.read_response()
         if response.status == 101:
             await self.switch(format_upgrade(response, self.request.accept))
@@ -127,7 +126,6 @@ class Passing:
         raise HttpMessageError(502, "the program on this port sent too many interim responses")
 
     async def read_head(self) -> bytes:
-        """Read one head."""
         buffer, searched = bytearray(self.rest), 0
         while (end := find_end(buffer, searched)) < 0:
             searched = len(buffer)

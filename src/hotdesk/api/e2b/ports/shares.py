@@ -36,12 +36,10 @@ class Share:
 
 
 def new_share(port: int, expires: float) -> Share:
-    """Make a share that nobody has the token of yet."""
     return Share(secrets.token_hex(6), port, int(expires))
 
 
 def sign(key: bytes, sandbox: str, share: Share) -> str:
-    """Return the token of a share."""
     return f"{share.id}.{share.port}.{share.expires}.{_compute_mac(key, sandbox, share)}"
 
 
@@ -91,7 +89,6 @@ def strip_query(query: bytes) -> bytes:
 
 
 def build_url(scheme: str, port: int, sandbox: DeskId | str, domain: str, token: str, path: str = "/") -> str:
-    """Return the address of a share."""
     return f"{scheme}://{port}-{sandbox}.{domain}{quote(path)}?{urlencode({_PARAMETER: token})}"
 
 
@@ -103,7 +100,6 @@ def clean_address(scope: Scope) -> str:
 
 
 def build_cookie(token: str, share: Share, *, tls: bool, now: float) -> str:
-    """Return the cookie by which a browser shows the token from then on."""
     lasts = max(0, share.expires - int(now))
     name, secure = (SECURE_COOKIE, "; Secure") if tls else (COOKIE, "")
     return f"{name}={token}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Lax{secure}"

@@ -61,7 +61,6 @@ class Traffic:
     """How fast requests come by each share link."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         aim: Aim = scope["aim"]
         with ExitStack() as counted:
             try:
@@ -194,7 +193,6 @@ def _make_not_open_error(sandbox: Sandbox, port: int) -> E2bError:
 
 
 def _describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
-    """Describe which port of which sandbox."""
     return {"sandboxId": sandbox.id, "port": port}
 
 
@@ -255,7 +253,6 @@ def redirect(scope: Scope, share: Share, token: str) -> Response:
 
 
 def _note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
-    """Tell the access log whose request it is."""
     entry: AccessEntry | None = scope.get("access")
     if entry is not None:
         entry.tenant, entry.share = sandbox.tenant.name, share.id if share is not None else ""
@@ -276,7 +273,6 @@ def is_public(scope: Scope, serving: Serving) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is this machine's own loopback."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -57,7 +57,6 @@ class VolumeContent:
         self.quotas = quotas
 
     async def respond(self, request: Request, path: list[str]) -> Response:
-        """Check one request, and return what carries it out."""
         volume = path[1] if len(path) > 1 else ""
         tenant, record = self.find(volume, request.headers.get("authorization", ""))
         try:
@@ -83,7 +82,6 @@ class VolumeContent:
 
 
 async def _read_order(request: Request, act: str) -> dict[str, object]:
-    """Read what a request says, as the process of a volume is told it."""
     query = request.query_params
     if "path" not in query:
         raise E2bError(400, "the query parameter path is missing")
@@ -135,7 +133,6 @@ class ContentResponse(Response):
                 await make_refusal(error).make_response()(scope, receive, send)
 
     async def pass_on(self, call: VolumeCall, send: Send) -> None:
-        """Pass the answer on as it comes."""
         status, length = await call.hear_head()
         is_file = self.order["act"] == "read" and status == 200
         headers = _FILE_HEADERS if is_file else [(b"content-type", b"application/json")]

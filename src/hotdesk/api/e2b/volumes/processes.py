@@ -44,7 +44,6 @@ class VolumeCall:
             await send(self.sock, write(message, data))
 
     async def hear(self) -> tuple[dict[str, object], bytes]:
-        """Wait for a frame."""
         try:
             with anyio.fail_after(REPLY_TIMEOUT_S):
                 while not self.waiting:
@@ -82,7 +81,6 @@ class VolumeProcesses:
         self.starting: dict[str, anyio.Lock] = {}
 
     async def run(self) -> None:
-        """End processes that nobody uses."""
         while True:
             await anyio.sleep(IDLE_S / 4)
             for volume, line in list(self.lines.items()):
@@ -91,7 +89,6 @@ class VolumeProcesses:
 
     @asynccontextmanager
     async def call(self, tenant: Tenant, volume: str) -> AsyncIterator[VolumeCall]:
-        """Yield a connection to the process of a volume, for one request."""
         line, sock = await self.connect(tenant, volume)
         line.calls += 1
         try:

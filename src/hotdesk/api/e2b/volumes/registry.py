@@ -54,7 +54,6 @@ class VolumeRecord:
 
     @property
     def view(self) -> dict[str, object]:
-        """Describe what a list shows of it."""
         return {"volumeID": self.id, "name": self.name, "size": self.size}
 
 
@@ -190,7 +189,6 @@ class VolumeRegistry:
             self.changing.discard(volume)
 
     def add(self, tenant: str, record: VolumeRecord) -> None:
-        """Take a name and the quota for a volume."""
         mine = [each for name, each in self.records.values() if name == tenant]
         if any(each.name == record.name for each in mine):
             raise E2bError(409, f"a volume '{record.name}' exists already; choose another name")
@@ -204,7 +202,6 @@ class VolumeRegistry:
 
     @contextmanager
     def hold_copy(self, origin: VolumeRecord | None) -> Iterator[None]:
-        """Have nobody use a volume that is being copied."""
         if origin is None:
             yield
             return
@@ -215,7 +212,6 @@ class VolumeRegistry:
             self.copying[origin.id] -= 1
 
     async def make(self, tenant: Tenant, record: VolumeRecord, origin: VolumeRecord | None, by: str) -> VolumeRecord:
-        """Have a volume made that is counted already."""
         await self.write(tenant)
         await self.note(tenant, record, "made", by)
         if origin is not None:
@@ -233,7 +229,6 @@ class VolumeRegistry:
         return ready
 
     async def destroy(self, tenant: Tenant, volume: str, by: str) -> None:
-        """Delete a volume and everything in it."""
         record = self.get(tenant.name, volume)
         self.require_unused(record)
         with anyio.CancelScope(shield=True), self.hold_change(volume):
@@ -258,7 +253,6 @@ class VolumeRegistry:
         await anyio.to_thread.run_sync(tenant.host.note, event)
 
     async def write(self, tenant: Tenant) -> None:
-        """Write a tenant's volumes down."""
         async with self.writing:
             mine = [asdict(record) for name, record in self.records.values() if name == tenant.name]
             data = json.dumps(mine).encode()
@@ -275,7 +269,6 @@ def _get_folder(lib: Path) -> Path:
 
 
 def _read(place: Path) -> list[VolumeRecord]:
-    """Read a tenant's volumes."""
     if not place.is_dir():
         return []
     try:

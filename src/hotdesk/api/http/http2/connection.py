@@ -322,7 +322,6 @@ def _new_state() -> H2Connection:
 
 
 def _build_base_scope(first: Protocol) -> Scope:
-    """Return what every request of a connection has in common."""
     scope: dict[str, Any] = {
         "type": "http", "asgi": {"version": first.asgi_version, "spec_version": "2.3"}, "http_version": "2",
         "server": first.server, "client": first.client, "scheme": "https", "root_path": "",

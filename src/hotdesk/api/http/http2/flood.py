@@ -32,7 +32,6 @@ class FloodBudget:
         self.resets = min(MAX_RESETS, self.resets + passed * RESETS_PER_S)
 
     def earn(self, amount: float) -> None:
-        """Add for what made progress."""
         self.credit = min(MAX_CREDIT, self.credit + amount)
 
     def spend(self) -> None:

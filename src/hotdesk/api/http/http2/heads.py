@@ -60,7 +60,6 @@ def read_head(fields: Iterable[Header], *, has_body: bool, max_headers: int) -> 
 
 
 def _assemble(pseudo: dict[bytes, bytes], headers: list[Header], *, has_body: bool) -> RequestHead:
-    """Put a request together."""
     method, target = pseudo.get(b":method", b""), pseudo.get(b":path", b"")
     hosts = [value for name, value in headers if name == b"host"]
     authority = pseudo.get(b":authority") or (hosts[0] if len(hosts) == 1 else b"")

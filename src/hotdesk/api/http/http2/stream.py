@@ -54,7 +54,6 @@ class Http2Stream:
         self.changed.set()
 
     def end_body(self) -> None:
-        """Take the end of the body."""
         self.more_body = False
         self.changed.set()
 
@@ -67,7 +66,6 @@ class Http2Stream:
     # -- the application's side ---------------------------------------------------------------------------------
 
     async def run(self, app: ASGIApp) -> None:
-        """Have the request answered."""
         try:
             await app(self.scope, self.receive, self.send)
         except Exception as e:  # noqa: BLE001 - the rim: a defect in one answer ends no other

@@ -38,7 +38,6 @@ class RequestContext:
 
     @property
     def ledger(self) -> JobLedger:
-        """Return what is known of the tenant's jobs."""
         return self.native.get_ledger(self.tenant)
 
     async def run_once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
@@ -59,7 +58,6 @@ class RequestContext:
 
 
 def get_native(connection: HTTPConnection) -> Native:
-    """Return what requests share."""
     found = connection.app.state.native
     assert isinstance(found, Native)
     return found
@@ -111,7 +109,6 @@ class RequirePower:
         header: Annotated[object, Security(HEADER)],
         browser: Annotated[object, Security(BROWSER)],
     ) -> RequestContext:
-        """Return who asks."""
         return await _authorize(request, self.power)
 
 

@@ -99,5 +99,4 @@ class Browsers:
             raise ProblemError(403, "session.origin", "cross-origin requests are refused; use the server's own page")
 
     def end(self, connection: HTTPConnection) -> None:
-        """Sign a browser out."""
         self.sessions.pop(connection.cookies.get(COOKIE, ""), None)

@@ -84,7 +84,6 @@ def _open_writable_keys(context: RequestContext) -> ApiKeys:
 
 
 def _list_keys(context: RequestContext) -> list[KeyShown]:
-    """Return the tenant's keys."""
     keys = context.native.keys
     keys.refresh()
     return [

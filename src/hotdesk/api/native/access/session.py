@@ -63,5 +63,4 @@ async def end(context: Anybody, request: Request, response: Response) -> None:
 
 
 def describe_caller(caller: Caller, csrf: str) -> Who:
-    """Return who a caller is."""
     return Who(tenant=caller.tenant, name=caller.name, powers=sorted(caller.powers), csrf=csrf)

@@ -153,7 +153,6 @@ async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey =
 
 
 async def _create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
-    """Open a desk for somebody."""
     require_template(order.image)
     spec = Spec(
         image=order.image, cpus=order.cpus, memory=_count_bytes(order.memory), disk=_count_bytes(order.disk),
@@ -236,7 +235,6 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
 
 
 async def load_desks(context: RequestContext) -> list[DeskShown]:
-    """Return the tenant's desks."""
     summaries = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
     found = [
@@ -256,7 +254,6 @@ async def require_desk(context: RequestContext, desk: str) -> DeskShown:
 
 
 def as_shown(record: dict[str, object], job: str) -> DeskShown:
-    """Say of a desk what its folder says."""
     proof = read_proof(record)
     walls = {"wall": proof.wall, "kernel": proof.kernel, "boundary": proof.is_boundary}
     walls |= {"wall_version": proof.version, "platform": proof.platform}
@@ -265,7 +262,6 @@ def as_shown(record: dict[str, object], job: str) -> DeskShown:
 
 
 def _count_bytes(size: str | int) -> int:
-    """Read a size."""
     return parse_size(size) if isinstance(size, str) else size
 
 
@@ -308,7 +304,6 @@ async def find_desk(context: RequestContext, name: str, *, stopped: bool = False
 
 
 def _describe_exit(done: Done, encoding: str) -> Ended:
-    """Return how a program ended."""
     write = (lambda data: base64.b64encode(data).decode()) if encoding == "base64" else as_text
     return Ended(exit_code=done.exit_code, stdout=write(done.stdout), stderr=write(done.stderr), signal=done.signal,
                  timed_out=done.timed_out, truncated=done.truncated, out_of_memory=done.out_of_memory,

@@ -97,7 +97,6 @@ async def remove(context: ForDesks, desk: DeskName, path: _FilePath) -> None:
 
 
 def as_shown(entry: Entry) -> EntryShown:
-    """Tell of one thing in a desk."""
     return EntryShown(
         name=clean(entry.name), path=clean(entry.path), kind=entry.kind, size=entry.size, mode=entry.mode,
         uid=entry.uid, gid=entry.gid, modified=entry.modified,

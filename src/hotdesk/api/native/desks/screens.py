@@ -86,7 +86,6 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
 
 
 def _format_wheel(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
-    """Tell of a wheel."""
     facts = reply if isinstance(reply, dict) else {}
     name = context.native.viewers.find_latest(context.caller, desk, viewer) or "-"
     driver = str(facts.get("driver", ""))
@@ -234,7 +233,6 @@ async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None
 
 
 async def accept(websocket: WebSocket) -> None:
-    """Take a WebSocket, in the one language there is."""
     offered = websocket.scope.get("subprotocols") or []
     await websocket.accept(subprotocol="binary" if "binary" in offered else None)
 

@@ -48,7 +48,6 @@ async def stream(
 
 
 def _name_route(to: str) -> str:
-    """Return what a desk's owner is asked for."""
     if to in LINKS:
         return to
     if int(to) == GATE[1] or int(to) >= 1 << 16:

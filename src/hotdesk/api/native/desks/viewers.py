@@ -37,5 +37,4 @@ class Viewers:
 
 
 def new_name() -> str:
-    """Make a name nobody can guess."""
     return secrets.token_hex(16)

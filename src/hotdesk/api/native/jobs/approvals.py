@@ -103,7 +103,6 @@ async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> S
 
 
 async def list_cases(context: RequestContext) -> list[Approval]:
-    """Return what jobs wait for."""
     now = int(time.time() * 1000)
     found = []
     for tale in (await context.ledger.read_summaries()).values():
@@ -115,7 +114,6 @@ async def list_cases(context: RequestContext) -> list[Approval]:
 
 
 def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
-    """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
         id=pending.id, kind=pending.kind, job=pending.job, desk=None, card=format_card(case),
@@ -126,7 +124,6 @@ def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> A
 
 
 def _get_requester(context: RequestContext, tale: JobSummary) -> str:
-    """Name who asked for a job."""
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
 
@@ -140,7 +137,6 @@ def require_other(context: RequestContext, tale: JobSummary) -> None:
 
 
 def format_card(case: OpenDecision) -> CardShown | None:
-    """Return a card as it is shown."""
     if (card := case.card) is None:
         return None
     facts = {clean(name): clean(value) for name, value in card.facts.items()}
@@ -196,7 +192,6 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
-    """Return what desks ask for at their doors."""
     tales = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
     waiting = await questions.ask_all_owners(context.tenant.settings)
@@ -204,7 +199,6 @@ async def _list_door_approvals(context: RequestContext) -> list[Approval]:
 
 
 def _of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
-    """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
     place = {"domain": get_registrable_domain(question.host), "host": question.host}
     facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}

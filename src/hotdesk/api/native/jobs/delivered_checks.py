@@ -26,13 +26,11 @@ class Checked:
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def of(self, versions: Iterable[Version]) -> list[tuple[str, ...]]:
-        """Return the checks that each file passed."""
         async with self.reading:
             await anyio.to_thread.run_sync(self.read_on)
         return [self.passed.get((each.name, each.number, each.sha256), ()) for each in versions]
 
     def read_on(self) -> None:
-        """Take in what was written since."""
         for row in read(self.journal, names=[DriveChanged.__name__], after=self.last) if self.journal.exists() else ():
             self.last = row.id
             with suppress(ValueError, RecursionError):

@@ -92,7 +92,6 @@ class JobOrder(Model):
 
     @model_validator(mode="after")
     def one_of_both(self) -> JobOrder:
-        """Refuse both, and neither."""
         if (self.brief is None) == (self.template is None):
             raise ValueError("a job needs either a brief or a template with its values")
         return self

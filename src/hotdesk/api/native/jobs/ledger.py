@@ -38,7 +38,6 @@ class JobLedger:
         return self.tales
 
     def read_on(self) -> None:
-        """Take in what was written since."""
         if not self.journal.exists():
             return
         for row in read(self.journal, names=NAMES, after=self.last):

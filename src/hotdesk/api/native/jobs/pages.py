@@ -47,7 +47,6 @@ class PagesShown(Model):
 
 
 def describe_pages(settings: Config, version: Version) -> PagesShown:
-    """Return which pages of a file there are."""
     found = enumerate(_find_pictures(settings, version), 1)
     return PagesShown(
         inline=choose_media_type(version.name, False)[1],
@@ -56,7 +55,6 @@ def describe_pages(settings: Config, version: Version) -> PagesShown:
 
 
 def respond_with_page(settings: Config, version: Version, number: int) -> Response:
-    """Return one page of a file as a picture."""
     found = _find_pictures(settings, version)
     if not 1 <= number <= len(found):
         raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")

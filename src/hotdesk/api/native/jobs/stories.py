@@ -150,7 +150,6 @@ async def _find_story(context: RequestContext, job: str) -> Remembered | None:
 
 
 def read_on(context: RequestContext, following: Following, after: int) -> StoryShown:
-    """Read a story on, and tell what is new of it."""
     following.read_on(get_journal_path(context.tenant.settings))
     return format_changes(following, after)
 
@@ -171,7 +170,6 @@ def format_changes(following: Following, after: int) -> StoryShown:
 
 
 def _describe_moment(moment: Moment) -> MomentShown:
-    """Tell of a moment."""
     return MomentShown(
         number=moment.number, at=moment.at / 1000,
         title=cut_text(moment.title, TITLE), text=cut_text(moment.text, TEXT),
@@ -181,7 +179,6 @@ def _describe_moment(moment: Moment) -> MomentShown:
 
 
 def _describe_faults(faults: Iterable[Fault]) -> list[FaultShown]:
-    """Tell what is wrong with a file."""
     return [
         FaultShown(
             where=cut_text(each.where, TITLE),
@@ -193,7 +190,6 @@ def _describe_faults(faults: Iterable[Fault]) -> list[FaultShown]:
 
 
 def _describe_attempt(each: Attempted) -> AttemptShown:
-    """Tell of an attempt at a step."""
     return AttemptShown(
         number=each.number, at=each.at / 1000, step=cut_text(each.step, TITLE), attempt=each.attempt,
         what=cut_text(each.what, TEXT), model=cut_text(each.model, TITLE), outcome=each.outcome,
@@ -204,7 +200,6 @@ def _describe_attempt(each: Attempted) -> AttemptShown:
 
 
 def _summarize_act(act: ToolUse) -> dict[str, object]:
-    """Tell of an act in short."""
     return {
         "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": cut_text(act.tool, TITLE),
         "call": cut_text(act.call, TEXT), "why": cut_text(act.why, TEXT), "outcome": act.outcome,
@@ -213,7 +208,6 @@ def _summarize_act(act: ToolUse) -> dict[str, object]:
 
 
 def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
-    """Tell all of an act."""
     call, output = reading.read_json(act.call_paper).get("arguments"), read_output(reading.read_json(act.paper))
     arguments = [
         ArgumentShown(name=cut_text(str(name), TITLE), value=cut_text(_format_value(str(name), value), ARGUMENT))

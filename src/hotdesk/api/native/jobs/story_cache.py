@@ -30,7 +30,6 @@ class Stories:
     stories: OrderedDict[tuple[str, str], Remembered] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str, begin: Callable[[], Following]) -> Remembered:
-        """Return a story, the remembered one if there is one."""
         found = self.stories.pop((tenant, job), None) or Remembered(begin())
         self.stories[tenant, job] = found
         while len(self.stories) > _MAX_STORIES:
@@ -38,5 +37,4 @@ class Stories:
         return found
 
     def forget(self, tenant: str, job: str) -> None:
-        """Drop what is remembered of a job."""
         self.stories.pop((tenant, job), None)

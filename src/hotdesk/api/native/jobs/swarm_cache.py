@@ -33,7 +33,6 @@ class FollowedSwarm:
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
     def read_on(self, journal: Path) -> None:
-        """Take in what was written since."""
         for row in read(journal, self.job, names=NAMES, after=self.last):
             self.last = row.id
             event = row.read_event()
@@ -77,5 +76,4 @@ class SwarmCache:
         return found
 
     def forget(self, tenant: str, job: str) -> None:
-        """Drop what is remembered of a job."""
         self.swarms.pop((tenant, job), None)

@@ -76,7 +76,6 @@ class ItemShown(Model):
 
 
 def describe_item(reading: PaperReader, record: ItemEnded, review: ItemReviewed | None) -> ItemShown:
-    """Put the evidence of an item together."""
     paper = reading.read_json(record.paper)
     return ItemShown(
         item=record.item,

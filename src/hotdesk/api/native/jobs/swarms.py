@@ -244,7 +244,6 @@ def _place_items(context: RequestContext, job: str, files: list[FileSent]) -> No
 
 
 def find_template(context: RequestContext, job: str) -> Template | None:
-    """Return the template a job was made from, if it was."""
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
     return templates.find(context.native.templates, request.template) if request and request.template else None
 
@@ -278,7 +277,6 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
 
 
 async def find_item(context: RequestContext, job: str, item: str) -> tuple[FollowedSwarm, ItemEnded]:
-    """Return an item that ended."""
     swarm = await follow(context, job)
     record = swarm.state.items.get(item)
     if record is None:
@@ -287,7 +285,6 @@ async def find_item(context: RequestContext, job: str, item: str) -> tuple[Follo
 
 
 def _describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
-    """Tell how far a swarm is."""
     state, rate = swarm.state, swarm.measure_rate()
     records = state.items.values()
     total, ended = state.begun.items if state.begun is not None else 0, len(records)

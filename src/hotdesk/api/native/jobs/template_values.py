@@ -39,7 +39,6 @@ class Parameters:
     """Which of them a client wrote."""
 
     def fill(self, value: object) -> object:
-        """Put values into every text."""
         return put_in(value, self.values)
 
     def free_in(self, value: object) -> list[str]:
@@ -63,7 +62,6 @@ def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str,
 
 
 def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
-    """Fill one rule or grant in."""
     filled, free = parameters.fill(rule), parameters.free_in(rule)
     for name in free:
         if not WORD.fullmatch(parameters.values[name]):
@@ -94,7 +92,6 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
 
 
 def read_rules(value: object) -> tuple[Rule, ...]:
-    """Read a rule as it was filled in."""
     if not isinstance(value, str | dict):
         return ()  # it is refused where the brief is read
     try:
@@ -126,7 +123,6 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
 
 
 def _iterate_texts(value: object) -> Iterable[str]:
-    """List every text in something."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -138,7 +134,6 @@ def _iterate_texts(value: object) -> Iterable[str]:
 
 
 def put_in(value: object, values: Mapping[str, str]) -> object:
-    """Put what was filled in into every text."""
     if isinstance(value, dict):
         return {key: put_in(each, values) for key, each in value.items()}
     if isinstance(value, list):

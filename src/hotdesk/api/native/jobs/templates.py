@@ -117,7 +117,6 @@ def read_templates(folder: Path) -> Iterator[Template]:
 
 
 def find(folders: tuple[Path, ...], name: str) -> Template:
-    """Return a template by its name."""
     for each in find_installed(folders):
         if each.shown.name == name:
             return each

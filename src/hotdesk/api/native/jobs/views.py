@@ -114,7 +114,6 @@ class JobShown(JobLine):
 
 
 def summarize_job(context: RequestContext, tale: JobSummary) -> JobLine:
-    """Tell of a job in a line."""
     return JobLine.model_validate(_build_line_fields(context, _refresh_summary(context, tale)))
 
 
@@ -131,7 +130,6 @@ def _is_live(context: RequestContext, job: str) -> bool:
 
 
 def _build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, object]:
-    """Return what a line about a job says."""
     settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.get_state(live, int(time.time() * 1000))
     at, of = tale.place
@@ -179,7 +177,6 @@ def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[
 
 
 def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
-    """Tell all of a job."""
     tale = _refresh_summary(context, tale)
     walls = read_walls(get_journal_path(context.tenant.settings), tale.desks)
     return JobShown.model_validate({
@@ -219,7 +216,6 @@ def _read_plan_text(context: RequestContext, tale: JobSummary) -> str:
 
 
 def describe_step(step: StepProgress) -> StepShown:
-    """Tell of a step."""
     last = step.tries[-1] if step.tries else None
     return StepShown(
         name=clean(step.name), intent=clean(step.what), outcome=step.outcome, attempts=len(step.tries),
@@ -246,7 +242,6 @@ def _describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
 
 
 def _describe_receipt(burnt: JobBurnt | None) -> ReceiptShown | None:
-    """Tell of a receipt."""
     if burnt is None:
         return None
     return ReceiptShown(
