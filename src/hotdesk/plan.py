@@ -189,7 +189,6 @@ def make_error(where: str, why: str, remedy: str) -> BriefError:
 
 
 def format_value(value: object) -> str:
-    """Show a value in a message."""
     return make_printable(repr(value)[:80])
 
 
@@ -233,7 +232,6 @@ def _quote_toml(text: str) -> str:
 
 
 def _escape_toml_character(character: str) -> str:
-    """Write one character of a text."""
     if character in '"\\':
         return f"\\{character}"
     if character == make_printable(character):

@@ -133,7 +133,6 @@ def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
 
 
 def _find_index(plan: Plan, name: str) -> int:
-    """Find a step."""
     for index, step in enumerate(plan.steps):
         if step.name == name:
             return index
@@ -157,7 +156,6 @@ def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
 
 
 def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
-    """List the rules an amendment asks for, each with its step."""
     hosts = [(amendment.step, each) for each in amendment.hosts]
     hosts += [(step.name, each) for step in amendment.steps or () for each in step.hosts or ()]
     return [(step, _parse_allow_rule(text)) for step, text in hosts]
@@ -204,7 +202,6 @@ def describe_changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
 
 
 def shorten(text: str) -> str:
-    """Cut a text, and say so."""
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} [and {len(text) - _SHOWN_CHARS} more]"
 
 

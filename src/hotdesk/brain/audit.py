@@ -82,7 +82,6 @@ def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
 
 
 def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
-    """Check that each tool is one there is, and one the brief allows."""
     allowed = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     for name in step.tools or ():
         if not any(matches(each, (name,)) for each in allowed):
@@ -119,7 +118,6 @@ def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[st
 
 
 def _is_explicit(path: str) -> bool:
-    """Return whether a glob of paths names anything."""
     return path == "/" or bool(path.replace("*", "").replace("/", ""))
 
 
@@ -139,7 +137,6 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
 
 
 def can_reach(step: Step, scope: Scope, host: str, port: int) -> bool:
-    """Return whether a step goes to a host over https."""
     return any(
         rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in list_endpoints(rule)
         for rule in _list_rules(step, scope)
@@ -160,7 +157,6 @@ def _list_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
 
 
 def _audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
-    """Check what belongs to the kind of a step."""
     if step.kind == "program":
         if not step.program.strip():
             yield "it is a `program` step without a program. Write the shell command in `program`."
@@ -267,7 +263,6 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
 
 
 def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
-    """Check that every deliverable is made."""
     for item in job.deliverables:
         if not any(_is_below(item.path, each) for step in plan.steps for each in step.makes):
             yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
@@ -286,7 +281,6 @@ def _is_path(text: str) -> bool:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or lies below it."""
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
@@ -302,6 +296,5 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
 
 
 def _format_names(names: Sequence[str]) -> str:
-    """List a few names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(make_printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"

@@ -51,7 +51,6 @@ class ModelBrain:
         return all(model.sees for model in (*self.planners, *self.workers))
 
     def recall(self, notes: Notes) -> None:
-        """Have this to remember from now on."""
         self.notes = notes
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
@@ -94,7 +93,6 @@ class ModelBrain:
         return list({id(model): model for model in order}.values())
 
     async def close(self) -> None:
-        """Let go of connections."""
         for model in (*self.planners, *self.workers):
             await model.close()
 

@@ -73,17 +73,14 @@ def estimate_tokens(item: Item) -> int:
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Estimate what a text costs."""
     return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 3 + 1
 
 
 def estimate_json_tokens(value: object) -> int:
-    """Estimate what a value costs that is sent as JSON."""
     return estimate_text_tokens(json.dumps(value, default=str)) if value else 0
 
 
 def _estimate_observation_tokens(call: Call, observation: Observation) -> int:
-    """Estimate what an observation costs."""
     picture = _PICTURE_TOKENS if observation.image else 0
     return (
         _ITEM_TOKENS
@@ -105,11 +102,9 @@ class ConversationTurn:
 
     @property
     def cost(self) -> int:
-        """Estimate what it costs."""
         return sum(self.costs)
 
     def add(self, item: Item) -> None:
-        """Take what followed."""
         self.items.append(item)
         self.costs.append(estimate_tokens(item))
         self.count_pictures()
@@ -120,11 +115,9 @@ class ConversationTurn:
         self.count_pictures()
 
     def iterate_results(self) -> Iterator[tuple[int, Results]]:
-        """Return where results are."""
         return ((number, item) for number, item in enumerate(self.items) if isinstance(item, Results))
 
     def count_pictures(self) -> None:
-        """Count its pictures, and what they weigh."""
         sizes = [len(each.image) for _, results in self.iterate_results() for _, each in results.pairs if each.image]
         self.pictures, self.picture_bytes = len(sizes), sum(sizes)
 
@@ -173,7 +166,6 @@ class WorkingSet:
         self.compact()
 
     def resize(self, window_tokens: int) -> None:
-        """Have another window from now on."""
         if window_tokens != self.window:
             self.window = window_tokens
             self.compact()
@@ -201,7 +193,6 @@ class WorkingSet:
             yield from turn.items
 
     def estimate_cost(self) -> int:
-        """Estimate what all of it costs."""
         return sum(map(estimate_tokens, (*self.head, *self.write_digest()))) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
@@ -209,7 +200,6 @@ class WorkingSet:
         return self.estimate_cost() <= share * self.window
 
     def has_many_pictures(self, share: float) -> bool:
-        """Return whether there are more pictures than a share of those a conversation may have."""
         count = sum(turn.pictures for turn in self.turns)
         weight = sum(turn.picture_bytes for turn in self.turns)
         return count > share * PICTURES or weight > share * PICTURE_BYTES
@@ -257,7 +247,6 @@ def _shorten_to_line(call: Call, observation: Observation) -> Observation:
 
 
 def _drop_picture(observation: Observation) -> Observation:
-    """Say that there was a picture."""
     if not observation.image:
         return observation
     return replace(observation, text=f"{observation.text}\n{GONE}".lstrip(), image=b"", media="")

@@ -105,5 +105,4 @@ def _read_prose(text: str) -> list[str]:
 
 
 def _agrees(text: str) -> bool:
-    """Return whether a text says that nothing is wrong."""
     return len(text) <= _LONGEST_FINDING and bool(_AGREES.match(text.strip())) and not _OBJECTS.search(text)

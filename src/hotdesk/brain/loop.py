@@ -131,7 +131,6 @@ class Loop:
 
     @property
     def own(self) -> tuple[Tool, ...]:
-        """List what every step of this job has."""
         return OWN_WITH_MEMORY if self.situation.task.keeps_memory else OWN
 
     def list_replaced(self) -> frozenset[str]:

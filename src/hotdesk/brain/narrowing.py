@@ -107,7 +107,6 @@ def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str
 
 
 def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
-    """Say for which step the brief has a rule."""
     there = [name for name in fitting if name in names]
     if there:
         return f"The brief has this rule for the step `{there[0]}` only. List it in that step."

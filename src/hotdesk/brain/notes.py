@@ -55,14 +55,12 @@ class NoteEntry:
     paper: str = ""
 
     def describe_origin(self) -> str:
-        """Describe where it comes from."""
         parts = [f"step {self.step}" if self.step else "planning"]
         parts += [f"act {self.act}"] if self.act else []
         return ", ".join([*parts, make_printable(self.tool[:40]) if self.kind == "observation" else self.kind])
 
 
 def _read_nothing(paper: str) -> str:
-    """Read no papers."""
     return ""
 
 
@@ -87,11 +85,9 @@ class Notes:
         self.add(NoteEntry("note", step, text=text))
 
     def add_summary(self, step: str, text: str) -> None:
-        """Note what a finished step left to know."""
         self.add(NoteEntry("summary", step, text=text))
 
     def add_observation(self, step: str, act: int, tool: str, text: str, paper: str = "") -> None:
-        """Note what came of an act."""
         self.add(NoteEntry("observation", step, act, tool, text, paper))
 
     def add(self, entry: NoteEntry) -> None:
@@ -123,7 +119,6 @@ class Notes:
             return ""
 
     def recall(self, query: str, limit: int = 8) -> str:
-        """Return the lines that say most of what is asked for, and where each comes from."""
         parsed = NoteQuery.of(query)
         found = (hit for number, entry in enumerate(self.entries) for hit in self.search(parsed, number, entry))
         best = heapq.nlargest(limit, found)
@@ -183,7 +178,6 @@ def _weigh_word(word: str) -> float:
 
 
 def split(text: str) -> list[str]:
-    """Return a text's words."""
     return re.findall(r"\w+", text.casefold())
 
 

@@ -81,7 +81,6 @@ def _match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]
 
 
 def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules that hold for a step."""
     return tuple(each for each in rules if each.step in ("", step))
 
 
@@ -129,7 +128,6 @@ def _split_rule(rule: Rule) -> Iterator[Rule]:
 
 
 def select_grants(step: Step, scope: Scope) -> tuple[Grant, ...]:
-    """Return the brief's grants that live in a step."""
     mine = (each for each in scope.grants if each.step in ("", step.name))
     return tuple(each for each in mine if step.grants is None or each.secret in step.grants)
 
@@ -161,7 +159,6 @@ def list_reachable_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
 
 
 def can_write(rule: Rule) -> bool:
-    """Return whether a rule admits more than reading."""
     return rule.tunnel or not set(rule.methods) <= {*READ}
 
 
@@ -189,7 +186,6 @@ def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
 
 
 def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
-    """Work out what is at stake in a step."""
     grants, rules = select_grants(step, scope), list_reachable_rules(step, scope)
     trusted = {each.host for each in grants}
     for grant in grants:

@@ -95,7 +95,6 @@ def _describe_rounds(rounds: int) -> str:
 
 
 def _refuse(findings: Sequence[str], rounds_left: int) -> str:
-    """Describe what must be corrected."""
     rounds = f"{rounds_left} round{'' if rounds_left == 1 else 's'} left"
     return (
         f"The plan is not accepted yet ({rounds}):\n{format_list(findings)}\n"
@@ -104,7 +103,6 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
 
 
 def _advise(remarks: Sequence[str]) -> str:
-    """Describe what a reviewer suggests."""
     return (
         f"The plan keeps within the brief. A reviewer suggests:\n{format_list(remarks)}\n"
         "Adopt what improves the work. Submit the whole plan again with the tool `plan`, changed or not."
@@ -126,7 +124,6 @@ def _explain_failure(findings: Sequence[str], rounds: int, readable: bool) -> st
 
 
 def describe(task: PlanningTask) -> str:
-    """Write a task for a planner."""
     tools = [f"{each.name}: {_shorten(each.what.partition('. ')[0])}" for each in task.tools]
     parts = (
         ("The goal", (task.goal,)),

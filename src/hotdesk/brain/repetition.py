@@ -67,7 +67,6 @@ class RepetitionWatcher:
         return ("warn", why) if alike == period * (WARN - 1) else ("", "")
 
     def judge_failures(self) -> tuple[Verdict, str]:
-        """Judge whether nothing works any more."""
         why = (
             f"Your last {self.failed} calls all failed or were refused. Read the last error: it says what is expected "
             "and what is allowed. Ask for what this step lacks with amend_plan. If the step cannot be done, call "
@@ -87,7 +86,6 @@ def mark(call: Call, observation: Observation) -> bytes:
 
 
 def canonicalize(arguments: object) -> str:
-    """Write arguments in the one way."""
     try:
         return json.dumps(arguments, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError):

@@ -35,7 +35,6 @@ class Thinking:
     """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
 
     async def ask_once(self) -> Reply:
-        """Ask for the next reply, and have it noted."""
         self.log.check()
         room = share_out(self.window, self.system, self.tools)
         history = fit(self.history, room.conversation)
@@ -55,5 +54,4 @@ class Thinking:
 
 
 def format_list(each: Sequence[str]) -> str:
-    """Write a list."""
     return "\n".join(f"- {line}" for line in each if line) or "- none"

@@ -80,7 +80,6 @@ def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
 
 
 def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
-    """Judge what is used."""
     amounts = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     for name, amount in {**amounts, "seconds": job.seconds}.items():
         most: float | None = getattr(ceiling, name)
@@ -111,7 +110,6 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def _format_allowed(patterns: Iterable[str] | None) -> str:
-    """Write what is allowed."""
     return f"allowed: {', '.join(patterns or ()) or 'none'}"
 
 

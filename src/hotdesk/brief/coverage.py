@@ -150,7 +150,6 @@ def rank_host(host: str) -> tuple[int, int]:
 
 
 def list_endpoints(rule: Rule) -> frozenset[tuple[str, int]]:
-    """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
 
@@ -166,7 +165,6 @@ def covers_host(wide: str, narrow: str) -> bool:
 
 
 def holds(wide: IPv4Network | IPv6Network, narrow: IPv4Network | IPv6Network) -> bool:
-    """Return whether one network holds another."""
     if isinstance(wide, IPv4Network) and isinstance(narrow, IPv4Network):
         return narrow.subnet_of(wide)
     return isinstance(wide, IPv6Network) and isinstance(narrow, IPv6Network) and narrow.subnet_of(wide)
@@ -178,7 +176,6 @@ def shares_host(one: str, other: str) -> bool:
 
 
 def _covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Return whether methods are all among others."""
     return set(narrow) <= set(wide) or (wide == ANY and set(narrow) <= COMMON)
 
 

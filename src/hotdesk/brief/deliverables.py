@@ -24,7 +24,6 @@ OTHER = "file"
 
 
 def read_goal(field: BriefValue) -> str:
-    """Read what is wanted."""
     if (
         not isinstance(field.value, str)
         or not is_json_value(field.value)
@@ -100,12 +99,10 @@ def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a path is another, or below it."""
     return PurePosixPath(path).is_relative_to(folder)
 
 
 def _read_deliverable(item: BriefValue) -> Deliverable:
-    """Read one file that is wanted."""
     item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"))
     if not item.has("path"):
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
@@ -118,7 +115,6 @@ def _read_deliverable(item: BriefValue) -> Deliverable:
 
 
 def _read_active(item: BriefValue) -> tuple[str, ...]:
-    """Read what a deliverable may do beyond being read."""
     active = item.get("active", [])
     names = active.value
     if not isinstance(names, list) or not all(isinstance(each, str) and _KIND_SHAPE.fullmatch(each) for each in names):
@@ -152,7 +148,6 @@ def _read_check_list(item: BriefValue, checks: BriefValue) -> tuple[RequiredChec
 
 
 def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
-    """Read one check and what it shall find."""
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):
         raise expect.make_error(

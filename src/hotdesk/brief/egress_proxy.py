@@ -28,7 +28,6 @@ def check_proxy(proxy: EgressProxy) -> EgressProxy:
 
 
 def _canonicalize(host: str) -> str:
-    """Return one host in canonical form."""
     if "*" in host or "/" in host:
         raise BriefError("an egress proxy is one host, written out")
     try:

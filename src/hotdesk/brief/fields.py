@@ -27,7 +27,6 @@ def read_list(
 
 
 def read_name(field: BriefValue, key: str, instead: str) -> str:
-    """Read the name of an image or a check."""
     if not isinstance(field.value, str) or not NAME_SHAPE.fullmatch(field.value):
         remedy = field.write(key, instead)
         raise field.make_error(f"{key} must be a name of lower-case letters, digits, `_` and `-`; write {remedy}")

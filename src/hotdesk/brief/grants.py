@@ -44,7 +44,6 @@ SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTH
 
 
 def parse_grant(text: str) -> Grant:
-    """Read one grant."""
     try:
         return _canonicalize_grant(read_words(split_words(text)))
     except ValueError as e:
@@ -62,7 +61,6 @@ def check_grant(grant: Grant) -> Grant:
 
 
 def grant_text(grant: Grant) -> str:
-    """Write a grant as the text it can be read from."""
     words = [f"{grant.secret}@{bracket_ipv6(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
     words += [_format_place(place) for place in grant.places]
     words += [f"env={grant.env}"] if grant.env else []
@@ -76,7 +74,6 @@ def grant_text(grant: Grant) -> str:
 
 
 def _format_place(place: SecretPlace) -> str:
-    """Write one place."""
     name = f"={_encode_name(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
     if place.before or place.after:
@@ -90,7 +87,6 @@ def _encode_name(name: str) -> str:
 
 
 def read_words(words: list[str]) -> Grant:
-    """Put a grant together from its words."""
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
@@ -103,7 +99,6 @@ def read_words(words: list[str]) -> Grant:
 
 
 def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
-    """Add what one word says to a grant."""
     name, equals, value = word.partition("=")
     if name in get_args(PlaceKind):
         return replace(grant, places=(*grant.places, _read_place(name, value)))
@@ -121,7 +116,6 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
 
 
 def read_option(name: str, value: str) -> dict[str, object]:
-    """Read one option of a grant."""
     match name:
         case "env" | "step":
             return {name: value}
@@ -133,7 +127,6 @@ def read_option(name: str, value: str) -> dict[str, object]:
 
 
 def _read_place(kind: str, value: str) -> SecretPlace:
-    """Read one place."""
     name, _, pinned = value.partition(":") if kind in (*PINNED, "header") else (value, "", "")
     method, _, path = pinned.partition(":")
     if kind == "header":
@@ -171,13 +164,11 @@ def _canonicalize_grant(grant: Grant) -> Grant:
 
 
 def _is_variable(name: str) -> bool:
-    """Return whether a placeholder may stand in a variable of that name."""
     reserved = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
     return _VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
 
 
 def _parse_exact_host(text: str) -> str:
-    """Return the one host a secret is for."""
     if "*" in text or "/" in text:
         raise ValueError("is a pattern; a secret needs one exact host name")
     return canonicalize_host(text if text.startswith("[") or not is_address(text) else bracket_ipv6(text))
@@ -203,7 +194,6 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
 
 
 def _check_place(place: object) -> SecretPlace:
-    """Check one place, and give it in canonical form."""
     if not isinstance(place, SecretPlace):
         raise ValueError("a place is malformed")
     check_choice("place", place.kind, get_args(PlaceKind))

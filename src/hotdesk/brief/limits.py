@@ -28,12 +28,10 @@ MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
 
 def read_image(field: BriefValue) -> str:
-    """Read which image its desks are opened from."""
     return fields.read_name(field, "image", "base")
 
 
 def read_tools(brief: BriefValue) -> tuple[str, ...]:
-    """Read which tools it may use."""
     field = brief.get("tools", [])
     tools = fields.read_list(field, "tools", _MOST_TOOLS)
     if brief.has("tools") and not tools:
@@ -80,7 +78,6 @@ def read_memory(brief: BriefValue) -> str:
 
 
 def read_size(field: BriefValue) -> DeskSize:
-    """Read how large its desk is."""
     field.require_table("size", ("cpus", "memory", "disk"), format_example(field, "size"))
     usual = DeskSize()
     cpus = fields.read_number(field, "size.cpus", 0.01, 1024)
@@ -92,7 +89,6 @@ def read_size(field: BriefValue) -> DeskSize:
 
 
 def read_budget(field: BriefValue) -> JobBudget:
-    """Read what it may use."""
     field.require_table("budget", ("tokens", "dollars", "acts"), format_example(field, "budget"))
     dollars = fields.read_number(field, "budget.dollars", 0.01, _MOST_DOLLARS)
     return JobBudget(
@@ -103,7 +99,6 @@ def read_budget(field: BriefValue) -> JobBudget:
 
 
 def read_item_budget(field: BriefValue) -> JobBudget:
-    """Read what one item of a swarm may use."""
     dollars = fields.read_number(field, "each.dollars", 0.0001, _MOST_DOLLARS)
     return JobBudget(
         tokens=fields.count(field, "each.tokens", _MOST_TOKENS),
@@ -113,7 +108,6 @@ def read_item_budget(field: BriefValue) -> JobBudget:
 
 
 def read_seconds(brief: BriefValue) -> float:
-    """Read how long it may take."""
     found = fields.read_number(brief, "seconds", 1, MOST_SECONDS)
     return 900.0 if found is None else float(found)
 
@@ -127,7 +121,6 @@ def read_wait(field: BriefValue) -> float:
 
 
 def read_approve(field: BriefValue) -> Approve:
-    """Read who admits the plan."""
     if not isinstance(field.value, str) or field.value not in get_args(Approve):
         raise field.make_error(
             f"approve must be one of {', '.join(get_args(Approve))}; write {format_example(field, 'approve')}"

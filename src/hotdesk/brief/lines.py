@@ -112,7 +112,6 @@ class Scan:
         self.read_value(table)
 
     def read_keys(self) -> tuple[str, ...]:
-        """Read a key with its dots."""
         found: list[str] = []
         while True:
             self.skip()
@@ -124,7 +123,6 @@ class Scan:
             self.at += 1
 
     def read_key(self) -> str:
-        """Read one key, bare or quoted."""
         if self.text[self.at] not in "\"'":
             return self.take(_BARE_KEY)
         word = self.take(STRING)
@@ -140,7 +138,6 @@ class Scan:
             raise UnparsableTextError from None
 
     def read_value(self, where: Where) -> None:
-        """Read a value of any kind."""
         match self.text[self.at]:
             case '"' | "'":
                 self.take(STRING)
@@ -180,7 +177,6 @@ class Scan:
         self.take(BLANK)
 
     def take(self, shape: re.Pattern[str]) -> str:
-        """Return what has a shape here, and go past it."""
         found = shape.match(self.text, self.at)
         if found is None:
             raise UnparsableTextError
@@ -188,5 +184,4 @@ class Scan:
         return found.group()
 
     def get_line_number(self) -> int:
-        """Return the line we are at."""
         return bisect_left(self.breaks, self.at) + 1

@@ -59,7 +59,6 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
 
 
 def find_brief(path: Path) -> Path:
-    """Return the file that is the brief."""
     if not path.is_dir():
         return path
     found = [path / name for name in FILES if (path / name).exists()]
@@ -100,7 +99,6 @@ def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields:
 
 
 def build_job(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
-    """Read the whole."""
     if not isinstance(brief.value, dict):
         raise ValueError(": it must be a table with fields such as goal and deliverables")
     refuse_reserved(brief, operator)

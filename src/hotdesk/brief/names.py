@@ -143,7 +143,6 @@ def split_authority(text: str) -> tuple[str, int | None]:
 
 
 def bracket_ipv6(host: str) -> str:
-    """Return a host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
 
 

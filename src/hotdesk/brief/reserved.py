@@ -25,7 +25,6 @@ class Reserved:
 
 
 def _has_local_input(inputs: object) -> bool:
-    """Return whether any input is a file of this machine's."""
     return not isinstance(inputs, list) or any(not str(each).startswith(DRIVE) for each in inputs)
 
 

@@ -48,7 +48,6 @@ UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 
 
 def parse_rule(text: str) -> Rule:
-    """Read one rule."""
     try:
         return _canonicalize_rule(read_words(split_words(text)))
     except (ValueError, BriefError) as e:
@@ -73,7 +72,6 @@ def check_rule(rule: Rule) -> Rule:
 
 
 def rule_text(rule: Rule) -> str:
-    """Write a rule as the text it can be read from."""
     words: list[str] = ["tunnel"] if rule.tunnel else [rule.verdict] if rule.verdict != "allow" else []
     if not rule.tunnel and not (rule.verdict == "deny" and rule.methods == ANY):
         words.append({READ: "read", ANY: "write"}.get(rule.methods) or ",".join(rule.methods))
@@ -87,7 +85,6 @@ def rule_text(rule: Rule) -> str:
 
 
 def format_target(rule: Rule) -> str:
-    """Write where a rule leads."""
     plain = rule.path == "/**" and rule.query is None
     wrapped = ":" in rule.host or "/" in rule.host or (is_address(rule.host) and not plain)
     host = f"[{rule.host}]" if wrapped else rule.host
@@ -109,7 +106,6 @@ def split_words(text: str) -> list[str]:
 
 
 def read_words(words: list[str]) -> Rule:
-    """Put a rule together from its words."""
     rest = list(words)
     verdict = rest.pop(0) if rest and rest[0] in VERDICTS else "allow"
     methods: tuple[str, ...] = READ if verdict != "deny" else ANY
@@ -123,14 +119,12 @@ def read_words(words: list[str]) -> Rule:
 
 
 def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
-    """Read the methods of a rule."""
     if word == "write" and verdict == "deny":
         raise ValueError("`deny write` is ambiguous: leave `write` out to deny everything, or name the methods")
     return {"read": READ, "write": ANY}.get(word) or tuple(word.split(","))
 
 
 def _read_target(text: str) -> Rule:
-    """Read where a rule leads."""
     found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
     if not found:
         raise ValueError(f"{make_printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
@@ -163,7 +157,6 @@ def _read_options(words: list[str]) -> dict[str, object]:
 
 
 def read_option(name: str, value: str | None) -> object:
-    """Read one option."""
     match name, value:
         case "private", None:
             return True
@@ -179,7 +172,6 @@ def read_option(name: str, value: str | None) -> object:
 
 
 def read_table(table: Mapping[str, object]) -> Rule:
-    """Put a rule together from a table."""
     names = {field.name for field in fields(Rule)}
     if unknown := sorted(str(name) for name in table if name not in names):
         raise ValueError(f"{unknown[0]!r} is not a field of a rule")

@@ -70,7 +70,6 @@ def read_reduce(brief: BriefValue) -> Reduce | None:
 
 
 def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> None:
-    """Refuse a name for items where there are none."""
     for place, item in enumerate(items):
         if PLACEHOLDER in item.path:
             where = brief.get("deliverables").list_items()[place].get("path")

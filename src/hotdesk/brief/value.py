@@ -25,14 +25,12 @@ class BriefValue:
     lines: dict[Where, int] = field(default_factory=dict)
 
     def make_error(self, why: str) -> ValueError:
-        """Return what is wrong with it, and where it stands."""
         if self.form == "python":
             return ValueError(f": {_format_location(self.where)}: {why}" if self.where else f": {why}")
         line = find_nearest_line(self.lines, self.where)
         return ValueError(f"{'' if line is None else f', line {line}'}: {why}")
 
     def write(self, key: str, example: object) -> str:
-        """Write how a field is given, in the language of this brief."""
         *tables, last = key.split(".")
         if self.form == "toml":
             return f"{key} = {_format_toml(example)}"
@@ -42,15 +40,12 @@ class BriefValue:
         return text
 
     def has(self, key: str) -> bool:
-        """Return whether a table has a key."""
         return key in self.value
 
     def get(self, key: str, default: object = None) -> BriefValue:
-        """Return what a table has under a key."""
         return replace(self, value=self.value.get(key, default), where=(*self.where, key))
 
     def list_items(self) -> list[BriefValue]:
-        """Return the values of a list."""
         return [replace(self, value=value, where=(*self.where, at)) for at, value in enumerate(self.value)]
 
     def require_table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
@@ -72,7 +67,6 @@ def _format_location(where: Where) -> str:
 
 
 def _format_toml(value: object) -> str:
-    """Write a value as TOML does on one line."""
     if isinstance(value, Mapping):
         return (
             "{" + ", ".join(f"{_format_toml_key(str(key))} = {_format_toml(each)}" for key, each in value.items()) + "}"
@@ -83,7 +77,6 @@ def _format_toml(value: object) -> str:
 
 
 def _format_toml_key(key: str) -> str:
-    """Write a key, quoted where it must be."""
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 

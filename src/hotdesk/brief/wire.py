@@ -22,7 +22,6 @@ _MAX_TOKEN_TEXT = 1024
 
 
 def scope_json(scope: Scope) -> str:
-    """Write a scope as canonical JSON."""
     return format_canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
 
 
@@ -52,7 +51,6 @@ def parse_scope(value: object) -> Scope:
 
 
 def format_canonical_json(value: object) -> str:
-    """Write a value as JSON in one form."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -107,5 +105,4 @@ def _require_tokens(scope: Scope) -> None:
 
 
 def _make_scope_error(why: str) -> BriefError:
-    """Return what is wrong with a scope."""
     return BriefError(f"the scope cannot be read: {why}; it is written by `scope_json` of the same version")

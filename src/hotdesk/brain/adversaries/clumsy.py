@@ -47,7 +47,6 @@ class Clumsy(Turned):
     """As much as a common model has."""
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Make the next mistake."""
         turn = sum(isinstance(item, Reply) for item in request.history)
         uses = MISTAKES[turn] if turn < len(MISTAKES) else (FOR_EVER,)
         calls = tuple(Call(f"try-{turn}-{place}", *use) for place, use in enumerate(uses, 1))

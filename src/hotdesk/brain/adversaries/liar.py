@@ -32,7 +32,6 @@ class Liar(Turned):
         self.name = "adversary liar-empty" if leaves else "adversary liar"
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Claim success."""
         if self.leaves and not any(isinstance(item, Results) for item in request.history):
             calls = [Call(f"leave-{place}", *write) for place, write in enumerate(_make_empty_writes(request), 1)]
             if calls:

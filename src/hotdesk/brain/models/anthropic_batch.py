@@ -68,17 +68,14 @@ class AnthropicBatchModel(AnthropicModel):
     poll = _FIRST_POLL_S
 
     def __init__(self, model: str, *, patience: Patience | None = None, **options: Any) -> None:
-        """`options` are those of `AnthropicModel`."""
         super().__init__(model, patience=patience or Patience(longest=_LONGEST_S), **options)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
-        """Submit a batch of one."""
         batch = await client.messages.batches.create(requests=[{"custom_id": _CUSTOM_ID, "params": body}])
         self.tell(f"batch {batch.id} is submitted: its reply may take up to a day")
         return BatchStream(client, batch.id, self.poll)
 
     async def gather(self, events: Events) -> dict[str, Any]:
-        """Return the one message of a batch."""
         async for event in events:
             match event.get("result"):
                 case {"type": "succeeded", "message": dict(message)}:
@@ -97,7 +94,6 @@ class AnthropicBatchModel(AnthropicModel):
         return RefusedRequestError(str(self.line.build_error(detail[:300], "another model may answer")), detail[:2000])
 
     def price_reply(self, reply: Reply, up: int) -> Reply:
-        """Count half the price."""
         priced = super().price_reply(reply, up)
         dollars = None if priced.usage.dollars is None else priced.usage.dollars * _DISCOUNT
         return replace(priced, usage=replace(priced.usage, dollars=dollars))

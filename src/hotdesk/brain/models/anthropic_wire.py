@@ -95,7 +95,6 @@ def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dic
 
 
 def declare_tool(tool: Tool) -> dict[str, Any]:
-    """Declare a tool."""
     return {"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()}
 
 
@@ -182,7 +181,6 @@ def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
 
 
 def _write_result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
-    """Write what came of a call."""
     content = [write_text(each) for each in list_texts(observation)]
     if observation.image:
         content.append(write_picture(observation))
@@ -200,7 +198,6 @@ def write_text(content: str) -> dict[str, Any]:
 
 
 def write_picture(observation: Observation) -> dict[str, Any]:
-    """Write a picture."""
     data = base64.b64encode(observation.image).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": observation.media, "data": data}}
 
@@ -242,7 +239,6 @@ def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inp
 
 
 def read_reply(message: dict[str, Any], name: str) -> Reply:
-    """Read a message."""
     native, calls = _read_blocks(message)
     stop = STOPS.get(str(message.get("stop_reason")), "end")
     return Reply(
@@ -286,7 +282,6 @@ def call(block: dict[str, Any], tool_input: object) -> Call:
 
 
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
-    """Read what it cost."""
     return TokenUsage(
         input=counts.get("input_tokens") or 0,
         output=counts.get("output_tokens") or 0,

@@ -72,11 +72,9 @@ class Chat(Driver):
         return 0
 
     def find_room(self, request: ModelRequest) -> int:
-        """Return what a request leaves of the window."""
         return max(self.window - request_tokens(request), LEAST_REPLY)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
-        """Begin a stream of a completion."""
         return await client.chat.completions.create(**body, stream=True)
 
 

@@ -34,7 +34,6 @@ _MOST_CALLS = 100
 def write_body(
     request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
 ) -> dict[str, Any]:
-    """Write a request."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
     first = [{"role": "system", "content": request.system}] if request.system else []
     fields: dict[str, Any] = {
@@ -54,13 +53,11 @@ def compute_prefix(request: ModelRequest) -> str:
 
 
 def declare_tool(tool: Tool) -> dict[str, Any]:
-    """Declare a tool."""
     function = {"name": tool.name, "description": tool.what, "parameters": tool.build_schema()}
     return {"type": "function", "function": function}
 
 
 def write_messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
-    """Write the turns."""
     written: list[dict[str, Any]] = []
     for each in spoken:
         if not isinstance(each, HistoryTurn):
@@ -74,7 +71,6 @@ def write_messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
 
 
 def format_foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
-    """Write what another model said."""
     plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
     text = "\n".join(each for each in (turn.reply.text, *describe_native_uses(turn)) if each.strip())
     uses = [use(names[call.id], call.tool, json.dumps(get_arguments(call), ensure_ascii=False)) for call in plain]
@@ -83,7 +79,6 @@ def format_foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
 
 
 def use(name: str, tool: str, encoded: str) -> dict[str, Any]:
-    """Write a call."""
     return {"id": name, "type": "function", "function": {"name": tool, "arguments": encoded}}
 
 
@@ -105,7 +100,6 @@ def write_results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, An
 
 
 def write_picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
-    """Write a picture, and where it is from."""
     return [
         {"type": "text", "text": f"The picture that {call.tool} returned:"},
         {"type": "image_url", "image_url": {"url": encode_data_url(observation)}},
@@ -126,7 +120,6 @@ async def gather(events: Events) -> dict[str, Any]:
 
 
 def extend(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add a piece."""
     for key in ("content", "refusal", *_THOUGHTS):
         if isinstance(delta.get(key), str):
             message[key] = message.get(key, "") + delta[key]
@@ -150,7 +143,6 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
 
 
 def read_reply(message: dict[str, Any], name: str) -> Reply:
-    """Read a message."""
     cut = message["stop"] == "length"
     whole = [each for each in _assign_ids(message["calls"]) if each["name"] and not (cut and is_broken(each))]
     calls = tuple(Call(each["id"], each["name"], parse_arguments(each["arguments"])) for each in whole)
@@ -177,7 +169,6 @@ def _write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) 
 
 
 def _repair_arguments(text: str) -> str:
-    """Return arguments as an object."""
     if not text.strip():
         return "{}"
     return text if isinstance(parse_arguments(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)

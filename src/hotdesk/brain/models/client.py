@@ -140,7 +140,6 @@ class ProviderClient:
             UNDER_WAY.reset(token)
 
     def tell(self, note: str) -> None:
-        """Tell whoever waits."""
         if self.notify is not None:
             self.notify(f"{self.name}: {make_printable(note)}")
 
@@ -257,7 +256,6 @@ class ProviderClient:
         return make_printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
 
     def hide_key(self, text: str) -> str:
-        """Take the key out of a text."""
         for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
             if isinstance(secret, str) and len(secret) >= _LEAST_SECRET:
                 text = text.replace(secret, "***")
@@ -277,7 +275,6 @@ class ProviderClient:
         )
 
     async def close(self) -> None:
-        """Let go of connections."""
         client, self.client = self.client, None
         if client is not None:
             with anyio.move_on_after(5, shield=True):
@@ -285,7 +282,6 @@ class ProviderClient:
 
 
 def _choose_remedy(error: Any) -> str:
-    """Describe what to do about a refusal."""
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
         return _FEWER
     return _REMEDIES.get(error.status_code, LATER)
@@ -317,7 +313,6 @@ def _find_detail(body: object) -> str:
 
 
 def _is_same_address(url: str, vendor: str) -> bool:
-    """Return whether a URL is the vendor's own."""
     return bool(vendor) and url.rstrip("/").removesuffix("/v1") == vendor.rstrip("/").removesuffix("/v1")
 
 

@@ -25,7 +25,6 @@ class RecordedResult:
 
 
 def reply_to_json(reply: Reply) -> Written:
-    """Write a reply."""
     return {
         "text": reply.text,
         "thought": reply.thought,
@@ -44,7 +43,6 @@ def reply_from_json(data: object) -> Reply:
 
 
 def call_to_json(call: Call) -> Written:
-    """Write a call."""
     return {"id": call.id, "tool": call.tool, "arguments": call.arguments}
 
 
@@ -55,7 +53,6 @@ def observation_to_json(observation: Observation) -> Written:
 
 
 def observation_from_json(data: object) -> Observation:
-    """Read an observation."""
     return read_record(Observation, data, "an observation")
 
 
@@ -73,7 +70,6 @@ def item_to_json(item: Item) -> Written:
 
 
 def item_from_json(data: object) -> Item:
-    """Read an item of a history."""
     match data:
         case {"told": str(text), **rest} if not rest:
             return OurMessage(text)

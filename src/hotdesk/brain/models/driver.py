@@ -93,7 +93,6 @@ class Driver(ABC):
 
     @property
     def sees(self) -> bool:
-        """Return whether the model can be shown pictures."""
         return self.capabilities.images
 
     @property
@@ -114,11 +113,9 @@ class Driver(ABC):
         return replace(again, usage=usage, notes=(*reply.notes, note, *again.notes))
 
     def find_limit(self, request: ModelRequest) -> int:
-        """Return how long a reply may be."""
         return min(request.tokens, self.capabilities.output)
 
     def find_longer_limit(self, request: ModelRequest) -> int:
-        """Return how long a reply may be that was cut off."""
         return min(_LONGER * self.find_limit(request), self.capabilities.output)
 
     async def ask_adapted(self, request: ModelRequest) -> Reply:
@@ -143,7 +140,6 @@ class Driver(ABC):
         return await self.ask_once(self.adapt(request))
 
     async def ask_once(self, request: ModelRequest) -> Reply:
-        """Ask, as the request stands."""
         body = self.form.write_body(request, self.model, self.name, self.capabilities)
 
         async def begin(client: Any) -> Any:
@@ -156,15 +152,12 @@ class Driver(ABC):
         return replace(self.price_reply(reply, up), notes=notes)
 
     async def gather(self, events: Events) -> dict[str, Any]:
-        """Assemble a reply from its events."""
         return await self.form.gather(events)
 
     def price_reply(self, reply: Reply, up: int) -> Reply:
-        """Return a reply with what it cost."""
         return replace(reply, usage=self.options.prices.price_usage(replace(reply.usage, up=up), self.name))
 
     def adapt(self, request: ModelRequest) -> ModelRequest:
-        """Return a request as this model takes it."""
         tools, screen = request.tools, request.screen
         if screen is not None and not self.capabilities.computer:
             tools, screen = (*tools, *request.screen_tools), None
@@ -200,7 +193,6 @@ class Driver(ABC):
         return note
 
     def tell(self, note: str) -> None:
-        """Tell whoever waits."""
         self.line.tell(note)
 
     @abstractmethod
@@ -208,12 +200,10 @@ class Driver(ABC):
         """Begin a stream with the provider's client."""
 
     async def close(self) -> None:
-        """Let go of connections."""
         await self.line.close()
 
 
 def _drop_picture(observation: Observation) -> Observation:
-    """Say that a picture is left out."""
     if not observation.image:
         return observation
     text = f"{observation.text}\n{_NO_PICTURE}".lstrip()
@@ -221,7 +211,6 @@ def _drop_picture(observation: Observation) -> Observation:
 
 
 def _digest_reply(reply: Reply) -> str:
-    """Name a reply by its own items."""
     return hashlib.sha256(json.dumps(reply.native, sort_keys=True).encode()).hexdigest()
 
 

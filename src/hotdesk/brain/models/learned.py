@@ -41,7 +41,6 @@ class LearnedLimits:
             self.entries |= _load(self.folder / FILE)
 
     def find(self, name: str) -> Mapping[str, Value]:
-        """Return what was learned of a model, by its whole name and address."""
         entry = self.entries.get(name)
         return entry.change if entry is not None and _is_fresh(entry) else {}
 

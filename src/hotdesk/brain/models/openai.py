@@ -34,5 +34,4 @@ class OpenAIModel(Driver):
         super().__init__("openai", model, window, WINDOW, DriverOptions(**more), openai_wire, line)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
-        """Begin a stream of a response."""
         return await client.responses.create(**body, stream=True)

@@ -68,7 +68,6 @@ def compute_prefix(request: ModelRequest) -> str:
 
 
 def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
-    """Declare the tools, and the native one where there is a screen."""
     native = [{"type": COMPUTER}] if request.screen is not None else []
     return [*(declare_tool(each) for each in request.tools), *native]
 
@@ -85,7 +84,6 @@ def declare_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
-    """Write the turns."""
     written: list[dict[str, Any]] = []
     shown = BLANK
     for each in spoken:
@@ -141,7 +139,6 @@ def _write_screenshot(call: Call, observation: Observation, shown: str) -> dict[
 
 
 def _write_output(observation: Observation, name: str) -> dict[str, Any]:
-    """Answer a call."""
     texts = list_texts(observation, flagged=False)
     content: Any = "\n".join(texts)
     if observation.image:
@@ -168,17 +165,14 @@ def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
 
 
 def _write_our_message(*parts: dict[str, Any]) -> dict[str, Any]:
-    """Say something."""
     return {"role": "user", "content": list(parts)}
 
 
 def write_text(content: str) -> dict[str, Any]:
-    """Write a text."""
     return {"type": "input_text", "text": content}
 
 
 def write_picture(observation: Observation) -> dict[str, Any]:
-    """Write a picture."""
     return {"type": "input_image", "image_url": encode_data_url(observation), "detail": "auto"}
 
 
@@ -209,7 +203,6 @@ def build_error(error: dict[str, Any]) -> Exception:
 
 
 def read_reply(response: dict[str, Any], name: str) -> Reply:
-    """Read a response."""
     native = _drop_incomplete(response["output"])
     calls = tuple(call(item) for item in native if item["type"] in ("function_call", "computer_call"))
     parts = [part for item in native if item["type"] == "message" for part in item["content"]]
@@ -235,7 +228,6 @@ def _drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _stop_from_response(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
-    """Say why a response ends."""
     reason = (response.get("incomplete_details") or {}).get("reason")
     if refused or reason == "content_filter":
         return "refused"

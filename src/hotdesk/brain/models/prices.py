@@ -28,7 +28,6 @@ class ModelPrice:
     """None: as input."""
 
     def of(self, usage: TokenUsage) -> float:
-        """Return what a reply costs."""
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
         sums = usage.input * self.input + usage.output * self.output + usage.cached * cached + usage.stored * stored
@@ -50,7 +49,6 @@ class Prices:
 
 
 def read_prices(table: Mapping[str, Price]) -> Prices:
-    """Return the operator's table of prices."""
     return Prices({name: ModelPrice(each.input, each.output, each.cached, each.stored) for name, each in table.items()})
 
 

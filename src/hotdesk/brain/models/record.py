@@ -73,12 +73,10 @@ class RecordingModel:
 
     @property
     def native_screen(self) -> bool:
-        """Return whether the model has a computer tool of its own."""
         return getattr(self.model, "native_screen", False)
 
     @property
     def sees(self) -> bool:
-        """Return whether the model can be shown pictures."""
         return self.model.sees
 
     async def ask(self, request: ModelRequest) -> Reply:
@@ -111,18 +109,15 @@ class RecordingModel:
         }
 
     def write(self, line: dict[str, Any]) -> None:
-        """Write a line, whole."""
         self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self.file.flush()
 
     async def close(self) -> None:
-        """Close the file and the model."""
         self.file.close()
         await self.model.close()
 
 
 def read_histories(file: Path) -> list[list[Item]]:
-    """Read what each request of a record had as its history."""
     found: list[list[Item]] = []
     for line in read_lines(file):
         before = found[-1][: line.request.kept] if found else []

@@ -42,7 +42,6 @@ class Replay:
         return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name, address="", notes=())
 
     def build_end_error(self, step: str, count: int) -> ModelError:
-        """Say that nothing more was said."""
         where = f"for the step {make_printable(step)[:60]!r} " if self.steps is not None and step else ""
         return ModelError(
             f"the {self.name} has no more replies: {where}it has {count}, and the job needs another; "

@@ -105,7 +105,6 @@ class Hands:
         return ToolCall(("keep_file", {"path": path, **({"name": name} if name else {})}), check)
 
     def recall(self, query: str) -> ToolCall[str]:
-        """Search the notes."""
         return ToolCall(("recall", {"query": query}), read_text)
 
 
@@ -116,7 +115,6 @@ def check(observation: Observation) -> None:
 
 
 def read_text(observation: Observation) -> str:
-    """Return what a tool told that must succeed."""
     check(observation)
     return observation.text
 
@@ -136,7 +134,6 @@ def as_table(observation: Observation) -> dict[str, Any]:
 
 
 def read_done(observation: Observation) -> Done:
-    """Read how a program ended."""
     data = as_table(observation)
     code, reason = data.get("exit_code"), data.get("reason")
     if type(code) is not int or not isinstance(reason, str):

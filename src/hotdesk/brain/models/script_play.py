@@ -51,7 +51,6 @@ class Play:
     count: int = 0
 
     def begin(self) -> Reply:
-        """Run it to its first wish."""
         self.running = self.act(self.hands)
         return self.go_on(lambda running: running.send(None))
 
@@ -85,7 +84,6 @@ class Play:
         return self.make_reply(asks)
 
     def make_reply(self, asks: Sequence[Ask]) -> Reply:
-        """Return what it wants used."""
         words, self.hands.words[:] = "\n".join(self.hands.words), []
         first = self.count + 1
         self.count += len(asks)
@@ -93,7 +91,6 @@ class Play:
         return Reply(text=words, calls=self.calls, stop="calls", usage=FREE, model=self.name)
 
     def waits_for(self, results: Results) -> bool:
-        """Return whether these are the results it waits for."""
         return tuple(call for call, _ in results.pairs) == self.calls
 
     def close(self) -> None:
@@ -141,18 +138,15 @@ class Player:
 
 
 def _iterate_results(history: Sequence[Item]) -> Iterator[Results]:
-    """Return what came of each reply."""
     return (each for each in history if isinstance(each, Results))
 
 
 def _is_same(results: Results, calls: Sequence[Call]) -> bool:
-    """Return whether these uses are what is wanted now, whatever they are called."""
     recorded = [(call.tool, _normalize_json(call.arguments)) for call, _ in results.pairs]
     return recorded == [(call.tool, _normalize_json(call.arguments)) for call in calls]
 
 
 def _normalize_json(value: object) -> object:
-    """Return a value as it would come back from JSON."""
     match value:
         case dict():
             return {str(key): _normalize_json(each) for key, each in value.items()}

@@ -67,12 +67,10 @@ class ScriptedModel:
 
     @classmethod
     def of(cls, *plan: ScriptFunction | Scene) -> ScriptedModel:
-        """Make one of functions, each a step."""
         return cls(b"", Path("functions"), _read_scenes(plan, Path("functions")))
 
     @classmethod
     def read(cls, path: Path) -> ScriptedModel:
-        """Read a script. This runs it."""
         try:
             with path.open("rb") as file:
                 source = file.read(MAX_SCRIPT_BYTES + 1)
@@ -84,12 +82,10 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """Describe which script it is."""
         return f"written script {hashlib.sha256(self.source).hexdigest()[:12]}"
 
     @property
     def window(self) -> int:
-        """Return more than any job says."""
         return WINDOW
 
     @property
@@ -98,7 +94,6 @@ class ScriptedModel:
         return False
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Return the script's own plan, whatever the task."""
         return Plan(tuple(scene.step for scene in self.scenes.values()))
 
     async def ask(self, request: ModelRequest) -> Reply:
@@ -109,7 +104,6 @@ class ScriptedModel:
         return self.player.ask(request, self.scenes[request.step].act)
 
     async def close(self) -> None:
-        """Break off what is running."""
         self.player.close()
 
 
@@ -128,7 +122,6 @@ def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
 
 
 def _read_scenes(plan: object, path: Path) -> dict[str, Scene]:
-    """Read a script's plan."""
     parts = plan if isinstance(plan, tuple) else ()
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
@@ -138,7 +131,6 @@ def _read_scenes(plan: object, path: Path) -> dict[str, Scene]:
 
 
 def _is_scene(part: object) -> bool:
-    """Return whether something takes a step."""
     return inspect.iscoroutinefunction(part.act if isinstance(part, Scene) else part)
 
 

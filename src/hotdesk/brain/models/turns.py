@@ -84,7 +84,6 @@ def encode_data_url(observation: Observation) -> str:
 
 
 def get_arguments(call: Call) -> dict[str, object]:
-    """Return a call's arguments as an object, whatever they are."""
     if isinstance(call.arguments, dict) and all(isinstance(name, str) for name in call.arguments):
         return dict(call.arguments)
     return {"arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)}

@@ -21,7 +21,6 @@ FINDINGS = f"# The check of your last delivery failed. {FIX}"
 
 @cache
 def read_prompt(name: str) -> str:
-    """Return a text of this folder."""
     return files(__name__).joinpath(f"{name}.md").read_text().strip()
 
 
@@ -109,7 +108,6 @@ def _describe_limits(situation: Situation) -> Iterator[str]:
 
 
 def describe_balance(balance: Sequence[BudgetBalance]) -> str:
-    """Write what is left of the budget, in a phrase."""
     return ", ".join(
         f"{each.amount:,.2f} dollars" if each.name == "dollars" else f"{max(each.amount, 0):,.0f} {each.name}"
         for each in balance
