@@ -128,7 +128,6 @@ class ActiveCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         named = [f"{each}: the brief allows it" for each in self.allow]
         unopened = () if self.open else (_NOT_OPENED,)
         return (*named, *unopened, "vulnerabilities of the programs that open it, and the targets of its hyperlinks")
@@ -143,7 +142,6 @@ class ActiveCheck:
         return None if self.open else LookRequest("active_look", self.write_request(path), NEEDS)
 
     def write_request(self, path: str) -> dict[str, object]:
-        """Write what the program that looks is asked."""
         links = not REACHING & set(self.allow)
         return {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
 
@@ -156,7 +154,6 @@ class ActiveCheck:
         return await look(desk, "active_look", request, seconds=LOOK_TIMEOUT_S, needs=needs, stays=STAYS)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was found."""
         try:
             findings = ActiveFindings.read(evidence.report, opened=self.open)
         except (ValueError, RecursionError) as e:
@@ -209,7 +206,6 @@ class ActiveFindings:
 
 
 def _read_fault(thing: object) -> Fault:
-    """Read one finding."""
     match thing:
         case [str(family), where, what] if family in LOOKED_FOR:
             return Fault(family, read_text(where, 200), {**FAMILIES, **ALWAYS}[family], read_text(what, 200))
@@ -231,7 +227,6 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
 
 
 def _read_request(thing: object) -> Fault:
-    """Read what a file asked for when it was opened."""
     match thing:
         case [str(what), target]:
             family = "actions" if what.startswith("an action") else "external-links"

@@ -71,7 +71,6 @@ REMEDIES: Mapping[str, str] = {
 
 
 def find_kind(suffix: str) -> str:
-    """Describe which kind of file a suffix is of."""
     kinds: dict[str, Collection[str]] = {
         "office": _OFFICE, "markup": _MARKUP, "table": _TABLES, "archive": _ARCHIVES, "picture": _PICTURES,
         "pdf": ("pdf",),

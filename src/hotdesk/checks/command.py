@@ -37,12 +37,10 @@ class CommandCheck(Ending):
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CommandCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "command", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("anything that the command does not examine",)
 
     @property
@@ -60,7 +58,6 @@ class CommandCheck(Ending):
         return execution.to_evidence({"command": done}, there=there.ok)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge how it ended."""
         try:
             found, more = execution.read_runs(evidence, ["command"])
             if more.get("there") is not True:

@@ -39,5 +39,4 @@ def read_span(value: object) -> Span:
 
 
 def format_count(count: int, word: str) -> str:
-    """Write how many of something there are."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

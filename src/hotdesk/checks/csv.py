@@ -60,7 +60,6 @@ class CsvCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CsvCheck:
-        """Read what a brief expects."""
         check = read_expectations(cls, "csv", expect, EXAMPLE)
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
             raise BriefError(f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}")
@@ -77,12 +76,10 @@ class CsvCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("the content of the cells, beyond the stated requirements",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a table must be to pass."""
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
@@ -118,7 +115,6 @@ class CsvCheck:
         return await look(desk, "csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         try:
             table, source = _read_tables(evidence.report)
         except (ValueError, RecursionError) as e:
@@ -200,7 +196,6 @@ class CsvCheck:
 
 
 def _iterate_column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
-    """Yield the cells of a column, each with its line."""
     at = table[0].index(name)
     for number, row in enumerate(table[1:], 2):
         yield number, row[at] if at < len(row) else ""
@@ -226,7 +221,6 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def read_table(value: object) -> list[list[str]]:
-    """Read rows of cells."""
     if not isinstance(value, list) or not value:
         raise ValueError("it has no rows")
     count = 0
@@ -245,5 +239,4 @@ def _format_cells(cells: Sequence[str]) -> str:
 
 
 def _quote_cells(cells: Sequence[str]) -> str:
-    """Quote cells of the file."""
     return make_printable(", ".join(repr(cell[:SHOWN]) for cell in cells)[:400])

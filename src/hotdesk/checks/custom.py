@@ -44,7 +44,6 @@ class CustomCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CustomCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "custom", expect, EXAMPLE)
 
     @property
@@ -54,7 +53,6 @@ class CustomCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return (f"anything that {self.file} does not examine; its result comes from the desk it ran in",)
 
     @property
@@ -70,7 +68,6 @@ class CustomCheck:
         return execution.to_evidence({"check": await execution.run(desk, argv, stdin=stdin, seconds=self.seconds)})
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what it said."""
         try:
             found, _ = execution.read_runs(evidence, ["check"])
             run = found["check"]
@@ -99,7 +96,6 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
 
 
 def _read_fault(value: object) -> Fault:
-    """Read one fault."""
     match value:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
             return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
@@ -108,7 +104,6 @@ def _read_fault(value: object) -> Fault:
 
 
 def read_value(value: object) -> Value:
-    """Read one value."""
     if value is None or isinstance(value, bool):
         return value
     return read_text(value) if isinstance(value, str) else read_number(value)

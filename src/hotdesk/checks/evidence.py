@@ -198,6 +198,5 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 
 def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
-    """Return the verdict on what nothing can be said of."""
     found = make_printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

@@ -45,7 +45,6 @@ class Execution:
 
     @property
     def values(self) -> Mapping[str, Value]:
-        """Return what a certificate says of it."""
         whole = hashlib.sha256(self.stdout.encode("utf-8", "backslashreplace")).hexdigest()
         return {"exit code": self.exit_code, "output": make_printable(self.stdout[:QUOTED]), "output's sha256": whole}
 
@@ -89,7 +88,6 @@ def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execu
 
 
 def _read_run(each: object) -> Execution:
-    """Read one run."""
     match each:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
             return Execution(int(read_number(code)), stdout, stderr, read_text(trouble))
@@ -107,7 +105,6 @@ class Ending:
     contains: Texts = ()
 
     def describe_ending(self, what: str, seconds: float) -> Iterator[str]:
-        """Describe how a program must end, and what it must print."""
         yield f"{what} must end by itself within {seconds:g} seconds, with exit code {self.exit_code}."
         if self.output is not None:
             yield (

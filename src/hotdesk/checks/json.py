@@ -76,12 +76,10 @@ class JsonCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> JsonCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "json", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("parts that the brief does not name",)
 
     @property
@@ -111,7 +109,6 @@ class JsonCheck:
         return await look(desk, "json_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         try:
             document = _read_document(evidence.report)
             faults, more = limit_faults(self.find_faults(document), REMEDIES)
@@ -122,7 +119,6 @@ class JsonCheck:
         return Verdict(LOOKED_FOR, faults, (f"a {kind}; {rules} requirements met",), {"kind": kind}, more=more)
 
     def find_faults(self, document: object) -> Iterator[Fault]:
-        """Find what is not as it shall be."""
         for place in self.required:
             for where, value in _find_values(document, place):
                 if value is NOTHING:
@@ -162,7 +158,6 @@ def split_place(place: str) -> Iterator[str]:
 
 
 def _step_into(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
-    """Take one step into a value."""
     if step == "[]":
         if isinstance(value, list):
             yield from ((f"{where}[{number}]", each) for number, each in enumerate(value))
@@ -179,17 +174,14 @@ def _is_kind(value: object, kind: str) -> bool:
 
 
 def get_kind(value: object) -> str:
-    """Name a value's kind."""
     return next((kind for kind in ("integer", *KINDS) if _is_kind(value, kind)), "nothing")
 
 
 def _name_kind(value: object) -> str:
-    """Describe what a value is, in a sentence."""
     return TYPES.get(get_kind(value), "nothing")
 
 
 def _show_place(place: str) -> str:
-    """Write a place in a sentence."""
     return f"`{show(place)}`" if place else "The whole document"
 
 

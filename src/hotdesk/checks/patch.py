@@ -64,23 +64,19 @@ class PatchCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> PatchCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "patch", expect, EXAMPLE)
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the repository."""
         return (self.repository, *self.more)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         honest = "whether the changed code passes its tests honestly: it runs in the same process as the tests"
         return ("behaviour that no test covers", honest)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a change must be to pass."""
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
@@ -207,7 +203,6 @@ def _has_failed(run: Execution, name: str) -> bool:
 
 
 def _quote_tail(run: Execution) -> str:
-    """Return the end of what a run printed."""
     return quote_output(f"{run.stdout}\n{run.stderr}")
 
 

@@ -35,17 +35,14 @@ class PngCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> PngCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "png", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("what the picture shows",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a picture must be to pass."""
         sizes = {"wide": self.width, "high": self.height}
         return (
             "It must be a PNG that is not blank: more than one colour.",
@@ -80,7 +77,6 @@ class PngCheck:
 
 
 def read_size(report: bytes) -> dict[str, int]:
-    """Read what the desk said strictly."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as a picture: {make_printable(why[:200])}")

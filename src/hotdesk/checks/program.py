@@ -40,17 +40,14 @@ class ProgramCheck(Ending):
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> ProgramCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "program", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("what it does with other arguments and input",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List how the program is run, and what must come of it."""
         args = f" with the arguments {quote_words(self.args)}" if self.args else " without arguments"
         stdin = f' and the input "{show(self.stdin)}"' if self.stdin else ""
         return (
@@ -61,7 +58,6 @@ class ProgramCheck(Ending):
         )
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Run it, and look for what it shall have made."""
         place = f"{desk.home}/{path}"
         await desk.run(["chmod", "+x", place], timeout=10)
         argv = [*(self.runs_with or _WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
@@ -71,7 +67,6 @@ class ProgramCheck(Ending):
         )
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge how it ended."""
         try:
             run, sizes = self.read(evidence)
         except (ValueError, RecursionError) as e:
@@ -88,7 +83,6 @@ class ProgramCheck(Ending):
         return Verdict(LOOKED_FOR, tuple(faults), tuple(map(make_printable, facts)), run.values)
 
     def read(self, evidence: Evidence) -> tuple[execution.Execution, dict[str, int]]:
-        """Read what was seen."""
         found, more = execution.read_runs(evidence, ["program"])
         sizes = more.get("made")
         if (

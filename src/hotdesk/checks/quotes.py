@@ -41,7 +41,6 @@ class QuotesCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> QuotesCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "quotes", expect, EXAMPLE)
 
     @property
@@ -51,7 +50,6 @@ class QuotesCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("whether a claim follows from the words it quotes, and what the rest of the PDF says",)
 
     @property
@@ -64,7 +62,6 @@ class QuotesCheck:
         )
 
     def ask_look(self, path: str, beside: str) -> LookRequest:
-        """Look quotes up, together with those of other files."""
         source = f"{beside}/{locate_input(self.source)}"
         return LookRequest("quotes_look", {"path": path, "source": source, "claims": self.claims})
 
@@ -74,7 +71,6 @@ class QuotesCheck:
         return await look(desk, request.program, request.request)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         try:
             pages, quotes = _read_report(evidence.report)
         except (ValueError, RecursionError) as e:

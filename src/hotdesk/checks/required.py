@@ -63,7 +63,6 @@ def list_requirements(item: Deliverable) -> tuple[str, ...]:
 
 
 def _is_code(item: Deliverable) -> bool:
-    """Return whether a deliverable is a program, by its kind or by what checks it."""
     return item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
 
 

@@ -13,7 +13,6 @@ _MAX_WORDS = 60
 
 
 def list_words(words: Iterable[object], conjunction: str = "and") -> str:
-    """Write words as a list in a sentence."""
     shown = [show(word) for word in words]
     if len(shown) > _MAX_WORDS:
         return f"{', '.join(shown[:_MAX_WORDS])} {conjunction} {len(shown) - _MAX_WORDS} more"
@@ -37,7 +36,6 @@ def show(word: object) -> str:
 
 
 def show_count(span: Span, word: str) -> str:
-    """Write how many of something there must be."""
     plural = word if span.least == 1 and span.most in (1, MAX_COUNT) else f"{word}s"
     return f"exactly {span} {plural}" if span.least == span.most else f"{span} {plural}"
 

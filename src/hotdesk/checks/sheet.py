@@ -52,7 +52,6 @@ class SheetCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
-        """Read what a brief expects."""
         if unknown := sorted(set(expect) - set(KEYS)):
             raise BriefError(f"sheet cannot expect {make_printable(unknown[0][:80])!r}; write {EXAMPLE}")
         columns, rows = expect.get("columns"), expect.get("rows")
@@ -83,12 +82,10 @@ class SheetCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return NOT_CHECKED
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what the first sheet must be to pass."""
         simple = (
             "A formula on the first sheet must be a sum of cells of one column, such as =SUM(D2:D6), or the difference "
             "of two cells, such as =B2-C2. Write everything else as plain values."
@@ -100,7 +97,6 @@ class SheetCheck:
         return await look(desk, "sheet_look", {"path": path}, seconds=LOOK_TIMEOUT_S)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
         try:
             sheet, tools = _read_evidence(evidence.report)
@@ -127,7 +123,6 @@ class SheetCheck:
         return tuple(map(shorten_text, facts))
 
     def collect_values(self, sheet: Sheet) -> Mapping[str, Value]:
-        """Return what was seen, for a certificate."""
         return {
             "rows": Table(self.want, sheet).last - 1,
             "cells": len(sheet.cells),
@@ -136,7 +131,6 @@ class SheetCheck:
 
 
 def _count_formulas(sheet: Sheet) -> int:
-    """Count the cells with a formula."""
     return sum(1 for cell in sheet.cells.values() if cell.formula)
 
 
@@ -200,7 +194,6 @@ class Calculation:
         return sum_numbers(part)
 
     def read_number(self, text: str) -> float | None:
-        """Return the number in a cell."""
         where = _parse_local_area(text)
         cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
         return cell.number if cell else None
@@ -214,7 +207,6 @@ def _parse_sum(formula: str) -> Area | None:
 
 
 def _parse_local_area(text: str) -> Area | None:
-    """Read an area of the sheet itself."""
     try:
         found = parse_area(text)
     except ValueError:
@@ -239,7 +231,6 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
 
 
 def read_cell(record: object) -> Cell:
-    """Read one cell strictly."""
     match record:
         case {
             "at": str(at),

@@ -120,7 +120,6 @@ def _format_example(place: _Place) -> str:
 
 
 def _parse_place(where: str) -> _Place:
-    """Read where a fault is."""
     if rows := _ROWS.fullmatch(where):
         return _Place("row", rows[1], int(rows[2]))
     if numbered := _NUMBERED.fullmatch(where):
@@ -138,7 +137,6 @@ def _parse_place(where: str) -> _Place:
 
 
 def _format_places(group: _Group) -> str:
-    """Describe where all faults of a group are."""
     places = sorted(set(group.places), key=lambda each: (each.row, each.column, each.after))
     if len(places) == 1:
         return _format_single(group.faults[0].where, places[0])
@@ -163,7 +161,6 @@ def _format_places(group: _Group) -> str:
 
 
 def _format_single(where: str, place: _Place) -> str:
-    """Write one place."""
     if place.kind == "cell":
         return f"{_quote_sheet(place.before)}!{format_column(place.column)}{place.row}"
     return _cut(where, _MAX_PLACE_CHARS)
@@ -183,7 +180,6 @@ def _list_runs(places: Sequence[_Place], word: str) -> str:
 
 
 def _list_ranges(ranges: Sequence[str], sizes: Sequence[int], word: str) -> str:
-    """List some ranges, and count what the others hold."""
     listed = ", ".join(ranges[:MAX_RANGES])
     rest = sum(sizes[MAX_RANGES:])
     return f"{listed} and {rest} more {word}{'s' if rest > 1 else ''}" if rest else listed
@@ -225,5 +221,4 @@ def _format_range(left: int, top: int, right: int, bottom: int, size: int) -> st
 
 
 def _cut(text: str, longest: int = _MAX_TEXT_CHARS) -> str:
-    """Shorten a text."""
     return text if len(text) <= longest else text[: longest - 1] + "…"

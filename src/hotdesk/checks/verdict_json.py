@@ -55,7 +55,6 @@ class StoredVerdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether the file was what was asked for."""
         return bool(self.looked_for) and not self.faults
 
     @property
@@ -67,7 +66,6 @@ class StoredVerdict:
 def make_stored_verdict(
     verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
 ) -> StoredVerdict:
-    """Return a verdict as it is kept."""
     pictures = tuple(_encode_picture(page) for page in verdict.pages)
     return StoredVerdict(
         check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,
@@ -83,7 +81,6 @@ def _encode_picture(page: DrawnPixels) -> PagePicture:
 
 
 def to_json(verdict: StoredVerdict) -> bytes:
-    """Write it."""
     record = {
         **{name: getattr(verdict, name) for name in ("check", "image", "looked_for", "not_checked", "held")},
         "expect": dict(verdict.expect),

@@ -55,17 +55,14 @@ class ZipCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> ZipCheck:
-        """Read what a brief expects."""
         return read_expectations(cls, "zip", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("the content of the members",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what an archive must be to pass."""
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
@@ -84,7 +81,6 @@ class ZipCheck:
         return await look(desk, "zip_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         try:
             members = _read_members(evidence.report)
         except (ValueError, RecursionError) as e:
@@ -130,7 +126,6 @@ def _find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
 
 
 def _read_members(report: bytes) -> tuple[Member, ...]:
-    """Read what the desk said strictly."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as an archive: {make_printable(why[:200])}")
@@ -141,7 +136,6 @@ def _read_members(report: bytes) -> tuple[Member, ...]:
 
 
 def _read_member(record: object) -> Member:
-    """Read one member."""
     match record:
         case [str(name), size, bool(whole), str(kind)] if read_number(size) >= 0:
             return Member(name[:1000], int(read_number(size)), whole, read_text(kind, 20))

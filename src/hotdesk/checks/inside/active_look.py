@@ -67,7 +67,6 @@ class FileInspection:
         return kind
 
     def inspect_content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
-        """Look at a file by what it is; say what that was."""
         if depth > DEEPEST:
             self.found.add("unreadable", where, "a file nested too deeply")
             return "unknown"
@@ -114,7 +113,6 @@ class FileInspection:
         return False
 
     def inspect_picture(self, data: bytes, where: str) -> bool:
-        """Return whether it is a picture, and find what is behind it."""
         if data.startswith(PNG):
             after = _count_bytes_after_png(data)
             if after is None:
@@ -172,7 +170,6 @@ class FileInspection:
                 self.found.add("embedded", where, f"an object: {kind}")
 
     def inspect_part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
-        """Look at one part of an office document."""
         text = active_text.decode_text(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
             family = "unreadable" if text is None else "entities"
@@ -202,7 +199,6 @@ def _count_bytes_after_png(data: bytes) -> int | None:
 
 
 def look(path: str, code: bool = False) -> dict[str, object]:
-    """Describe what in a file acts."""
     looking, kind = FileInspection(code), "unknown"
     try:
         with open(path, "rb") as file:
@@ -222,7 +218,6 @@ def look(path: str, code: bool = False) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer one request."""
     request = json.load(sys.stdin)
     report = look(request["path"], request["code"])
     if request["open"]:

@@ -152,7 +152,6 @@ class OfficeParts:
 
 
 def inspect_xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) -> None:
-    """Find what one part holds."""
     try:
         root = ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody, declarations refused before
     except (ElementTree.ParseError, ValueError, LookupError):

@@ -99,7 +99,6 @@ def _find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
 
 
 def decode_string(match: re.Match[bytes]) -> bytes:
-    """Return a string as it is meant."""
     if match["plain"] is None:
         digits = b"".join(match["hex"].split())
         meant = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())

@@ -70,7 +70,6 @@ RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in 
 
 
 def decode_text(data: bytes) -> str | None:
-    """Return a text; None when it is none."""
     for mark, encoding in BOMS:
         if data.startswith(mark):
             try:
@@ -132,7 +131,6 @@ def _decode_character(match: re.Match[str]) -> str:
 
 
 def _inspect_rich_text(text: str, found: Found, where: str) -> None:
-    """Find what a rich text does."""
     meant = re.sub(r"\\'([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
     for family, shape, what in RICH:
         if shape.search(text) or shape.search(meant):
@@ -183,7 +181,6 @@ def _split_rows(text: str, mark: str) -> list[list[str]]:
 
 
 def _is_formula(cell: str, named: bool) -> bool:
-    """Return whether a spreadsheet takes a cell for a formula."""
     bare = strip_invisible(cell)
     sign = normalize_first_char(bare)
     if sign in (*EQUALS, *SIGNS) and strip_invisible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
@@ -204,7 +201,6 @@ def strip_invisible(cell: str, but: tuple[str, ...] = ()) -> str:
 
 
 def normalize_first_char(text: str) -> str:
-    """Return the first character, whatever its width."""
     return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])
 
 

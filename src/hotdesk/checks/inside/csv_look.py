@@ -34,7 +34,6 @@ def look(path: str, source: str, delimiter: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer one request."""
     request = json.load(sys.stdin)
     print(json.dumps(look(request["path"], request["source"], request["delimiter"])))
 

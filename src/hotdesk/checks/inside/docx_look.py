@@ -50,7 +50,6 @@ def _find_text_area(root: Element) -> list[float] | None:
 
 
 def _read_length(element: Element, name: str) -> float:
-    """Read a length in points."""
     return float(element.get(WORD + name, "0")) / TWIPS
 
 
@@ -61,7 +60,6 @@ def list_frames(root: Element) -> list[dict[str, object]]:
 
 
 def read_frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
-    """Return one of them."""
     return {
         "page": -1, "kind": kind, "name": name[:MAX_NAME_CHARS], "box": [0, 0, max(width, 0), max(height, 0)],
         "text": text[:MAX_TEXT_CHARS], "grows": False, "empty": False,
@@ -84,7 +82,6 @@ def _iterate_tables(root: Element) -> Iterator[dict[str, object]]:
 
 
 def _iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
-    """Yield pictures that stand in the text."""
     for inline in root.iter(PLACE + "inline"):
         extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
         if extent is not None:
@@ -108,7 +105,6 @@ def _iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
 
 
 def get_text(root: Element) -> str:
-    """Return the text of a part of the document."""
     return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
 
 
@@ -135,7 +131,6 @@ def _render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main
 
 
 def list_fonts(package: Any, root: Element) -> list[list[str]]:
-    """Return the fonts that are used, and how they are drawn."""
     themes, names = package.read_theme_fonts(), set()
     for each in [*root.iter(WORD + "rFonts"), *_iterate_style_fonts(package, root)]:
         for which in ("ascii", "hAnsi"):
@@ -145,7 +140,6 @@ def list_fonts(package: Any, root: Element) -> list[list[str]]:
 
 
 def _iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
-    """Yield the fonts of styles that are used, and of those they are based on."""
     if "word/styles.xml" not in package.names:
         return
     sheet = package.parse_part("word/styles.xml")

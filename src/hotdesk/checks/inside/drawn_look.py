@@ -47,7 +47,6 @@ class DrawnPage:
         """Characters that stand for nothing anybody knows."""
 
     def describe(self) -> dict[str, object]:
-        """Describe what stands on it."""
         return {
             "size": [self.width, self.height],
             "lines": self.list_lines(),
@@ -64,7 +63,6 @@ class DrawnPage:
         return [round(each, 2) for each in (min(across), min(down), max(across), max(down))]
 
     def turn_point(self, x: float, y: float) -> tuple[float, float]:
-        """Turn one place."""
         across, down = ctypes.c_int(), ctypes.c_int()
         width, height = int(self.width * FINE), int(self.height * FINE)
         pdfium.FPDF_PageToDevice(self.page, 0, 0, width, height, 0, x, y, across, down)
@@ -80,7 +78,6 @@ class DrawnPage:
         return reading.lines[: MOST_LINES + 1]
 
     def list_pictures(self) -> list[dict[str, object]]:
-        """Return every picture, where it is, and what is wrong with it."""
         found: list[dict[str, object]] = []
         for item, matrix in _iterate_objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
             if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
@@ -118,7 +115,6 @@ class LineBuilder:
         self.how = ""
 
     def take(self, text: Any, at: int) -> None:
-        """Take one character."""
         code = pdfium.FPDFText_GetUnicode(text, at)
         if pdfium.FPDFText_IsGenerated(text, at) == 1 or code in (0, 10, 13, 32, 160):
             if code in (10, 13):
@@ -158,7 +154,6 @@ class LineBuilder:
         return "turned" if 0.02 < angle < math.pi / 2 - 0.02 else ""
 
     def end(self) -> None:
-        """End a line."""
         if self.text.strip() and len(self.lines) <= MOST_LINES:
             self.lines.append([self.leaf.compute_box(*self.place), self.text.strip()[:MAX_TEXT_CHARS], self.how])
         self.text, self.place = "", []
@@ -195,7 +190,6 @@ def _multiply_matrices(first: Matrix, then: Matrix) -> Matrix:
 
 
 def _compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
-    """Return where an object is on its page."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     pdfium.FPDFPageObj_GetBounds(item, left, bottom, right, top)
     a, b, c, d, e, f = matrix
@@ -254,7 +248,6 @@ def describe_error(error: Exception) -> str:
 
 
 def describe_tools() -> dict[str, str]:
-    """Describe what looks."""
     return {"PDFium": str(pypdfium2.PDFIUM_INFO), "pypdfium2": str(pypdfium2.PYPDFIUM_INFO)}
 
 

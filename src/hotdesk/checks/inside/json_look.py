@@ -25,7 +25,6 @@ def _reject_constant(text: str) -> float:
 
 
 def _parse_finite(text: str) -> float:
-    """Read a number that can be."""
     if not math.isfinite(number := float(text)):
         raise ValueError(text + " is too large for a number")
     return number
@@ -49,7 +48,6 @@ def look(path: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer one request."""
     print(json.dumps(look(json.load(sys.stdin)["path"])))
 
 

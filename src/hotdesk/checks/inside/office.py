@@ -84,7 +84,6 @@ def take_turn() -> None:
 
 
 def _give_turn() -> None:
-    """Let others use the office."""
     while locks:
         locks.pop().close()
 
@@ -97,7 +96,6 @@ def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
 
 @cache
 def _resolve_context() -> Any:
-    """Return the LibreOffice that listens."""
     local = uno.getComponentContext()
     resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
     return resolver.resolve(f"uno:pipe,name={PIPE};urp;StarOffice.ComponentContext")
@@ -177,7 +175,6 @@ def open_document(path: str, **hints: object) -> Iterator[Any]:
 
 
 def _load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
-    """Yield a document for as long as it is needed."""
     chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
     with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         copy = shutil.copy(path, Path(folder) / f"copy{Path(path).suffix}")
@@ -210,18 +207,15 @@ def as_pdf(document: Any, target: str, **chosen: object) -> None:
 
 
 def _get_service_name(kind: str) -> str:
-    """Name the service of a kind of document."""
     part = {"SpreadsheetDocument": "sheet", "TextDocument": "text"}.get(kind, "presentation")
     return f"com.sun.star.{part}.{kind}"
 
 
 def make_properties(values: Mapping[str, object]) -> tuple[Any, ...]:
-    """Return values as LibreOffice takes them."""
     return tuple(_make_property(name, value) for name, value in values.items())
 
 
 def _make_property(name: str, value: object) -> Any:
-    """Return one value as LibreOffice takes it."""
     option = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
     option.Name, option.Value = name, value
     return option
@@ -259,7 +253,6 @@ def tell(answer: Mapping[str, object], pages: Sequence[tuple[int, int, bytes]] =
 
 
 def read_version() -> str:
-    """Describe which LibreOffice it is."""
     provider = connect("com.sun.star.configuration.ConfigurationProvider")
     path = make_properties({"nodepath": "/org.openoffice.Setup/Product"})
     product = provider.createInstanceWithArguments("com.sun.star.configuration.ConfigurationAccess", path)

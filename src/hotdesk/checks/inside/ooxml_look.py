@@ -50,16 +50,13 @@ class OoxmlPackage:
         """The part an office opens."""
 
     def read_types(self) -> dict[str, str]:
-        """Return what kind each part is of."""
         found = self.parse_part("[Content_Types].xml").iter(TYPES + "Override")
         return {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in found}
 
     def parse_part(self, name: str) -> Element:
-        """Parse one part."""
         return ElementTree.fromstring(self.file.read(name))  # noqa: S314 - it parses where it can hurt nobody
 
     def iterate_parts(self, shape: str) -> Iterator[tuple[str, Element]]:
-        """Parse every part whose name is of a shape."""
         for name in sorted(self.names):
             if re.fullmatch(shape, name):
                 yield name, self.parse_part(name)
@@ -79,7 +76,6 @@ class OoxmlPackage:
         return found
 
     def read_title(self) -> str:
-        """Return the title among its properties."""
         if "docProps/core.xml" not in self.names:
             return ""
         return (self.parse_part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
@@ -113,7 +109,6 @@ class OoxmlPackage:
         return ""
 
     def read_charts(self, places: dict[str, str]) -> list[dict[str, object]]:
-        """Return every chart with its numbers."""
         kinds = self.read_types()
         found = []
         for name, root in self.iterate_parts(r".*/charts/[^/]+\.xml"):
@@ -126,7 +121,6 @@ class OoxmlPackage:
         return found[:MAX_ENTRIES]
 
     def read_chart(self, name: str, root: Element, where: str) -> dict[str, object]:
-        """Return one chart."""
         title = root.find(f"{CHART}chart/{CHART}title")
         words = "".join(each.text or "" for each in title.iter(DRAWING + "t")) if title is not None else ""
         report: dict[str, object] = {"name": (words or name)[:MAX_TEXT_CHARS], "where": where, "problem": ""}
@@ -168,7 +162,6 @@ def _read_series(root: Element, book: openpyxl.Workbook | None) -> dict[str, obj
 
 
 def _read_cached_numbers(values: Element) -> list[float | None]:
-    """Return the numbers a chart was saved with."""
     points = {int(each.get("idx", "0")): each.findtext(CHART + "v") for each in values.iter(CHART + "pt")}
     if not points or max(points) >= MOST_NUMBERS:
         return []
@@ -201,7 +194,6 @@ def _as_number(value: object) -> float | None:
 
 
 def match_fonts(names: Iterable[str]) -> list[list[str]]:
-    """Return which font each name is drawn with here."""
     found = []
     for name in sorted({each for each in names if each and not each.startswith("+")})[:100]:
         argv = ["fc-match", "-f", "%{family}", name.replace("\\", "").replace("-", "\\-").replace(":", "\\:")]

@@ -115,7 +115,6 @@ class PdfViewer:
 
 
 def decode_text(target: Any) -> str:
-    """Return a text that PDFium passed."""
     data = target if isinstance(target, bytes) else ctypes.cast(target, ctypes.c_char_p).value
     return (data or b"").decode("utf-8", "replace")
 

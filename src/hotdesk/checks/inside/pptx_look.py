@@ -24,7 +24,6 @@ PLAIN = (1.0, 0.0, 1.0, 0.0)
 
 
 def list_frames(deck: Any) -> list[dict[str, object]]:
-    """Return every shape of every slide."""
     found: list[dict[str, object]] = []
     for page, slide in enumerate(deck.slides):
         found += [
@@ -48,7 +47,6 @@ def _iterate_shapes(siblings: Any, how: tuple[float, float, float, float]) -> It
 
 
 def _compose_transform(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Return how a group places what is in it."""
     place = group._element.grpSpPr.find(DRAWING + "xfrm")
     offset, extent = (place.find(DRAWING + each) if place is not None else None for each in ("chOff", "chExt"))
     if offset is None or extent is None or not int(extent.get("cx")) or not int(extent.get("cy")):
@@ -60,7 +58,6 @@ def _compose_transform(group: Any, how: tuple[float, float, float, float]) -> tu
 
 
 def read_frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict[str, object]:
-    """Return one shape."""
     across, right, down, below = how
     left, top = shape.left * across + right, shape.top * down + below
     box = [left, top, left + shape.width * across, top + shape.height * down]
@@ -73,7 +70,6 @@ def read_frame(page: int, shape: Any, how: tuple[float, float, float, float]) ->
 
 
 def get_kind(shape: Any) -> str:
-    """Name a shape's kind."""
     if getattr(shape, "has_table", False):
         return "table"
     if getattr(shape, "has_chart", False):

@@ -21,7 +21,6 @@ def read_pages(path: str) -> list[str]:
 
 
 def find_claims(document: object, place: str) -> list[object]:
-    """Return the list of claims, wherever in the document it is."""
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
     if not isinstance(document, list) or len(document) > MAX_CLAIMS:
@@ -30,7 +29,6 @@ def find_claims(document: object, place: str) -> list[object]:
 
 
 def look_up(number: int, claim: object, pages: list[str]) -> list[object]:
-    """Say of one claim where it is, its page, how long its quote is, and whether that stands there."""
     fields = claim if isinstance(claim, dict) else {}
     page, quote = fields.get("page"), fields.get("quote")
     page = page if isinstance(page, int) and not isinstance(page, bool) else 0
@@ -40,7 +38,6 @@ def look_up(number: int, claim: object, pages: list[str]) -> list[object]:
 
 
 def look(path: str, source: str, claims: str) -> dict[str, object]:
-    """Look every quote up, or say why none can be."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -54,7 +51,6 @@ def look(path: str, source: str, claims: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer one request."""
     request = json.load(sys.stdin)
     print(json.dumps(look(request["path"], request["source"], request["claims"])))
 

@@ -43,7 +43,6 @@ class OpenedSheet:
         self.fills = self.read_styles() if "xl/styles.xml" in names else []
 
     def parse_part(self, name: str) -> ElementTree.Element:
-        """Parse one part."""
         with self.file.open(name) as source:
             data = source.read(self.largest + 1)
         if len(data) > self.largest:
@@ -64,7 +63,6 @@ class OpenedSheet:
                     raise ValueError("a main part is not at its standard location: " + PLACES[kind])
 
     def read_texts(self) -> list[str]:
-        """Return the texts that cells share."""
         return [_get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
     def read_styles(self) -> list[str]:
@@ -79,7 +77,6 @@ class OpenedSheet:
         return [colours[int(style.get("fillId", "0"))] for style in styles]
 
     def read_sheets(self) -> list[dict[str, object]]:
-        """Return every sheet with its cells."""
         targets = {each.get("Id"): each.get("Target", "") for each in self.parse_part("xl/_rels/workbook.xml.rels")}
         found: list[dict[str, object]] = []
         for sheet in self.parse_part("xl/workbook.xml").iter(MAIN + "sheet"):
@@ -89,7 +86,6 @@ class OpenedSheet:
         return found
 
     def describe_cell(self, cell: ElementTree.Element) -> dict[str, object]:
-        """Return one cell as it was last calculated."""
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
         content: object = value or None  # a formula that was never calculated has an empty value
         if kind == "inlineStr":
@@ -146,7 +142,6 @@ class SheetRows:
         return [[cells.get(at, "") for at in range(1, max(cells) + 1)] for _, cells in sorted(rows.items())]
 
     def find_sheet(self) -> str:
-        """Return the part of the first sheet that is shown."""
         targets = {
             each.get("Id"): each.get("Target", "") for each in self.book.parse_part("xl/_rels/workbook.xml.rels")
         }
@@ -156,7 +151,6 @@ class SheetRows:
         raise ValueError("it has no sheet that is shown")
 
     def read_cell(self, cell: ElementTree.Element) -> str:
-        """Return what a cell was saved with, as a text."""
         kind, text = cell.get("t", "n"), cell.findtext(MAIN + "v") or ""
         if kind == "inlineStr":
             return inline(cell)

@@ -37,7 +37,6 @@ def _read_theme_colours(book: Any) -> list[str]:
 
 
 def _get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
-    """Return the colour of a solid fill."""
     pattern = fill.find(MAIN + "patternFill")
     colour = pattern.find(MAIN + "fgColor") if pattern is not None and pattern.get("patternType") == "solid" else None
     if colour is None:
@@ -53,7 +52,6 @@ def _get_solid_colour(fill: ElementTree.Element, theme: list[str]) -> str:
 
 
 def _apply_tint(colour: str, tint: float) -> str:
-    """Make a colour lighter or darker."""
     if not tint or len(colour) != 6:
         return colour
     hue, light, strong = colorsys.rgb_to_hls(*(int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)))

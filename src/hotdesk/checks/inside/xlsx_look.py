@@ -26,7 +26,6 @@ MAX_TEXT_CHARS = 500
 
 
 def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, bytes]]]:
-    """Tell everything of a workbook."""
     report = xlsx_raw.tell(request["path"])
     report["sums"] = [xlsx_sources.sum_column(each["path"], each["column"]) for each in request["sources"]]
     report["like"] = _summarize_input(request["like"]) if request["like"] else None
@@ -71,7 +70,6 @@ def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
 
 
 def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors: dict[tuple[int, int], str]) -> None:
-    """Add kind and value to cells."""
     for cell in formulas:
         at = (cell[0], cell[1])
         value = values[at]
@@ -145,7 +143,6 @@ class Colours(html.parser.HTMLParser):
         self.tables: list[list[list[str]]] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Take one cell."""
         by_name = dict(attributes)
         if tag == "table":
             self.tables.append([])
@@ -208,7 +205,6 @@ def _choose_areas(sheet: Any) -> tuple[Any, ...]:
 
 
 def main() -> None:
-    """Answer one request."""
     try:
         report, pages = look(json.load(sys.stdin))
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to parsers and office, it is a broken file

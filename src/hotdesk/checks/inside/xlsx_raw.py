@@ -52,13 +52,11 @@ class Raw:
         }
 
     def find_related_parts(self, part: str, *kinds: str) -> list[str]:
-        """Return the parts of some kinds that a part refers to."""
         return [
             target for kind, target in self.read_relationships(part).values() if kind in kinds and target in self.names
         ]
 
     def read_sheets(self) -> list[dict[str, object]]:
-        """Tell every sheet."""
         found, targets = list[dict[str, object]](), self.read_relationships("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             kind, part = targets[sheet.get(sheet_look.RELATION, "")]
@@ -75,7 +73,6 @@ class Raw:
         return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
 
     def read_sheet(self, part: str) -> dict[str, object]:
-        """Tell one sheet of cells."""
         root = self.book.parse_part(part)
         cells = list(self.iterate_cells(root))
         self.remaining -= len(cells)
@@ -96,14 +93,12 @@ class Raw:
         return sum(self.count_drawn_charts(drawing) for drawing in self.find_related_parts(part, "drawing"))
 
     def count_drawn_charts(self, drawing: str) -> int:
-        """Count the charts a drawing has a place for."""
         targets = self.read_relationships(drawing)
         named = (each.get(sheet_look.RELATION, "") for each in self.book.parse_part(drawing).iter() if _is_chart(each))
         found = [targets[name] for name in named if name in targets]
         return sum(kind in ("chart", "chartEx") and target in self.names for kind, target in found)
 
     def iterate_cells(self, root: ElementTree.Element) -> Iterator[list[object]]:
-        """Tell the cells that hold something."""
         shared: dict[str, str] = {}
         arrays: list[tuple[str, tuple[int, int, int, int]]] = []
         for cell in root.iterfind(sheet_look.CELLS):
@@ -116,7 +111,6 @@ class Raw:
                 yield [column, row, kind, value, formula, self.fill(cell)]
 
     def read_value(self, cell: ElementTree.Element) -> tuple[str, object]:
-        """Return what a cell was saved with."""
         kind, found = cell.get("t", "n"), cell.find(MAIN + "v")
         if kind == "inlineStr":
             return "t", sheet_look.inline(cell)[:MAX_TEXT_CHARS]
@@ -130,12 +124,10 @@ class Raw:
         return ("e" if kind == "e" else "t"), text[:MAX_TEXT_CHARS]
 
     def fill(self, cell: ElementTree.Element) -> str:
-        """Return the colour a cell is filled with by its own style."""
         style = int(cell.get("s", "0"))
         return str(self.fills[style]) if style < len(self.fills) else ""
 
     def list_defined_names(self) -> list[list[str]]:
-        """Return the names the workbook defines, and what each stands for."""
         found = [
             [each.get("name", "")[:MAX_TEXT_CHARS], (each.text or "")[:MAX_TEXT_CHARS]]
             for each in self.root.iter(MAIN + "definedName")
@@ -166,7 +158,6 @@ class Raw:
 def _read_formula(
     cell: ElementTree.Element, shared: dict[str, str], arrays: list[tuple[str, tuple[int, int, int, int]]]
 ) -> str:
-    """Return a cell's formula, or whose it shares."""
     found, at = cell.find(MAIN + "f"), cell.get("r", "")
     if found is None:
         return ""
@@ -199,7 +190,6 @@ def parse_area(text: str) -> tuple[int, int, int, int]:
 
 
 def _is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
-    """Return whether a cell lies in an area."""
     return where[0] <= column <= where[2] and where[1] <= row <= where[3]
 
 

@@ -25,7 +25,6 @@ def sum_column(path: str, column: str) -> dict[str, object]:
 
 
 def _read_column(path: str, column: str) -> list[object]:
-    """Return what stands in a column."""
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise ValueError("it is too large")
     match Path(path).suffix.lower():
@@ -40,7 +39,6 @@ def _read_column(path: str, column: str) -> list[object]:
 
 
 def _of_csv(path: str, column: str) -> list[object]:
-    """Read a column of a CSV file."""
     with Path(path).open(newline="", encoding="utf-8-sig") as source:
         return [row[column] for row in csv.DictReader(source) if row.get(column)]
 

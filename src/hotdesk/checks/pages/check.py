@@ -65,12 +65,10 @@ class PagesCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return ("whether its statements are true", "what pictures show", *self.unseen)
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what such a file must be to pass."""
         return tuple(describe_pages(self.want, self.word, self.foot, pdf=self.program == "pdf_look"))
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
@@ -78,7 +76,6 @@ class PagesCheck:
         return await look(desk, self.program, {"path": path}, seconds=LOOK_TIMEOUT_S, needs=self.needs)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         rules = self.apply_rules(DocumentEvidence(0, (), "", {}), ())
         try:
             document = read_report(evidence.report, self.kind)
@@ -93,7 +90,6 @@ class PagesCheck:
         )
 
     def apply_rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
-        """Return every rule by its name, with what breaks it."""
         blanks = frozenset(place for place, page in enumerate(pages) if is_blank(page))
         layout = Layout(self.want, document, pages, blanks, self.word)
         reading = DocumentText(self.want, document, blanks, self.word, self.foot)
@@ -146,7 +142,6 @@ def _check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, .
 
 
 def collect_values(document: DocumentEvidence) -> dict[str, Value]:
-    """Return what was seen, for a certificate."""
     names = {name for leaf in document.leaves for name, _ in leaf.fonts} | {font.name for font in document.fonts}
     return {
         "pages": document.count,
@@ -160,10 +155,8 @@ def collect_values(document: DocumentEvidence) -> dict[str, Value]:
 
 
 def _shorten_fault(fault: Fault) -> Fault:
-    """Return a fault that can be shown whole."""
     return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300], fault.remedy)
 
 
 def _format_page_numbers(pages: list[int]) -> str:
-    """Write some page numbers."""
     return ", ".join(map(str, pages[:10])) + (", ..." if len(pages) > 10 else "")

@@ -46,17 +46,14 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Return how wide it is."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
-        """Return how high it is."""
         return self.bottom - self.top
 
     @property
     def area(self) -> float:
-        """Return how much it covers."""
         return self.width * self.height
 
     def intersect(self, other: Box) -> Box:
@@ -143,12 +140,10 @@ class PageContent:
 
     @property
     def own_pictures(self) -> tuple[Drawing, ...]:
-        """Return the pictures that are the file's."""
         return tuple(picture for picture in self.pictures if picture.own)
 
     @property
     def text(self) -> str:
-        """Return all that can be read on it."""
         return " ".join(line.text for line in self.lines)
 
 

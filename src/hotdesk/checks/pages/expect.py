@@ -98,5 +98,4 @@ class PageExpectations:
         return expectations
 
     def may_be_scanned(self, page: int) -> bool:
-        """Return whether a page may be a picture of text."""
         return self.scanned if isinstance(self.scanned, bool) else page in self.scanned

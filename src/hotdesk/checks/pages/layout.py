@@ -43,11 +43,9 @@ class Layout:
     word: str = "page"
 
     def describe_place(self, place: int, box: Box | None = None) -> str:
-        """Describe where something is."""
         return f"{self.word} {place + 1}" + (f", at {box}" if box else "")
 
     def blank(self) -> Iterator[Fault]:
-        """Find pages with nothing on them."""
         for place in sorted(self.blanks):
             if place + 1 not in self.want.blank:
                 yield Fault("blank", self.describe_place(place), f"something on every {self.word}", "nothing")
@@ -158,7 +156,6 @@ def _is_in_margin(box: Box, area: Box, width: float) -> bool:
 
 
 def _has_content(frame: Frame) -> bool:
-    """Return whether a shape is more than decoration."""
     return frame.kind != "text" or bool(frame.text.strip())
 
 
@@ -184,7 +181,6 @@ def is_cut(box: Box, whole: Box) -> bool:
 
 
 def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
-    """Return whether a picture reaches the edge there."""
     for picture in leaf.pictures:
         box = picture.box
         reaches = {
@@ -275,5 +271,4 @@ def _normalize_text(text: str) -> str:
 
 
 def quote_start(text: str) -> str:
-    """Quote the beginning of a text."""
     return repr(make_printable(" ".join(text.split())[:QUOTED]))

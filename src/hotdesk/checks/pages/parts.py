@@ -113,7 +113,6 @@ def _pair_numbers(shown: Numbers, book: Numbers) -> list[tuple[float | None, flo
 
 
 def _has_same_numbers(shown: Numbers, book: Numbers) -> bool:
-    """Return whether all numbers are the same."""
     return all(_is_same_number(*pair) for pair in _pair_numbers(shown, book))
 
 
@@ -125,7 +124,6 @@ def _is_same_number(one: float | None, other: float | None) -> bool:
 
 
 def _format_number(value: float | None) -> str:
-    """Write a number."""
     return "nothing" if value is None else f"{value:g}"
 
 
@@ -136,5 +134,4 @@ def _is_alike(name: str, drawn: str) -> bool:
 
 
 def count_pictures(leaves: tuple[PageContent, ...]) -> int:
-    """Count the pictures on all pages."""
     return sum(len(leaf.own_pictures) for leaf in leaves)

@@ -46,7 +46,6 @@ def _measure_ink(image: Image.Image) -> float:
 
 
 def _select_strongest_channel(image: Image.Image) -> Image.Image:
-    """Return the channel that differs most, of every pixel."""
     red, green, blue = image.split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
@@ -57,7 +56,6 @@ def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
 
 
 def _get_edge_pixels(page: DrawnPixels, name: str) -> list[bytes]:
-    """Return the pixels at the very edge."""
     height, row = page.height, page.width * 3
     if name in ("top", "bottom"):
         start = 0 if name == "top" else (height - 1) * row

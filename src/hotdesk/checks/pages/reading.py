@@ -43,7 +43,6 @@ class DocumentText:
     """How far down a page its foot begins, as a part of its height."""
 
     def describe_place(self, place: int) -> str:
-        """Describe where something is."""
         return f"{self.word} {place + 1}"
 
     def text(self) -> Iterator[Fault]:
@@ -57,18 +56,15 @@ class DocumentText:
                 yield Fault("text", self.describe_place(place), f"at least {self.want.characters} letters", str(count))
 
     def words(self) -> Iterator[Fault]:
-        """Find words that are asked for and are nowhere."""
         for word in self.want.words:
             if not self.list_pages_with(word):
                 yield Fault("words", "", repr(make_printable(word)), f"no {self.word} with these words")
 
     def list_pages_with(self, word: str) -> list[int]:
-        """List the pages, from 1, that say a word."""
         sought = _fold_text(word)
         return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in _fold_text(leaf.text)]
 
     def leftovers(self) -> Iterator[Fault]:
-        """Find what a template left."""
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 found = LEFTOVERS.search(line.text)
@@ -154,12 +150,10 @@ def _is_picture(leaf: PageContent, count: int) -> bool:
 
 
 def _get_page_box(leaf: PageContent) -> Box:
-    """Return all of a page."""
     return Box(0, 0, leaf.width, leaf.height)
 
 
 def _count_letters(text: str) -> int:
-    """Count letters and digits."""
     return sum(map(str.isalnum, text))
 
 

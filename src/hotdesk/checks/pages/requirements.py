@@ -28,7 +28,6 @@ REMEDIES: Mapping[str, str] = {
 
 
 def describe_pages(want: PageExpectations, word: str, foot: float, *, pdf: bool) -> Iterator[str]:
-    """Describe what is expected, then what holds for every file with pages."""
     yield from _describe_contents(want, word)
     yield from _describe_sources(want, word, foot)
     but = f", except {list_numbers(word, want.blank)}" if want.blank else ""
@@ -45,7 +44,6 @@ def describe_pages(want: PageExpectations, word: str, foot: float, *, pdf: bool)
 
 
 def _describe_contents(want: PageExpectations, word: str) -> Iterator[str]:
-    """Describe how many of everything there must be, and what must be said."""
     if want.pages != SOME:
         yield f"It must have {show_count(want.pages, word)}."
     if want.words:
@@ -61,7 +59,6 @@ def _describe_contents(want: PageExpectations, word: str) -> Iterator[str]:
 
 
 def _describe_sources(want: PageExpectations, word: str, foot: float) -> Iterator[str]:
-    """Describe where a footer may lead."""
     if not want.sources:
         return
     where = f"the footer (the lowest {1 - foot:.0%} of the {word})"
@@ -72,7 +69,6 @@ def _describe_sources(want: PageExpectations, word: str, foot: float) -> Iterato
 
 
 def _describe_fonts(want: PageExpectations, *, pdf: bool) -> str:
-    """Describe which fonts may be used."""
     free = f" ({list_words(want.fonts)} need not be)" if want.fonts else ""
     if not pdf:
         return f"Use fonts that are installed here (`fc-list`), or as wide as one that is{free}."

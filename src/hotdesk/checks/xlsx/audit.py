@@ -52,7 +52,6 @@ def find_odd_formulas(book: Workbook) -> Iterator[Fault]:
 
 
 def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
-    """Return what is unlike what."""
     near = sheet.name_cell(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
     found = sheet.quote_formula(slip.at) if cell.formula else f"the typed number {format_value(cell.shown)}"
@@ -80,7 +79,6 @@ def _get_family(sheet: Sheet, at: At, cell: Cell) -> str:
 
 
 def _find_unlike_cells(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
-    """Find such cells in one direction."""
     found: dict[At, Slip] = {}
     for run in iterate_runs(kinds, along):
         sizes = Counter(kinds[at] for at in run)
@@ -206,7 +204,6 @@ def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
 
 
 def _iterate_named_areas(words: Iterable[str], book: Workbook) -> Iterator[Area]:
-    """Yield what is read by name."""
     stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
     for word in words:
         if word in book.tables:
@@ -244,7 +241,6 @@ def is_head(sheet: Sheet, at: At) -> bool:
 
 
 def _find_calculated_areas(book: Workbook, sheet: Sheet) -> set[Area]:
-    """Return the areas of a sheet that formulas calculate with."""
     found = set[Area]()
     for each in book.sheets:
         for (row, column), form in each.formulas.items():

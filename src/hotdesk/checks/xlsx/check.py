@@ -42,7 +42,6 @@ class XlsxCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> XlsxCheck:
-        """Read what a brief expects."""
         return cls(read_expected(expect))
 
     @property
@@ -63,12 +62,10 @@ class XlsxCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe what nobody looked at."""
         return NOT_CHECKED
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a workbook must be to pass."""
         return describe_workbook(self.want)
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
@@ -77,7 +74,6 @@ class XlsxCheck:
         return await look(desk, "xlsx_look", request, seconds=LOOK_TIMEOUT_S, needs=NEEDS, stays=active.STAYS)
 
     def request(self, path: str) -> Mapping[str, object]:
-        """Return what to look at."""
         named = [each for each in self.want.reconcile if each.source]
         return {
             "path": path,
@@ -91,7 +87,6 @@ class XlsxCheck:
         }
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen."""
         looked_for = (*ALWAYS, *self.list_requested_rules())
         try:
             book = read_book(evidence.report)
@@ -149,7 +144,6 @@ class XlsxCheck:
         )
 
     def describe_facts(self, book: Workbook) -> tuple[str, ...]:
-        """Describe what holds, of a workbook in which everything does."""
         formulas = sum(1 for _ in values.iterate_formulas(book))
         facts = [f"{format_count(formulas, 'formula')}, recalculated without an error"]
         if self.want.columns:
@@ -163,7 +157,6 @@ class XlsxCheck:
         return tuple(map(shorten_text, facts))
 
     def collect_values(self, book: Workbook) -> Mapping[str, Value]:
-        """Return what was seen, for a certificate."""
         formulas = [cell for _, _, cell in values.iterate_formulas(book)]
         found: dict[str, Value] = {
             "sheets": len(book.sheets),
@@ -180,26 +173,22 @@ class XlsxCheck:
         return found | dict(islice(chain(self.iterate_sums(book), self.iterate_moves(book)), MOST_VALUES))
 
     def iterate_sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
-        """Yield what was reconciled."""
         for each in self.want.reconcile:
             cell = book.find_cell(each.cell)
             yield shorten_text(f"{each.cell}"), cell.number if cell else None
 
     def iterate_moves(self, book: Workbook) -> Iterator[tuple[str, Value]]:
-        """Yield by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
                 yield shorten_text(f"{output} when {each.cell} is {each.to}"), _measure_change(before, after)
 
 
 def _measure_change(before: Shown, after: Shown) -> Value:
-    """Say by how much something moved."""
     if isinstance(before, float) and isinstance(after, float):
         return after - before
     return shorten_text(f"{format_value(before)} → {format_value(after)}")
 
 
 def split(cell: Area) -> tuple[str, str]:
-    """Return a cell's sheet, and where it is on it."""
     sheet, _, at = str(cell).rpartition("!")
     return sheet, at

@@ -75,7 +75,6 @@ class Mutate:
 
     @property
     def outputs(self) -> tuple[Area, ...]:
-        """Return every cell that is looked at."""
         return tuple(
             Area(each.sheet, c, r, c, r) for each in (*self.moves, *self.stays) for r, c in each.iterate_cells()
         )
@@ -87,7 +86,6 @@ class Mutate:
 
 
 def _parse_sheet_area(value: object) -> Area:
-    """Read an area of a named sheet."""
     found = parse_area(text(value))
     if not found.sheet:
         raise ValueError("it must name a sheet")
@@ -119,7 +117,6 @@ class Expected:
 
     @property
     def of_a_table(self) -> bool:
-        """Return whether anything is expected of the rows of one sheet, which then must be there to be seen."""
         return bool(self.columns or self.rows or self.red_where or self.coloured or self.total)
 
 
@@ -140,7 +137,6 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
 
 
 def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
-    """Return the columns that are named, and by which key."""
     named = [("red_where", expected.red_where), ("total", expected.total)]
     named.append(("coloured", expected.coloured.column if expected.coloured else ""))
     named += [("formulas", each) for each in expected.formulas if isinstance(each, str)]
@@ -164,14 +160,12 @@ def _read_formulas(value: object) -> tuple[Area | str, ...]:
 
 
 def require_table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
-    """Read a table with some keys."""
     if not isinstance(value, dict) or not needed <= set(value) <= needed | allowed:
         raise ValueError("it has unknown or missing keys")
     return value
 
 
 def _read_coloured(value: object) -> Coloured:
-    """Read which rows have a colour."""
     fields = require_table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(fields["colour"])
     if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
@@ -187,7 +181,6 @@ def _read_coloured(value: object) -> Coloured:
 
 
 def _read_reconcile(value: object) -> Reconcile:
-    """Read what a number must be equal to."""
     fields = require_table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
@@ -202,7 +195,6 @@ def _read_reconcile(value: object) -> Reconcile:
 
 
 def _read_mutate(value: object) -> Mutate:
-    """Read a mutation."""
     fields = require_table(value, {"set", "to"}, {"moves", "stays"})
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):

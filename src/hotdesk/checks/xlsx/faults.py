@@ -19,7 +19,6 @@ _MAX_VALUE_CHARS = 60
 
 
 def make_fault(rule: str, where: str, expected: str, found: str, remedy: str = "") -> Fault:
-    """Say that something is wrong, and what to do about it."""
     return Fault(
         rule, shorten_text(where), shorten_text(expected), shorten_text(found), remedy or REMEDIES.get(rule, "")
     )
@@ -31,7 +30,6 @@ def shorten_text(text: str) -> str:
 
 
 def format_value(value: Shown) -> str:
-    """Say a value."""
     if value is None:
         return "nothing"
     return f"{value:.12g}" if isinstance(value, float) else quote_text(value)
@@ -49,7 +47,6 @@ def format_error(value: Shown) -> str:
 
 
 def format_saved_value(cell: Cell) -> str:
-    """Describe what a cell was saved with."""
     return format_error(cell.value) if cell.kind == "e" else format_value(cell.value)
 
 

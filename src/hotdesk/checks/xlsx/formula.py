@@ -33,7 +33,6 @@ class FormulaRange(NamedTuple):
     bottom: _Coordinate
 
     def resolve_area(self, sheet: str, column: int, row: int) -> Area:
-        """Return the area, for a formula in a cell."""
         columns = sorted((_resolve_coordinate(self.left, column), _resolve_coordinate(self.right, column)))
         rows = sorted((_resolve_coordinate(self.top, row), _resolve_coordinate(self.bottom, row)))
         return Area(self.sheet or sheet, columns[0], rows[0], columns[1], rows[1])
@@ -54,7 +53,6 @@ class Formula:
     """Functions it calls, in capitals."""
 
     def iterate_areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
-        """Return what it reads, in a cell."""
         return (each.resolve_area(sheet, column, row) for each in self.reads)
 
 
@@ -80,7 +78,6 @@ def parse(text: str, column: int, row: int) -> Formula:
 
 
 def parse_reference(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
-    """Read one reference."""
     name = sheet.removesuffix("!")
     if name.startswith("'"):
         name = name[1:-1].replace("''", "'")
@@ -98,11 +95,9 @@ def parse_reference(sheet: str, cell: str, column: int, row: int) -> FormulaRang
 
 
 def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> _Coordinate:
-    """Return a coordinate as seen from a cell."""
     return (False, place) if dollar or fixed else (True, place - own)
 
 
 def _resolve_coordinate(coordinate: _Coordinate, own: int) -> int:
-    """Return a coordinate's place, as seen from nowhere."""
     relative, value = coordinate
     return value + own if relative else value

@@ -21,7 +21,6 @@ class Area(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Count its cells."""
         return (self.right - self.left + 1) * (self.bottom - self.top + 1)
 
     def has(self, column: int, row: int) -> bool:
@@ -29,7 +28,6 @@ class Area(NamedTuple):
         return self.left <= column <= self.right and self.top <= row <= self.bottom
 
     def iterate_cells(self) -> Iterator[tuple[int, int]]:
-        """Return its cells, by row and column."""
         return (
             (row, column) for row in range(self.top, self.bottom + 1) for column in range(self.left, self.right + 1)
         )
@@ -55,7 +53,6 @@ def parse_area(text: str) -> Area:
 
 
 def parse_column(name: str) -> int:
-    """Return the number of a column."""
     found = 0
     for letter in name:
         found = found * 26 + ord(letter) - 64
@@ -63,7 +60,6 @@ def parse_column(name: str) -> int:
 
 
 def format_column(column: int) -> str:
-    """Return the letters of a column."""
     found = ""
     while column > 0:
         column, rest = divmod(column - 1, 26)

@@ -54,12 +54,10 @@ INPUT = "Store a plain value in this cell: the check changes it and calculates a
 
 
 def describe_workbook(want: Expected) -> tuple[str, ...]:
-    """Describe what the full check requires."""
     return (*describe_table(want), *_describe_rest(want), *STANDING, *(() if want.assumptions else (UNUSED,)))
 
 
 def describe_table(want: Expected) -> Iterator[str]:
-    """Describe what is expected of the rows of one sheet."""
     sheet = f"sheet {show(want.sheet)}" if want.sheet else "the first sheet"
     if want.columns:
         yield f"Row 1 of {sheet} must have exactly these headings, in this order: {list_exactly(want.columns)}."
@@ -79,7 +77,6 @@ def describe_table(want: Expected) -> Iterator[str]:
 
 
 def _describe_total(want: Expected) -> str:
-    """Describe where the total stands, and how it is written."""
     example = ""
     if want.total in want.columns:
         letter = format_column(want.columns.index(want.total) + 1)
@@ -93,7 +90,6 @@ def _describe_total(want: Expected) -> str:
 
 
 def _describe_coloured(coloured: Coloured) -> str:
-    """Describe which rows have a colour."""
     if coloured.column:
         rows = f"the rows whose {show(coloured.column)} is {list_words(sorted(coloured.values), 'or')}"
     else:
@@ -102,7 +98,6 @@ def _describe_coloured(coloured: Coloured) -> str:
 
 
 def _describe_rest(want: Expected) -> Iterator[str]:
-    """Describe what is expected of the whole workbook."""
     if want.sheets:
         sheets = "the sheets" if len(want.sheets) > 1 else "a sheet called"
         yield f"The workbook must have {sheets} {list_words(want.sheets)}; it may have others."
@@ -131,12 +126,10 @@ def _show_cells(each: Area) -> str:
 
 
 def _describe_formulas(each: Area) -> str:
-    """Describe what cells are."""
     return "formulas" if each.size > 1 else "a formula"
 
 
 def _describe_reconcile(each: Reconcile) -> str:
-    """Describe what a number must be equal to."""
     other = show(each.other) if each.other else f"the sum of column {show(each.column)} of {show(each.source)}"
     return f"{show(each.cell)} must be equal to {other}, within {each.within:g}."
 

@@ -25,7 +25,6 @@ _OWN_NAMES = "_xlnm."
 
 
 def find_missing_sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
-    """Find sheets that are missing."""
     for name in want.sheets:
         if book.find_sheet(name) is None:
             yield make_fault(
@@ -34,7 +33,6 @@ def find_missing_sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 
 def find_missing_formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
-    """Find cells that shall be formulas and are none."""
     for each in want.formulas:
         if isinstance(each, str):
             yield from table.find_missing_formulas(each)
@@ -79,7 +77,6 @@ def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 
 def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
-    """Judge one mutation."""
     change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
     if done.why or len(done.before) != len(each.outputs):
         yield make_fault("mutation", str(each.cell), "an input that can be set", done.why or "something else", INPUT)
@@ -102,12 +99,10 @@ def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
 
 
 def is_error(shown: Shown) -> bool:
-    """Return whether an output shows an error."""
     return isinstance(shown, str) and shown.startswith(("#", "Err:"))
 
 
 def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
-    """Find what the input workbook has and this one has lost."""
     if not want.like:
         return
     like = book.like or Like(why="it was not inspected")

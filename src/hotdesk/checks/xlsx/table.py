@@ -38,7 +38,6 @@ class Table:
 
     @cached_property
     def rows(self) -> Mapping[int, list[Cell]]:
-        """Return the rows' cells under the heads."""
         if self.last > _MOST_ROWS:
             raise ValueError("a sheet has too many rows to examine all of them")
         found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
@@ -49,14 +48,12 @@ class Table:
         return found
 
     def check_columns(self) -> Iterator[Fault]:
-        """Compare the heads."""
         heads = [str(cell.shown) for (row, _), cell in self.sheet.cells.items() if row == 1]
         if self.want.columns and heads != list(self.want.columns):
             expected = f"the headings {', '.join(self.want.columns)}"
             yield make_fault("columns", f"{self.sheet.name}!1:1", expected, list_names(heads))
 
     def find_hidden_parts(self) -> Iterator[Fault]:
-        """Find what is looked at here and hidden from whoever opens it."""
         if not self.want.of_a_table:
             return
         hidden = {"sheet": self.sheet.hidden, "rows": self.sheet.hidden_rows, "columns": self.sheet.hidden_columns}
@@ -99,7 +96,6 @@ class Table:
                 )
 
     def check_colours(self) -> Iterator[Fault]:
-        """Compare the rows of a colour with those that shall have it."""
         want = self.want.coloured
         if want is None:
             return
@@ -117,13 +113,11 @@ class Table:
             yield from self.check_row_colour(row, cells, want.colour, row in expected, "")
 
     def find_expected_rows(self, want: Coloured) -> set[int]:
-        """Return the rows that shall have a colour."""
         if not want.column:
             return set(want.rows)
         return {row for row in self.rows if self.get_cell_text(row, want.column) in want.values}
 
     def get_cell_text(self, row: int, column: str) -> str:
-        """Return what stands in a row under a head, as a text."""
         cell = self.sheet.cells.get((row, self.heads[column])) if column else None
         shown = cell.shown if cell else None
         return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
@@ -159,7 +153,6 @@ class Table:
             yield make_fault("total", self.sheet.name_cell(at), expected, found)
 
     def sum_column(self, column: int) -> float:
-        """Add up a column's rows."""
         cells = (self.sheet.cells.get((row, column)) for row in self.rows)
         return sum_numbers(cell.number for cell in cells if cell and cell.number is not None)
 
@@ -177,12 +170,10 @@ class Table:
         return next_row == row
 
     def shows(self, at: tuple[int, int], value: float) -> bool:
-        """Return whether a cell shows a number."""
         cell = self.sheet.cells.get(at)
         return cell is not None and cell.number is not None and abs(cell.number - value) <= CENT
 
     def make_missing_column_fault(self, rule: str, head: str) -> Fault:
-        """Say that there is no such column."""
         return make_fault(
             rule, f"{self.sheet.name}!1:1", f"a heading {head}", list_names(self.heads), REMEDIES["columns"]
         )

@@ -59,7 +59,6 @@ def find_stale_values(book: Workbook) -> Iterator[Fault]:
 
 
 def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
-    """Yield every cell with a formula."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.formula:
@@ -96,14 +95,12 @@ def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
 
 
 def meets(area: Area, cells: set[tuple[str, tuple[int, int]]]) -> bool:
-    """Return whether any of some cells lies in an area."""
     if area.size <= len(cells):
         return any((area.sheet, at) in cells for at in area.iterate_cells())
     return any(area.sheet == name and area.has(column, row) for name, (row, column) in cells)
 
 
 def find_circular_formulas(book: Workbook) -> Iterator[Fault]:
-    """Find formulas that need their own result."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh in _CIRCLES and cell.fresh_kind == "e":

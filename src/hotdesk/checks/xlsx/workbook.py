@@ -87,7 +87,6 @@ class Sheet:
         return found.top, found.left
 
     def quote_formula(self, at: tuple[int, int]) -> str:
-        """Quote the beginning of a cell's formula."""
         text = self.cells[at].formula if at in self.cells else ""
         if text[:1] == "@":
             return f"the formula of {text[1:]}, filled in"
@@ -97,7 +96,6 @@ class Sheet:
         return f"`={shown if len(shown) <= MAX_FORMULA_CHARS else shown[: MAX_FORMULA_CHARS - 1] + '…'}`"
 
     def name_cell(self, at: tuple[int, int]) -> str:
-        """Name a cell."""
         return f"{self.name}!{format_column(at[1])}{at[0]}"
 
 
@@ -153,13 +151,11 @@ class Workbook:
         return next((each for each in self.sheets if each.name.casefold() == name.casefold()), None)
 
     def find_cell(self, where: Area) -> Cell | None:
-        """Find a cell."""
         sheet = self.find_sheet(where.sheet)
         return sheet.cells.get((where.top, where.left)) if sheet else None
 
     @cached_property
     def calls(self) -> frozenset[str]:
-        """Name every function that is called."""
         found = (each.calls for sheet in self.sheets for each in set(sheet.formulas.values()))
         return frozenset[str]().union(*found)
 
@@ -209,7 +205,6 @@ def _read_sheets(records: list[object]) -> list[Sheet]:
 
 
 def _read_sheet(record: object, most: int) -> Sheet:
-    """Read one sheet."""
     match record:
         case {"name": str(name), "hidden": bool(hidden), "cells": list(cells), "hidden_rows": rows, **more} if (
             len(cells) <= most
@@ -230,7 +225,6 @@ def _read_sheet(record: object, most: int) -> Sheet:
 
 
 def read_cell(record: object) -> Cell:
-    """Read one cell."""
     match record:
         case [int(column), int(row), str(kind), value, str(formula), str(fill), *fresh] if (
             0 < column <= LAST_COLUMN and 0 < row <= LAST_ROW and len(formula) <= LONGEST_FORMULA
@@ -249,7 +243,6 @@ def read_cell(record: object) -> Cell:
 
 
 def read_value(kind: object, value: object) -> tuple[str, Shown]:
-    """Read what a cell holds."""
     match kind, value:
         case "", None:
             return "", None
@@ -261,7 +254,6 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
 
 
 def _read_sum(record: object) -> Sum:
-    """Read the sum of a source."""
     match record:
         case {"why": str(why)}:
             return Sum(why=_read_short_text(why))
@@ -271,7 +263,6 @@ def _read_sum(record: object) -> Sum:
 
 
 def _read_mutation(record: object) -> Mutation:
-    """Read what a change did."""
     match record:
         case {"why": str(why)}:
             return Mutation(why=_read_short_text(why))
@@ -288,14 +279,12 @@ def _read_mutation(record: object) -> Mutation:
 
 
 def read_output(value: object) -> Shown:
-    """Read what an output showed."""
     if value is None or isinstance(value, str):
         return None if value is None else _read_short_text(value)
     return read_number(value)
 
 
 def _read_like(record: Mapping[object, object]) -> Like:
-    """Read what another workbook has."""
     match record:
         case {"why": str(why)}:
             return Like(why=_read_short_text(why))
@@ -313,12 +302,10 @@ def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
 
 
 def _read_sheet_counts(record: object) -> dict[str, int]:
-    """Read how much of what a sheet has."""
     return {name: count(record.get(name) if isinstance(record, dict) else None) for name in COUNTS}
 
 
 def read_table(record: object) -> tuple[str, Area]:
-    """Read where a table is."""
     match record:
         case [str(name), str(sheet), str(where)]:
             found = parse_area(where)
@@ -344,7 +331,6 @@ def _read_short_text(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """Read how many there are."""
     if type(value) is not int or not 0 <= value <= LAST_ROW:
         raise ValueError("malformed inspection report: expected a count")
     return value
