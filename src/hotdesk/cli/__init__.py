@@ -81,7 +81,6 @@ PACKAGES = dict(zip(GROUPS, ("jobs", "desks", "machine"), strict=True))
 
 
 def _format_overview() -> str:
-    """Write the list of commands."""
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
     for title, group in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name:10} {summary}" for name, summary in group.items())]
@@ -92,7 +91,6 @@ ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and g
 
 
 def carry_out(argv: list[str]) -> int:
-    """Carry out one command line."""
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_format_overview())
         return 0
@@ -126,7 +124,6 @@ def carry_out(argv: list[str]) -> int:
 
 
 def get_module_name(command: str) -> str:
-    """Name the module of a command."""
     [package] = [PACKAGES[title] for title, group in GROUPS.items() if command in group]
     return f"hotdesk.cli.{package}.{command}"
 

@@ -66,7 +66,6 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
 
 
 def _describe_items(each: Each) -> str:
-    """Write which items there are, and what one may use."""
     batch = f", {each.batch} at a time" if each.batch > 1 else ""
     limits = ((each.budget.tokens, "tokens"), (each.budget.dollars, "dollars"), (each.budget.acts, "acts"))
     budget = "".join(f", {limit:g} {name}" for limit, name in limits if limit is not None)
@@ -77,7 +76,6 @@ def _describe_items(each: Each) -> str:
 
 
 def _describe_input(folder: Path, name: str) -> str:
-    """Write an input, and how large it is."""
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
     count, size = _measure_input(folder / name)
@@ -93,7 +91,6 @@ def _measure_input(path: Path) -> tuple[int, int]:
 
 
 def _describe_deliverable(item: Deliverable) -> str:
-    """Write a deliverable, and what it must pass."""
     checks = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
     active = f", and may contain {', '.join(item.active)}" if item.active else ""
     checked = f"checked by {', '.join(checks)}" if checks else "not checked"
@@ -101,7 +98,6 @@ def _describe_deliverable(item: Deliverable) -> str:
 
 
 def _describe_models(job: Brief) -> list[str]:
-    """Write who thinks."""
     lines = (
         [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["the model given on the command line"]
     )
@@ -111,20 +107,17 @@ def _describe_models(job: Brief) -> list[str]:
 
 
 def _describe_budget(job: Brief) -> str:
-    """Write what it may use."""
     limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     texts = [f"{most:.15g} {name}" if most is not None else f"unlimited {name}" for name, most in limits.items()]
     return ", ".join([f"{job.seconds:.15g} s", *texts])
 
 
 def shorten_text(text: str) -> str:
-    """Write a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 200 else f"{line[:200]}… ({len(line)} characters)"
 
 
 def limit_lines(lines: list[str]) -> list[str]:
-    """Return the first lines, and how many more there are."""
     more = len(lines) - MAX_LINES
     return [*lines[:MAX_LINES], f"and {more} more: see --json"] if more > 0 else lines
 
@@ -142,7 +135,6 @@ def format_bytes(size: int) -> str:
 
 
 def as_json(job: Brief) -> dict[str, object]:
-    """Return what a brief means as JSON has it."""
     return {
         "goal": job.goal,
         "digest": job.digest,
@@ -166,7 +158,6 @@ def as_json(job: Brief) -> dict[str, object]:
 
 
 def _input_to_json(folder: Path, name: str) -> Mapping[str, object]:
-    """Return an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}
     count, size = _measure_input(folder / name)

@@ -28,7 +28,6 @@ def find_desk(settings: Config, text: str) -> DeskId:
 
 
 def begin_with(settings: Config, text: str) -> list[DeskId]:
-    """Return the open desks whose ids begin so."""
     if len(text) < MIN_PREFIX or not _PREFIX_SHAPE.fullmatch(text):
         return []
     from hotdesk.cli.desks.ps import find_desks

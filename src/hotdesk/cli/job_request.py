@@ -79,7 +79,6 @@ class JobRequest:
     """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts; and the least wall."""
 
     def as_bytes(self) -> bytes:
-        """Write it down."""
         return json.dumps(asdict(self)).encode()
 
     @property
@@ -89,11 +88,9 @@ class JobRequest:
 
     @property
     def has_items(self) -> bool:
-        """Return whether it is a swarm."""
         return self.build_job().each is not None
 
     def build_job(self) -> Brief:
-        """Return the job, as brief and command line have it."""
         try:
             job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
         except ValueError as e:
@@ -109,7 +106,6 @@ class JobRequest:
 
 
 def read_chosen(data: bytes) -> JobRequest:
-    """Read what was kept."""
     return read(JobRequest, json.loads(data))
 
 
@@ -146,7 +142,6 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def get_limits(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the limits of a command line."""
     return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts", "wall")}
 
 

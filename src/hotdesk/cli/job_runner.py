@@ -124,7 +124,6 @@ class TerminalJob:
             self.warn_no_report(e)
 
     def warn_no_report(self, why: Exception) -> None:
-        """Say that there is no report, and how to have one."""
         say(f"hotdesk: the report could not be written: {why}; write it with `hotdesk report {self.id} --out FILE`")
 
     def show_on(self, limits: ShownLimits) -> None:
@@ -137,7 +136,6 @@ class TerminalJob:
             self.board.recall((row.at / 1000, row.read_event()) for row in read(journal, self.id))
 
     def show_event(self, event: Event) -> None:
-        """Show an event."""
         assert self.board is not None
         if self.board.state.papers is None:
             self.board.state.papers = papers.find(self.settings.lib / "jobs", self.id)
@@ -152,12 +150,10 @@ class TerminalJob:
             say(text)
 
     async def prompt(self, pending: Pending, card: Card) -> Decided | None:
-        """Ask whoever sits here."""
         look = self.board.look if self.board is not None else None
         return await ask_here(self.settings, self.terminal, self.board, pending, card, look=look)
 
     def stop(self) -> None:
-        """Ask the job to stop where it can be resumed."""
         halt(self.order, self.id, "stopping after the current act")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
@@ -188,7 +184,6 @@ def begin(
     job: str | None = None,
     answered_by: str = "",
 ) -> int:
-    """Carry out what was chosen."""
     started = TerminalJob(settings, chosen, job or new_id(), json=json, record=record, answered_by=answered_by)
     return started.carry_out()
 

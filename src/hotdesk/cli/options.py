@@ -73,7 +73,6 @@ def add_env(parser: argparse.ArgumentParser) -> None:
 
 
 def add_command(parser: argparse.ArgumentParser) -> None:
-    """Ask for a command."""
     parser.add_argument(COMMAND, nargs="*", help="the command and its arguments; `--` before it is optional")
 
 
@@ -88,12 +87,10 @@ STREAM = "print each event of a job as a line of JSON, and its outcome as the la
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "print JSON") -> None:
-    """Ask how to print."""
     parser.add_argument("--json", action="store_true", help=what)
 
 
 def parse_env(pairs: list[str] | None, option: str = "--env", value_name: str = "VALUE") -> dict[str, str]:
-    """Read NAME=VALUE pairs."""
     found = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

@@ -21,12 +21,10 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line, like every other error."""
 
     def error(self, message: str) -> NoReturn:
-        """Return what is wrong with a call."""
         raise BriefError(f"{message}; see `{self.prog} --help`")
 
 
 def make_parser(name: str, module: ModuleType) -> Parser:
-    """Make a subcommand's parser."""
     parser = Parser(
         prog=f"hotdesk {name}",
         description=dedent(module.main.__doc__),

@@ -34,5 +34,4 @@ def get_settings() -> Config:
 
 
 def take_keeper() -> Started | None:
-    """Hand the keeper over to the first caller."""
     return _started.pop()[1] if _started else None

@@ -146,11 +146,9 @@ class TerminalPrompt:
                 return None
 
     def measure_terminal_width(self) -> int:
-        """Ask how wide the terminal is."""
         return max(min(os.get_terminal_size(self.terminal).columns or 80, WIDEST), NARROWEST)
 
     def write(self, text: str) -> None:
-        """Write to the terminal."""
         data = text.encode("utf-8", "backslashreplace")
         while data:
             data = data[os.write(self.terminal, data) :]
@@ -205,7 +203,6 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
 
 
 def _iterate_card_lines(card: Card) -> Iterator[str]:
-    """Yield a card's lines, facts first."""
     yield _shorten_fact(card.title)
     widest = min(max(map(len, ("digest", *card.facts))), 16)
     for name, value in card.facts.items():

@@ -54,7 +54,6 @@ complete -o default -F _hotdesk hotdesk
 
 
 def write_bash(commands: Sequence[CommandNode]) -> str:
-    """Write bash's completions."""
     cases = [f"      '') words='{' '.join((*(each.name for each in commands), *GLOBAL))}' ;;"]
     values = []
     for node in _iterate_nodes(commands):
@@ -75,7 +74,6 @@ def write_bash(commands: Sequence[CommandNode]) -> str:
 
 
 def write_zsh(commands: Sequence[CommandNode]) -> str:
-    """Write zsh's completions."""
     lines = [
         "#compdef hotdesk",
         NOTE.format("zsh"),
@@ -141,7 +139,6 @@ def _quote(text: str) -> str:
 
 
 def write_fish(commands: Sequence[CommandNode]) -> str:
-    """Write fish's completions."""
     lines = [NOTE.format("fish"), "complete -c hotdesk -n __fish_use_subcommand -l help -d 'show help'"]
     lines.append("complete -c hotdesk -n __fish_use_subcommand -l version -d 'print the version'")
     for command in commands:

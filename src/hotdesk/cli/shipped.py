@@ -13,6 +13,5 @@ INSTALLED = "share/hotdesk"
 
 
 def find_shipped_file(name: str) -> Path:
-    """Return the path of a file that comes with hotdesk."""
     own = ROOT / PLACES[Path(name).suffix] / name
     return own if own.exists() else Path(sysconfig.get_path("data")) / INSTALLED / name

@@ -26,5 +26,4 @@ def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
 
 
 def _resolve_fingerprint(text: str) -> str:
-    """Return the fingerprint that a pin stands for."""
     return text if _FINGERPRINT.fullmatch(text) else compute_fingerprint(load_public(Path(text)))

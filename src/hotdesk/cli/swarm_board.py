@@ -42,7 +42,6 @@ class SwarmBoard:
             self.asides -= 1
 
     def watch(self, run: SwarmRun) -> None:
-        """Show a swarm from now on."""
         self.run = run
 
     def show(self, event: Event) -> None:
@@ -72,7 +71,6 @@ class SwarmBoard:
             self.is_drawn = False
 
     def tick(self) -> None:
-        """Show how far it is."""
         if self.run is None or self.run.state.begun is None or self.asides:
             return
         if self.live:
@@ -106,12 +104,10 @@ class SwarmBoard:
         return len(self.ends) / max(1.0, now - self.ends[0]) if self.ends else 0.0
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
         self.erase()
 
 
 def format_receipt(receipt: SwarmReceipt) -> list[str]:
-    """Write what became of a swarm."""
     lines = [
         f"swarm    {receipt.job}: {receipt.outcome}{f', {receipt.why}' if receipt.why else ''}",
         f"items    {receipt.done:,} of {receipt.items:,} passed, {receipt.quarantined:,} in quarantine",

@@ -125,13 +125,11 @@ class TerminalSwarm:
             return self.finish(receipt, out)
 
     def show_event(self, event: Event) -> None:
-        """Show an event."""
         if self.stream is not None:
             self.stream.show(event)
         self.board.show(event)
 
     async def prompt(self, pending: Pending, card: Card) -> Decided | None:
-        """Ask whoever sits here."""
         return await ask_here(self.settings, self.terminal, self.board, pending, card)
 
     def stop(self) -> None:
@@ -176,7 +174,6 @@ def _make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any
 
 
 def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namespace, *, json: bool) -> int:
-    """Carry out what was chosen."""
     options = {"pilot": arguments.pilot or None, "most": arguments.most or None, "review": arguments.review or None}
     request = replace(chosen, limits={**chosen.limits, **options})
     return TerminalSwarm(settings, request, arguments.id or new_id(), json=json).carry_out()
@@ -185,6 +182,5 @@ def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namesp
 def go_on_swarm(
     settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: ResumeChoice, *, json: bool
 ) -> int:
-    """Go on with a swarm, within other limits where they are given."""
     request = change_limits(settings, request, limits)
     return TerminalSwarm(settings, request, job, True, json, choice).carry_out()

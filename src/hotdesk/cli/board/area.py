@@ -53,7 +53,6 @@ def _drop_rows(rows: list[Row], most: int) -> list[Row]:
 
 
 def _show_header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
-    """Return which job, what for, and how long."""
     elapsed, limit = state.course.compute_elapsed(now), state.limits.seconds
     right = f"{format_clock(elapsed)} of {format_clock(limit)}" if limit else format_clock(elapsed)
     late = "warn" if limit and elapsed > 0.8 * limit else "strong"
@@ -106,7 +105,6 @@ def _summarize_steps(steps: Sequence[StepProgress]) -> str:
 
 
 def _show_step(step: StepProgress, names: int, width: int, now: float, look: TerminalTraits) -> Line:
-    """Show one step of the checklist."""
     style, mark = MARKS[step.stand]
     name = cut(look.clean(step.name), names)
     again = f"attempt {step.attempts}  " if step.attempts > 1 else ""
@@ -131,12 +129,10 @@ def _list_facts(state: State, now: float) -> list[Row]:
 
 
 def _begin_row(word: str, *spans: Span) -> Line:
-    """Begin a row with what it is about."""
     return [("dim", f" {word:7}"), *spans]
 
 
 def _show_thought(state: State) -> Line:
-    """Show what the worker thinks."""
     return _begin_row("thinks", ("", f'"{state.thought}"')) if state.thought else []
 
 
@@ -157,7 +153,6 @@ def _show_tool(state: State, now: float) -> Line:
 
 
 def _show_brain(state: State) -> Line:
-    """Show who thinks."""
     if not state.brain and not state.model:
         return []
     other = f"  now {state.model}" if state.model and state.model not in state.brain else ""
@@ -177,7 +172,6 @@ def spend(state: State) -> Line:
 
 
 def _show_model_traffic(state: State) -> Line:
-    """Show how much models were told, and said."""
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {format_tokens(most)}" if most is not None else ""
     used = f"  {format_tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
@@ -199,7 +193,6 @@ def _show_door(state: State) -> Line:
 
 
 def _show_waits(state: State, now: float) -> list[Line]:
-    """Show what waits for a person, and how it is answered."""
     rows: list[Line] = []
     for each in state.waiting.open:
         remaining = f", {format_clock(each.until / 1000 - now)} left"

@@ -44,7 +44,6 @@ class TerminalTraits:
         return make_printable(text) if text.isascii() else "".join(_escape_excess_marks(make_printable(text)))
 
     def paint(self, line: Line, width: int | None = None) -> str:
-        """Write a line, cut to a width."""
         spans = [(style, self.clean(text)) for style, text in line]
         if width is not None:
             spans = _cut_spans(spans, width, "…" if self.unicode else "~")
@@ -104,7 +103,6 @@ def take_head(text: str, width: int) -> str:
 
 
 def _cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
-    """Cut the spans of a line to a width."""
     spans = list(spans)
     if sum(measure_width(text) for _, text in spans) <= width:
         return spans

@@ -59,7 +59,6 @@ class Board:
             self.state.take(event, at)
 
     def show(self, event: Event) -> None:
-        """Show one event."""
         self.state.take(event, self.clock())
         if not self.is_hidden(event):
             self.lines += [[(style, text)] for style, text in lines.say(event, self.state)]
@@ -83,7 +82,6 @@ class Board:
         self.live = False
 
     def report_interruption(self) -> None:
-        """Say what is left of a job that was broken off."""
         commands = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
         self.say(
             f"hotdesk: the job was interrupted; {f'open desks: {commands}' if commands else 'its desks are burnt'}"

@@ -32,7 +32,6 @@ def format_receipt(receipt: Receipt) -> list[str]:
 
 
 def _list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Tell of what was made."""
     for item in receipt.kept:
         yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
         yield "proof", describe_certificate(item, receipt.certified)
@@ -41,7 +40,6 @@ def _list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
 
 
 def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
-    """Say whether what was kept has a certificate."""
     found = [each for each in certified if (each.path, each.sha256) == (stored.path, stored.sha256)]
     if not found:
         return f"{stored.path} has no certificate: its brief requires no check"
@@ -58,7 +56,6 @@ def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
 
 
 def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
-    """List requests, the most frequent ones where there are many."""
     shown = requests if len(requests) <= MAX_LINES else sorted(requests, key=lambda each: -each.count)[:MAX_LINES]
     for each in shown:
         grants = f" with {', '.join(each.grants)}" if each.grants else ""
@@ -82,7 +79,6 @@ def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
 
 
 def _describe_cost(cost: ModelCost) -> str:
-    """Tell of one model's cost."""
     part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
     read = f"{cost.input + cost.stored:,} tokens read{cached}, {cost.output:,} written"
@@ -91,7 +87,6 @@ def _describe_cost(cost: ModelCost) -> str:
 
 
 def describe_step(step: StepProgress) -> str:
-    """Tell of one step."""
     outcome = (
         "not taken" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
     )
@@ -102,7 +97,6 @@ def describe_step(step: StepProgress) -> str:
 
 
 def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Tell of the ashes."""
     for desk in receipt.burnt:
         yield "burnt", f"desk {desk}"
     for desk in receipt.left:

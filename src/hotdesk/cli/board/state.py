@@ -105,7 +105,6 @@ class State:
                 self.take_desk(event)
 
     def take_desk(self, event: Event) -> None:
-        """Take in what happened at a desk."""
         match event:
             case Exchange() if event.step:  # before its first step a desk only tries its own way out
                 self.admitted += event.verdict == "allow"

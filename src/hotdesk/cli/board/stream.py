@@ -21,7 +21,6 @@ class JsonLines:
         self.deaf = False
 
     def show(self, event: Event) -> None:
-        """Write one event."""
         self.write(type(event).__name__, as_dict(event))
 
     def finish(self, receipt: Receipt, paths: Mapping[str, str], proofs: Mapping[str, str], report: str) -> None:

@@ -13,7 +13,6 @@ from hotdesk.host import burn
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks")
     parser.add_argument("--all", action="store_true", help="burn every desk of this state directory")
 

@@ -18,7 +18,6 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("source", help="a local path, or ID:PATH in a desk")
     parser.add_argument("target", help="a local path, or ID:PATH in a desk")
 

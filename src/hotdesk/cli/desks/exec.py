@@ -13,7 +13,6 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", help="the desk's id, or a prefix of it")
     parser.add_argument("--cwd", help="working folder")
     parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")

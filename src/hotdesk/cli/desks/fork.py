@@ -12,7 +12,6 @@ from hotdesk.errors import BriefError
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="how many (1)")
     parser.add_argument("--snapshot", metavar="SNAPSHOT", help="the snapshot to start from; default: the current files")

@@ -36,7 +36,6 @@ ACCEPT_RETRY_S = 0.1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="the desk's id, or a prefix of it")
     parser.add_argument("port", metavar="PORT", help="the port inside, 1 to 65535")
     parser.add_argument(
@@ -113,7 +112,6 @@ def list_users() -> frozenset[int]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Listen at an address of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -131,7 +129,6 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def tell(text: str) -> None:
-    """Say something to whoever runs this."""
     print(f"hotdesk: {make_printable(text)}", file=sys.stderr, flush=True)
 
 

@@ -13,7 +13,6 @@ from hotdesk.cli.terminal import run_interruptible
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     options.add_spec(parser)
     options.add_scope(parser)
     parser.add_argument(

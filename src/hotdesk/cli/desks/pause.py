@@ -16,7 +16,6 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     _add_desks(parser)
     parser.add_argument(
         "--no-memory",
@@ -32,7 +31,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_desks(parser: argparse.ArgumentParser) -> None:
-    """Describe the desks that are meant."""
     parser.add_argument("desks", nargs="+", metavar="ID", help="ids of desks")
 
 
@@ -51,7 +49,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def _stop(desk: RemoteHandle, *, no_memory: bool, keep: str) -> None:
-    """Stop one desk."""
     if no_memory:
         await desk.halt()
     elif keep == "disk":
@@ -61,8 +58,6 @@ async def _stop(desk: RemoteHandle, *, no_memory: bool, keep: str) -> None:
 
 
 def act_on_desks(names: list[str], act: Callable[[RemoteHandle], Awaitable[object]]) -> int:
-    """Do something to desks, from outside."""
-
     settings = config.load()
     chosen = [find_desk(settings, name) for name in names]
 

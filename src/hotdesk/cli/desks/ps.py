@@ -20,7 +20,6 @@ from hotdesk.host import find_server
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("--tenant", help="only this tenant's desks; default for root: all tenants")
     options.add_json(parser)
 

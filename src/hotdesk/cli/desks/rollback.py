@@ -8,7 +8,6 @@ from hotdesk.cli.desks.pause import act_on_desks
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     parser.add_argument("snapshot", metavar="SNAPSHOT", help="as `hotdesk snapshot` printed it")
 

@@ -29,7 +29,6 @@ SHOWN = 200
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     options.add_spec(parser)
     options.add_scope(parser)
     options.add_timeout(parser)
@@ -70,7 +69,6 @@ def can_ask(scope: Scope) -> bool:
 
 
 def show(question: Asked) -> None:
-    """Tell whoever watches that something waits for them."""
     what = put_domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
     complain(make_printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
 

@@ -42,7 +42,6 @@ _SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", nargs="?", metavar="ID", help="an open desk; without one, a fresh desk is opened")
     parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
     options.add_spec(parser)

@@ -15,7 +15,6 @@ from hotdesk.errors import DeskGone
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     acts = parser.add_mutually_exclusive_group()
     acts.add_argument("--list", action="store_true", help="list its snapshots instead")
@@ -58,7 +57,6 @@ def list_snapshots(desk: str) -> list[str]:
 
 
 def show(names: list[str], as_json: bool) -> None:
-    """Print snapshots."""
     if as_json:
         print(json.dumps(names))
     elif names:

@@ -32,7 +32,6 @@ KNOWN = "~/.local/share/hotdesk/known_hosts /run/hotdesk/known_hosts"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", nargs="?", metavar="ID", help="the desk's id, or a prefix of it")
     parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
     parser.add_argument(
@@ -85,7 +84,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _start_client(desk: str, user: str, command: list[str]) -> int:
-    """Become OpenSSH's client of a desk."""
     program = shutil.which("ssh")
     if program is None:
         raise HostError("ssh is not installed; run `apt install openssh-client`, or use `hotdesk shell`")

@@ -19,7 +19,6 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks; without one, every open desk")
     parser.add_argument("--tenant", help="only this tenant's desks; default for root: all tenants")
     options.add_json(parser)
@@ -54,7 +53,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _select_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
-    """Return the desks that are meant, each with its tenant."""
     if names:
         of = tenant or DEFAULT_TENANT
         return [(of, find_desk(get_tenant_settings(settings, of), name)) for name in names]
@@ -63,7 +61,6 @@ def _select_desks(settings: Config, names: list[str], tenant: str | None) -> lis
 
 
 def show(found: dict[tuple[str, str], Usage], *, as_json: bool) -> None:
-    """Print what was found."""
     if as_json:
         usages = [{"id": name, "tenant": tenant, **asdict(usage)} for (tenant, name), usage in found.items()]
         print(json.dumps(usages, indent=1))

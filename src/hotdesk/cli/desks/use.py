@@ -28,7 +28,6 @@ WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="an open desk")
     parser.add_argument("tool", nargs="?", help="a tool's name; without one, the tools are listed")
     parser.add_argument(
@@ -67,7 +66,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
-    """List tools, each with what it takes."""
     if as_json:
         print(json.dumps(list(tools.values()), indent=1))
         return 0
@@ -95,7 +93,6 @@ def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]
 
 
 def _parse_value(text: str, kind: Mapping[str, Any]) -> object:
-    """Read one value."""
     match kind.get("type"):
         case "integer" | "number" as number:
             try:
@@ -142,7 +139,6 @@ def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> 
 
 
 def write(path: Path, image: bytes) -> None:
-    """Write a picture."""
     try:
         path.write_bytes(image)
     except OSError as e:

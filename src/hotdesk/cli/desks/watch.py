@@ -38,7 +38,6 @@ _OPENER = "xdg-open"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="an open desk")
     parser.add_argument("--control", action="store_true", help="allow the page to take control")
     parser.add_argument("--no-open", action="store_true", help="only print the page's address")
@@ -126,7 +125,6 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def tell(desk: str, address: str, as_json: bool) -> None:
-    """Print where the page is."""
     if as_json:
         print(json.dumps({"desk": desk, "url": address}), flush=True)
     else:

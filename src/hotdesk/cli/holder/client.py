@@ -72,7 +72,6 @@ async def wake_held(settings: Config, desk: DeskId) -> int:
 
 
 async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
-    """Do something at the holder, starting one where there is none."""
     place = Place()
     name = name_holder(read_settings(place))
     path = Path(get_socket_path(place, name))

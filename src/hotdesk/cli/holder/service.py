@@ -140,7 +140,6 @@ def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
 
 
 def _is_option(text: object) -> bool:
-    """Return whether a text is an option that a holder knows, with its value."""
     if not isinstance(text, str):
         return False
     name, equals, _ = text.partition("=")

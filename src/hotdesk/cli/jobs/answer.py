@@ -15,7 +15,6 @@ _MAX_ANSWER_CHARS = 64 << 10
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument(
         "question", metavar="ID", help="the id of the question; `hotdesk approve` lists pending requests"
     )
@@ -48,7 +47,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def read_text(text: str) -> str:
-    """Return the answer's words."""
     words = (sys.stdin.read(_MAX_ANSWER_CHARS + 1) if text == "-" else text).strip()
     if not words or len(words) > _MAX_ANSWER_CHARS:
         raise BriefError(f"an answer has 1 to {_MAX_ANSWER_CHARS} characters; this one has {len(words)}")

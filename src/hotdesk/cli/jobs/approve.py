@@ -28,7 +28,6 @@ NOTHING = "no request is pending"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument(
         "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
     )
@@ -95,12 +94,10 @@ def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
 
 
 def format_pending(each: PendingQuestion | OpenDecision, now: int) -> str:
-    """Lay out what waits."""
     return each.format_text(now) if isinstance(each, OpenDecision) else format_question(each.question)
 
 
 def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
-    """Decide what a job waits for."""
     if not approved:
         return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
     if case.pending.kind == "question":
@@ -132,7 +129,6 @@ def complain(owner: Path, why: str) -> None:
 
 
 def format_questions(found: list[PendingQuestion]) -> str:
-    """Lay out what waits."""
     return "\n\n".join(format_question(each.question) for each in found) or NOTHING
 
 

@@ -31,7 +31,6 @@ from hotdesk.errors import BriefError, make_printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.set_defaults(command=None)
     parser.epilog = f"Every field of a brief is explained in {find_shipped_file('brief.md')}"
     add_acts(parser, ACTS, ARGUMENTS)
@@ -139,13 +138,11 @@ def _check_hosts(job: Brief, settings: Config) -> None:
 
 
 def find_templates() -> dict[str, Traversable]:
-    """Return the templates by name."""
     found = (files("hotdesk.brief") / "templates").iterdir()
     return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}
 
 
 def _read_first_line(template: Traversable) -> str:
-    """Return what a template is for."""
     return (template / "brief.toml").read_text().splitlines()[0].removeprefix("# ")
 
 
@@ -165,7 +162,6 @@ def copy(template: Traversable, folder: Path) -> None:
 
 
 def walk(template: Traversable, folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield each file of a template, and where it goes."""
     for each in template.iterdir():
         if each.is_dir() and each.name != "__pycache__":
             yield from walk(each, folder / each.name)

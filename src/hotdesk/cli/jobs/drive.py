@@ -35,7 +35,6 @@ SYSTEM = Path("/var/lib/hotdesk/drive")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     for act in add_acts(parser, ACTS, ARGUMENTS):
         act.add_argument("--owner", default="", metavar="WHO", help="the owner of the name, such as uid:1000")
         options.add_json(act)
@@ -221,7 +220,6 @@ def find_drive() -> Drive | None:
 
 
 def _require_drive(name: str) -> Drive:
-    """Open the drive a name is looked for in."""
     if (drive := find_drive()) is None:
         raise BriefError(f"no such name in the drive: {name}; the drive is still empty")
     return drive
@@ -229,7 +227,6 @@ def _require_drive(name: str) -> Drive:
 
 @contextmanager
 def source(name: str) -> Iterator[BinaryIO]:
-    """Open what is to be kept."""
     if name == "-":
         yield sys.stdin.buffer
         return
@@ -276,7 +273,6 @@ class Metered:
         return data
 
     def fileno(self) -> int:
-        """Return the file's descriptor."""
         return self.file.fileno()
 
 
@@ -289,7 +285,6 @@ class Meter:
         self.shown = False
 
     def tell(self, count: int, *, over: bool = False) -> None:
-        """Count, and now and then say so."""
         self.done += count
         if over and self.shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -299,7 +294,6 @@ class Meter:
 
 
 def _meter_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Pass pieces on, and say how far it is."""
     meter = Meter(size)
     for piece in pieces:
         meter.tell(len(piece))
@@ -308,7 +302,6 @@ def _meter_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def show(versions: list[Version], as_data: bool) -> None:
-    """Print versions."""
     if as_data:
         print(json.dumps([as_json(each) for each in versions], indent=1))
         return
@@ -321,17 +314,14 @@ def show(versions: list[Version], as_data: bool) -> None:
 
 
 def _format_certified(version: Version) -> str:
-    """Say whether a version has a certificate."""
     return "yes" if version.certificate else "no"
 
 
 def as_json(version: Version) -> dict[str, object]:
-    """Return a version as JSON has it."""
     fields = {name: getattr(version, name) for name in ("name", "number", "sha256", "size", "owner", "readers")}
     origin = {name: getattr(version, name) for name in ("job", "brief", "certificate")}
     return {**fields, "at": version.at / 1000, **origin, "path": str(version.path)}
 
 
 def format_moment(at: int) -> str:
-    """Write a moment for people."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000))

@@ -31,7 +31,6 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("folder", type=Path, help="a folder of tasks as FAMILY/TASK/task.toml, or one task's folder")
     who = parser.add_mutually_exclusive_group(required=True)
     who.add_argument(
@@ -136,8 +135,6 @@ def _run_options(arguments: argparse.Namespace) -> RunOptions:
 
 
 def _make_reporter(as_json: bool) -> Callable[[TaskResult], None]:
-    """Return what reports a result as soon as there is one."""
-
     def report(result: TaskResult) -> None:
         if as_json:
             print(json.dumps(result_to_json(result)), flush=True)

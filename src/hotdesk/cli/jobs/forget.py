@@ -19,7 +19,6 @@ from hotdesk.job.record.summary import JobSummary, find_job, tell
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("job", metavar="JOB", help="the id of the job; `hotdesk jobs` lists jobs")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 

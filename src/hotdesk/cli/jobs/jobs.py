@@ -23,7 +23,6 @@ REASON = 32
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     options.add_json(parser)
 
 
@@ -48,7 +47,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
-    """Write a job as one line."""
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
     step = f"{at} of {of}" if of else "-"
@@ -64,7 +62,6 @@ def _format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str,
 
 
 def _format_state(settings: Config, tale: JobSummary, now: int) -> str:
-    """Write how a job stands."""
     state, why = get_state(settings, tale, now)
     match state:
         case "waiting":
@@ -75,7 +72,6 @@ def _format_state(settings: Config, tale: JobSummary, now: int) -> str:
 
 
 def get_state(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
-    """Return how a job stands, and why."""
     return tale.get_state(is_held(settings.lib / JOBS / tale.job), now)
 
 

@@ -48,7 +48,6 @@ class ItemReport:
     text: str
 
     def as_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
         version = self.item.version
         return {
             "memory": self.item.memory,
@@ -67,7 +66,6 @@ class ItemReport:
         }
 
     def format_lines(self) -> list[str]:
-        """Write it for people."""
         version, origin = self.item.version, self.origin
         sources = ", ".join(origin.sources) or "unknown sources"
         return [
@@ -79,7 +77,6 @@ class ItemReport:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     for act in add_acts(parser, ACTS, ARGUMENTS):
         options.add_json(act)
 
@@ -138,7 +135,6 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def summarize(items: list[MemoryItem]) -> MemorySummary:
-    """Count what is in one memory."""
     return MemorySummary(
         items[0].memory,
         sum(item.kind == "fact" for item in items),

@@ -9,7 +9,6 @@ from hotdesk.cli.jobs import approve
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument(
         "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
     )

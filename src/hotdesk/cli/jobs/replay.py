@@ -16,7 +16,6 @@ from hotdesk.job.record import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("job", metavar="JOB", help="a job whose papers still exist")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
     options.add_json(parser, options.STREAM)

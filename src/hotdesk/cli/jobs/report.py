@@ -16,7 +16,6 @@ from hotdesk.job.results import Out
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("job", metavar="JOB", help="the job's id, or a prefix of it")
     parser.add_argument(
         "--out",

@@ -35,7 +35,6 @@ _ENDING_TIMEOUT_S = 30.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
     parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
@@ -126,7 +125,6 @@ def _list_unowned(settings: Config) -> list[dict[str, object]]:
 
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:
-    """Return what is kept of a job with other models."""
     if request.is_recorded:
         raise BriefError("a script carries out this job, without a model; resume it without --model")
     for name in models:

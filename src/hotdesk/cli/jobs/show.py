@@ -29,7 +29,6 @@ from hotdesk.job.record.transcript import format_transcript
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("job", metavar="JOB", help="the job's id, or a prefix of it")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
@@ -88,7 +87,6 @@ def is_trial(row: Row) -> bool:
 
 
 def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
-    """Show all of it on one page."""
     now = int(time.time() * 1000)
     state = get_state(settings, tale, now)
     door = read_door(get_journal_path(settings), tale.desks)
@@ -145,7 +143,6 @@ def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generato
 
 
 def _find_desks(row: Row) -> set[str]:
-    """Return the desk an event of a job names."""
     if row.name not in (StepBegun.__name__, Verified.__name__):
         return set()
     data = json.loads(row.data)

@@ -46,13 +46,11 @@ def format_page(
 
 
 def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
-    """Describe what was kept, and whether it has a certificate."""
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
     return [line, f"    {describe_certificate(stored, tale.certified)}"]
 
 
 def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
-    """Describe what job it is and how it stands."""
     how, why = state
     status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
     took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
@@ -71,14 +69,12 @@ def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
 
 
 def _describe_preflight(tale: JobSummary) -> str:
-    """Describe what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
     return f"{len(tale.preflight.held)} passed{failed}"
 
 
 def _describe_forgetting(tale: JobSummary) -> str:
-    """Say that papers are gone, and by whom."""
     if tale.forgotten is None:
         return ""
     return f"deleted by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
@@ -103,7 +99,6 @@ def _format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]
 
 
 def _describe_effort(step: StepProgress) -> str:
-    """Describe what a step took."""
     count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
     models = ", ".join(dict.fromkeys(each.model for each in step.tries if each.model))
@@ -118,7 +113,6 @@ def _describe_effort(step: StepProgress) -> str:
 
 
 def _format_decisions(tale: JobSummary, now: int) -> list[str]:
-    """Return what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.history.items():
         decided = tale.waiting.decided.get(number)
@@ -134,7 +128,6 @@ def _format_decisions(tale: JobSummary, now: int) -> list[str]:
 
 
 def format_questions(door: DoorActivity) -> list[str]:
-    """Return what desks asked for at the door, and what people said."""
     lines = []
     for _, each, answer in door.questions:
         outcome = "not decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
@@ -173,7 +166,6 @@ def format_duration(seconds: float) -> str:
 
 
 def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
-    """Return all of it as plain data."""
     fields = asdict(tale)
     waiting = fields.pop("waiting")
     del fields["course"]

@@ -12,7 +12,6 @@ from hotdesk.desk.seam import as_id
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of one")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(

@@ -26,7 +26,6 @@ UNKNOWN = 3
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("file", type=Path, help="the file; it is only hashed, never opened in a program")
     parser.add_argument("certificate", nargs="?", type=Path, help=f"its certificate (FILE{SUFFIX})")
     parser.add_argument(
@@ -120,6 +119,5 @@ def format_judged(file: Path, judged: Judged, *, whole: bool = False) -> list[st
 
 
 def as_json(judged: Judged) -> dict[str, object]:
-    """Return it as JSON has it."""
     fields = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
     return {**fields, "certificate": judged.claim}

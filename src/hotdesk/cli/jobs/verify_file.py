@@ -34,7 +34,6 @@ class Judged:
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain file."""
     try:
         fd = os.open(path, OPEN)
     except OSError as e:

@@ -76,7 +76,6 @@ def _read_record(line: bytes) -> ItemEnded:
 
 
 def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]]:
-    """Return what is certified of an item and its swarm."""
     claim, record = judged.claim, proof.record
     assert claim is not None
     items, review = claim["items"], claim["review"]

@@ -62,7 +62,6 @@ def _list_unchecked(record: Fields) -> Sequence[str]:
 
 
 def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
-    """Return which file it is."""
     yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
     if file["name"].rpartition("/")[2] != name:
         yield "NAME", f"it was certified under the name {file['name']}; this file is called {name}"
@@ -88,7 +87,6 @@ def _list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Ite
 
 
 def _describe_brain(record: Fields) -> str:
-    """Describe who thought."""
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
     replied = [each for each in record["models"] if each != record["name"].partition(ASKED_AT)[0]]
@@ -99,14 +97,12 @@ def _describe_brain(record: Fields) -> str:
 
 
 def _describe_approvals(records: Sequence[Fields]) -> str:
-    """Describe who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
              for each in records]  # fmt: skip
     return "; ".join(words) or "approved by no one"
 
 
 def check(record: Fields) -> Iterator[tuple[str, str]]:
-    """Tell of one check."""
     yield "check", f"{record['check']}, {describe_place(record)}"
     yield from _list_wall_rows(record["desk"])
     yield from _limit_rows("holds", record["held"])
@@ -122,7 +118,6 @@ def check(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def describe_place(record: Fields) -> str:
-    """Describe where a check looked."""
     desk, image = record["desk"], record["image"]
     if not desk["sterile"] or desk["network"]:
         return f"NOT in a clean desk: wall {desk['wall']}, {'with' if desk['network'] else 'without'} network"
@@ -137,7 +132,6 @@ def _list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _limit_rows(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """List texts, the first ones where there are many."""
     for each in texts[:MAX_LINES]:
         yield word, each
     if len(texts) > MAX_LINES:

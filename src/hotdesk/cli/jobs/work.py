@@ -13,7 +13,6 @@ from hotdesk.errors import BriefError
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(

@@ -12,7 +12,6 @@ WRITERS = {"bash": write_bash, "zsh": write_zsh, "fish": write_fish, "man": writ
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("shell", choices=tuple(WRITERS), help="the shell; `man` prints the manual page")
 
 

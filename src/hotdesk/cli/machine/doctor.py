@@ -45,12 +45,10 @@ class Paper:
     marks: dict[State, str]
 
     def paint(self, text: str, colour: str) -> str:
-        """Colour a text where colours are wanted."""
         return f"\x1b[{colour}m{text}\x1b[0m" if self.coloured else text
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("--wall", choices=NAMES[1:], help="examine desks behind this wall only")
     options.add_json(parser)
 
@@ -192,12 +190,10 @@ def describe(result: Result, column: int, on: Paper) -> Iterator[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines."""
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]
 
 
 def _summarize_examination(found: Examination, on: Paper) -> str:
-    """Return the whole in one line."""
     count = Counter(result.finding.state for result in found.results)
     parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"
     if found.unopened is not None:

@@ -24,7 +24,6 @@ SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, R
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     add_acts(parser, {"log": log}, {"log": _add_log})
 
 
@@ -69,7 +68,6 @@ def _is_self_test(row: Row) -> bool:
 
 
 def as_shown_json(row: Row) -> str | None:
-    """Write what concerns the door as JSON."""
     return as_json(row) if row.name in SHOWN else None
 
 
@@ -85,7 +83,6 @@ def as_line(row: Row) -> str | None:
 
 
 def _describe_event(event: Event) -> tuple[str, str]:
-    """Say in a line what an event is."""
     match event:
         case Exchange():
             return event.desk, exchange(event)

@@ -24,7 +24,6 @@ from hotdesk.job.record.summary import read_summaries
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     options.add_json(parser)
 
 

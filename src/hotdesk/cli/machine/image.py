@@ -41,7 +41,6 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -63,7 +62,6 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def add_signer(parser: argparse.ArgumentParser) -> None:
-    """Ask who is trusted to have signed."""
     parser.add_argument(
         "--signer",
         action="append",
@@ -334,7 +332,6 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
 
 
 def _image_to_dict(each: Image) -> dict[str, object]:
-    """Return an image as JSON has it."""
     return {
         "name": each.name,
         "digest": each.digest,

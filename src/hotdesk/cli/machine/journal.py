@@ -36,7 +36,6 @@ _FAULTY = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -76,7 +75,6 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_count(text: str) -> int:
-    """Read a number that can count something."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of events")
     return int(text)
@@ -182,7 +180,6 @@ def print_all(lines: Iterator[str]) -> int:
 
 
 def _prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> AuditReport:
-    """Prove an export whole."""
     if name == "-":
         return verify_export(sys.stdin, key, saved_heads)
     try:
@@ -193,12 +190,10 @@ def _prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> 
 
 
 def get_path() -> Path:
-    """Return the journal's path."""
     return config.load().lib / "keys" / FILE
 
 
 def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
-    """Return the events that were asked for."""
     path = get_path()
     chain, desk = (find_chain(path, text) if text else None for text in (arguments.chain, arguments.desk))
     if arguments.follow:
@@ -234,7 +229,6 @@ def _silence_output() -> int:
 
 
 def _is_reader_gone() -> bool:
-    """Return whether whoever read our output has gone."""
     line = select.poll()
     line.register(1, 0)
     return any(event & (select.POLLERR | select.POLLNVAL) for _, event in line.poll(0))
@@ -277,7 +271,6 @@ def format_value(value: object) -> str:
 
 
 def format_moment(at: int) -> str:
-    """Write a moment, in UTC."""
     seconds, rest = divmod(at, 1000)
     try:
         return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{rest:03}Z"
@@ -286,7 +279,6 @@ def format_moment(at: int) -> str:
 
 
 def _read_heads(text: str) -> list[Head]:
-    """Read a head, or a file of them."""
     if text.startswith("hotdesk-head "):
         return [parse_head(text)]
     try:
@@ -305,7 +297,6 @@ def format_count(count: int, noun: str) -> str:
 
 
 def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
-    """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{format_count(report.events, 'event')} in {format_count(report.chains, 'chain')}, key {key}"
     if faults:

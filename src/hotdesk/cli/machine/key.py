@@ -31,7 +31,6 @@ DAY = "%Y-%m-%d %H:%M"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -181,7 +180,6 @@ def _load_keys() -> ApiKeys:
 
 
 def _describe_key(key: Key) -> dict[str, Any]:
-    """Say of a key what may be known."""
     from hotdesk.api.keys import is_valid
 
     now = time.time()

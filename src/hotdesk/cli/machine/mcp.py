@@ -27,7 +27,6 @@ _CHECKED_IN = ("base", "office")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     options.add_spec(parser)
     parser.set_defaults(image="desktop")
     options.add_scope(parser)

@@ -23,7 +23,6 @@ NAME_VARIABLE = "HOTDESK_NODE_NAME"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -41,7 +40,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_time(text: str) -> float:
-    """Read a time."""
     found = parse_seconds(text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, as 90s or 5m")

@@ -37,7 +37,6 @@ OPTIONS = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("--host", metavar="ADDRESS", help="the address to listen on with TLS (127.0.0.1)")
     parser.add_argument("--port", type=int, metavar="N", help=f"the port on loopback, without TLS ({PORT})")
     parser.add_argument("--tls-port", type=int, metavar="N", help="the port with TLS; default: none")
@@ -93,7 +92,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _has_valid_key(settings: Config) -> bool:
-    """Return whether anybody has a key that is valid now."""
     from hotdesk.api.keys import ApiKeys, is_valid
 
     keys = ApiKeys(settings.lib / "serve")
@@ -194,7 +192,6 @@ def _parse_ready_count(text: str) -> tuple[str, int]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen somewhere."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
@@ -207,7 +204,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
-    """Say where the server is, and what is missing for anybody to use it."""
     host = serving.host if serving.is_local else LOOPBACK
     url = f"http://{f'[{host}]' if ':' in host else host}:{serving.port}"
     name = (*serving.names, serving.host)[0]

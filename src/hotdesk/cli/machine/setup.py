@@ -52,7 +52,6 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
     parser.add_argument("--no-image", action="store_true", help="do not build an image")
     parser.add_argument(
@@ -286,7 +285,6 @@ def reserve() -> SetupStep:
 
 
 def make_folders(settings: Config) -> SetupStep:
-    """Make the state folders."""
     there = (settings.run / "runtime").is_dir() and settings.lib.is_dir()
     state.prepare(settings)
     settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)

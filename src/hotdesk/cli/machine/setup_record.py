@@ -71,7 +71,6 @@ def note_packages(settings: Config, packages: list[str]) -> None:
 
 
 def has_account() -> bool:
-    """Return whether the account is there."""
     try:
         pwd.getpwnam(ACCOUNT)
     except KeyError:

@@ -101,7 +101,6 @@ def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine)
 
 
 def _describe_missing_package(machine: HostMachine) -> str:
-    """Describe what to do where no package is to be had."""
     return (
         f"{machine.name} has no package {PACKAGE} of release {OLDEST} or newer; install gVisor's runsc yourself "
         'and name it in the settings: `[wall.gvisor]` with `program = "/path/to/runsc"`'

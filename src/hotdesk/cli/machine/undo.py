@@ -47,7 +47,6 @@ UNIT = Path("/etc/systemd/system/hotdesk.service")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     undo = parser.add_argument_group("removing what set-up made")
     undo.add_argument("--undo", action="store_true", help="remove images, state, user ids and the account again")
     undo.add_argument("--yes", action="store_true", help="with --undo: do not ask before open desks are burnt")
@@ -98,7 +97,6 @@ def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool
 
 
 def list_desks(settings: Config) -> list[dict[str, object]]:
-    """List the desks of every tenant."""
     return [desk for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
 
 

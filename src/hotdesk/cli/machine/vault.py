@@ -45,7 +45,6 @@ _SOURCES = ("file", "passphrase", "keyring")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments."""
     parser.set_defaults(command=None)
     add_acts(parser, ACTS, ARGUMENTS)
 
@@ -195,7 +194,6 @@ _OF_KIND = {
 
 
 def get_folder() -> Path:
-    """Return the folder the vault is in."""
     return config.load().lib / "keys"
 
 
@@ -207,7 +205,6 @@ def note(name: str, what: str) -> None:
 
 
 def _unlock_vault() -> Vault:
-    """Unlock the vault."""
     return Vault.open(get_folder(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
 
 
@@ -290,7 +287,6 @@ def _ask_twice(prompt: str) -> bytes:
 
 
 def _get_first_passphrase() -> bytes:
-    """Get the passphrase of a new vault."""
     return read_passphrase(PASSPHRASE_FILE) or _ask_twice("New passphrase of the vault: ")
 
 
@@ -317,16 +313,13 @@ def tell(entry: VaultEntry) -> None:
 
 
 def as_json(entry: VaultEntry) -> dict[str, object]:
-    """Return an entry as JSON has it."""
     fields = {"name": entry.name, "kind": entry.kind, "version": entry.version}
     return {**fields, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
 
 
 def _format_fields(public: Public) -> str:
-    """Write public fields in a line."""
     return " ".join(f"{name}={value}" for name, value in asdict(public).items() if value != "")
 
 
 def format_moment(at: float) -> str:
-    """Write a moment for people."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

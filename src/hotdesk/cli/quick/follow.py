@@ -154,7 +154,6 @@ class Follower:
             self.put(wire.DATA, b"\0" + data[at : at + wire.CHUNK])
 
     def put(self, kind: int, payload: bytes = b"") -> None:
-        """Have a frame sent."""
         self.out += wire.encode_frame(kind, CHANNEL, payload)
         self.flush()
 
@@ -184,7 +183,6 @@ class Follower:
         return progressed
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Take one frame."""
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
@@ -259,14 +257,12 @@ class Follower:
 
 
 def _end_of_desk(body: object) -> HotdeskError:
-    """Make an error of what a holder says about the end of a desk."""
     if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
         return KeeperError("malformed reply from the holder")
     return DeskGone(text)
 
 
 def _tell_timeout(timeout: float | None) -> int:
-    """Say that a program's time was up."""
     print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
     return TIMED_OUT
 

@@ -43,7 +43,6 @@ def _name_tenants(run: str) -> list[str]:
 
 
 def _get_tenant_folder(run: str, tenant: str) -> str:
-    """Return the state directory of a tenant."""
     return run if tenant == DEFAULT_TENANT else f"{run}/tenants/{tenant}"
 
 

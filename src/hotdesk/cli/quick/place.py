@@ -46,7 +46,6 @@ class Place:
 
 
 def is_tenant(name: str) -> bool:
-    """Return whether something can be a tenant's name."""
     return 0 < len(name) <= 32 and name[0] != "-" and _NAME_CHARACTERS.issuperset(name)
 
 
@@ -81,7 +80,6 @@ def name_holder(settings: bytes) -> str:
 
 
 def get_socket_path(place: Place, name: str) -> str:
-    """Return where a holder listens."""
     return f"{place.control}/holder-{name}.sock"
 
 

@@ -57,7 +57,6 @@ class EndingSignals:
         return fd in ready
 
     def raise_pending(self) -> None:
-        """Raise the first signal that came."""
         try:
             numbers = os.read(self.fd, 64)
         except BlockingIOError:

@@ -37,12 +37,10 @@ class SshChannel(ABC):
     # -- to the client ---------------------------------------------------------------------------------------------
 
     def send(self, kind: int, payload: bytes = b"") -> None:
-        """Send a message of this channel."""
         if not self.sent_close:
             self.transport.send(bytes((kind,)) + encode_uint32(self.remote) + payload)
 
     def confirm(self) -> None:
-        """Say that the channel is open."""
         self.send(OPEN_CONFIRMATION, encode_uint32(self.local) + encode_uint32(WINDOW) + encode_uint32(PACKET))
 
     def measure_room(self) -> int:
@@ -70,7 +68,6 @@ class SshChannel(ABC):
             self.sent_eof = True
 
     def close(self) -> None:
-        """Say that this side is done."""
         self.send(CLOSE)
         self.sent_close = True
 
@@ -82,7 +79,6 @@ class SshChannel(ABC):
     # -- from the client -------------------------------------------------------------------------------------------
 
     def take(self, kind: int, fields: FieldReader) -> None:
-        """Take a message of the client's."""
         if kind == WINDOW_ADJUST:
             self.window = min(self.window + fields.read_uint32(), 0xFFFFFFFF)
         elif kind == DATA:

@@ -67,7 +67,6 @@ class SshConnection:
             self.take(payload[0], FieldReader(payload, 1))
 
     def take(self, kind: int, fields: FieldReader) -> None:
-        """Take one message."""
         if kind == SERVICE_REQUEST:
             self.offer_service(fields.read_string())
         elif kind == USERAUTH_REQUEST:
@@ -84,7 +83,6 @@ class SshConnection:
             self.transport.refuse()
 
     def offer_service(self, name: bytes) -> None:
-        """Say which service is there."""
         if name != b"ssh-userauth":
             raise SshError("the client asks for an unknown service")
         self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
@@ -140,7 +138,6 @@ class SshConnection:
             self.fail(remote, UNKNOWN_TYPE, "not supported")
 
     def open_session(self, opening: tuple[int, int, int]) -> None:
-        """Open a channel for a program."""
         assert self.link is not None
         session = Session(self.transport, self.allocate_number(), opening, self.link, self.tell)
         self.channels[session.local] = session
@@ -176,7 +173,6 @@ class SshConnection:
         return self.last
 
     def pass_on(self, kind: int, fields: FieldReader) -> None:
-        """Give a message to its channel."""
         channel = self.channels.get(fields.read_uint32())
         if channel is None:
             raise SshError("the client uses a channel that is not open")
@@ -191,7 +187,6 @@ class SshConnection:
                 del self.channels[channel.local]
 
     def leave(self) -> None:
-        """Let go of everything."""
         for channel in self.channels.values():
             channel.leave()
         self.channels.clear()

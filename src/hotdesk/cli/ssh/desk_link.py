@@ -79,7 +79,6 @@ class ProgramChannel:
             self.link.put(wire.DROP, self.number)
 
     def take(self, kind: int, payload: bytes) -> None:
-        """Take a frame of the guest's."""
         if kind in (wire.DATA, wire.EVENT):
             cost = wire.compute_cost(payload)
             self.window -= cost
@@ -104,7 +103,6 @@ class ProgramChannel:
             self.follower.take_end(*_read_end(wire.decode(payload, wire.MAX_PARTS)))
 
     def take_start(self, value: object) -> None:
-        """Take the word that the program was started."""
         if self.is_started or not isinstance(value, dict) or type(value.get("pid")) is not int:
             raise wire.WireError("an unexpected message")
         self.is_started = True
@@ -124,7 +122,6 @@ class DeskLink:
         self.out = bytearray()
 
     def start(self, follower: Follower, ask: dict[str, object]) -> ProgramChannel:
-        """Have a program started, and followed."""
         try:
             payload = wire.encode({"op": "exec", "stdin": True, "tell": True, **ask})
         except wire.WireError as e:
@@ -137,7 +134,6 @@ class DeskLink:
         return channel
 
     def put(self, kind: int, number: int, payload: bytes = b"") -> None:
-        """Have a frame sent."""
         self.out += wire.encode_frame(kind, number, payload)
 
     def flush(self) -> None:

@@ -30,7 +30,6 @@ def encode_mpint(magnitude: bytes) -> bytes:
 
 
 def encode_names(values: Iterable[bytes]) -> bytes:
-    """Write a list of names."""
     return encode_string(b",".join(values))
 
 
@@ -51,11 +50,9 @@ class FieldReader:
         return part
 
     def read_byte(self) -> int:
-        """Read one byte."""
         return self.take(1)[0]
 
     def read_boolean(self) -> bool:
-        """Read a truth value."""
         return self.take(1) != b"\0"
 
     def read_uint32(self) -> int:
@@ -67,7 +64,6 @@ class FieldReader:
         return int.from_bytes(self.take(8), "big")
 
     def read_string(self) -> bytes:
-        """Read a string."""
         return self.take(self.read_uint32())
 
     def read_text(self) -> str:
@@ -75,7 +71,6 @@ class FieldReader:
         return self.read_string().decode("utf-8", "surrogateescape")
 
     def read_names(self) -> list[bytes]:
-        """Read a list of names."""
         return self.read_string().split(b",")
 
     def end(self) -> None:

@@ -125,7 +125,6 @@ class PortForwarding(SshChannel):
             self.flush()
 
     def pump(self) -> None:
-        """Send on what waits."""
         while self.pending and (room := self.measure_room()):
             self.send_data(self.pending[:room])
             self.pending = self.pending[room:]
@@ -140,7 +139,6 @@ class PortForwarding(SshChannel):
             self.close()
 
     def leave(self) -> None:
-        """Let go of the port."""
         self.hang_up()
 
     def hang_up(self) -> None:

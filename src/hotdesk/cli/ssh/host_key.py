@@ -43,7 +43,6 @@ class HostKey:
         self.public = self.private.public_key().public_bytes_raw()
 
     def sign(self, data: bytes) -> bytes:
-        """Sign some bytes."""
         return self.private.sign(data)
 
     def format_known_host(self) -> bytes:

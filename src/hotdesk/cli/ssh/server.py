@@ -59,7 +59,6 @@ class ServerDialer:
                 sock.sendall(b"HTTP/1.1 400 Error\r\n\r\n" + json.dumps({"text": str(e)}).encode())
 
     def open(self, desk: str, to: str) -> ClientConnection:
-        """Open a stream to something of a desk."""
         headers = {"Authorization": f"Bearer {self.key}"}
         try:
             line = connect(
@@ -97,7 +96,6 @@ def read_request(sock: socket.socket) -> tuple[str, str]:
 
 
 def _send_up(sock: socket.socket, line: ClientConnection) -> None:
-    """Send the server what is written here, then its end."""
     with suppress(OSError, ConnectionClosed):
         while data := sock.recv(READ):
             line.send(data)

@@ -63,7 +63,6 @@ class Session(SshChannel):
     # -- what the client asks --------------------------------------------------------------------------------------
 
     def take_request(self, name: bytes, fields: FieldReader) -> bool:
-        """Do what the client asks of a session."""
         if name in REFUSED:
             self.tell(REFUSED[name])
             return False
@@ -189,7 +188,6 @@ class Session(SshChannel):
 
 
 def _is_size(rows: int, columns: int) -> bool:
-    """Return whether a terminal can have a size."""
     return 0 < rows < MAX_SIZE and 0 < columns < MAX_SIZE
 
 

@@ -89,7 +89,6 @@ class SftpReplies:
         self.left_out = 0
 
     def note_requests(self, data: bytes) -> None:
-        """Note what a client asks for."""
         self.asking += data
         while (message := _take_message(self.asking)) is not None:
             fields = FieldReader(message)
@@ -114,7 +113,6 @@ class SftpReplies:
         return bytes(checked)
 
     def check_message(self, message: bytes) -> bytes:
-        """Check one reply, and write it anew."""
         fields = FieldReader(message)
         kind = fields.read_byte()
         if kind == VERSION and self.awaits_version:
@@ -220,7 +218,6 @@ def _take_message(buffer: bytearray) -> bytes | None:
 
 
 def read_request(kind: int, fields: FieldReader) -> SftpRequest:
-    """Read of a request what its reply is checked by."""
     if kind in (CLOSE, READDIR, EXTENDED):
         return SftpRequest(kind, fields.read_string())
     if kind == READ:

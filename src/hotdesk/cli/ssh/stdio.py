@@ -117,7 +117,6 @@ class StdioServer:
 
     @property
     def link(self) -> DeskLink:
-        """Return the link that is borrowed now."""
         assert self.source.link is not None
         return self.source.link
 
@@ -163,7 +162,6 @@ class StdioServer:
         return {each.sock.fileno(): each for each in channels if isinstance(each, PortForwarding) and each.sock}
 
     def watch(self, ports: dict[int, PortForwarding]) -> select.poll:
-        """Return what to wait for. Where nothing more can be taken, nothing is read."""
         watched = select.poll()
         watched.register(self.signals.fd, select.POLLIN)
         if len(self.link.out) < MAX_OUT_BYTES and len(self.transport.out) < 2 * MAX_OUT_BYTES:
@@ -178,7 +176,6 @@ class StdioServer:
         return watched
 
     def read_client(self) -> None:
-        """Read what the client says."""
         try:
             data = os.read(0, READ)
         except BlockingIOError:

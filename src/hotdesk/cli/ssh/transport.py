@@ -47,7 +47,6 @@ class PacketCipher:
         self.counter = int.from_bytes(iv[4:12], "big")
 
     def take_nonce(self) -> bytes:
-        """Return the nonce of the next packet."""
         nonce = self.fixed + self.counter.to_bytes(8, "big")
         self.counter = (self.counter + 1) & 0xFFFFFFFFFFFFFFFF
         return nonce
@@ -92,7 +91,6 @@ class Transport:
             self.put(payload)
 
     def put(self, payload: bytes) -> None:
-        """Write a packet."""
         if self.sealing is None:
             padding = -(len(payload) + 5) % 8
             padding += 8 if padding < 4 else 0
@@ -150,7 +148,6 @@ class Transport:
         return body[1 : length - padding]
 
     def open_packet(self, cipher: PacketCipher, body: bytes, length: bytes) -> bytes:
-        """Decrypt a packet."""
         try:
             return cipher.aead.decrypt(cipher.take_nonce(), body, length)
         except (InvalidTag, ValueError) as e:
@@ -182,7 +179,6 @@ class Transport:
         self.send(bytes((UNIMPLEMENTED,)) + encode_uint32(self.received - 1 & 0xFFFFFFFF))
 
     def disconnect(self, text: str) -> None:
-        """Say why nothing more will come."""
         self.put(
             bytes((DISCONNECT,))
             + encode_uint32(DISCONNECT_BY_APPLICATION)
@@ -192,7 +188,6 @@ class Transport:
         self.is_closed = True
 
     def begin_exchange(self) -> None:
-        """Offer what we can."""
         ciphers = encode_names(CIPHER_KEY_BYTES)
         macs = encode_names(MAC_NAMES)
         kinds = KEX_NAMES if self.session_id else (*KEX_NAMES, STRICT_SERVER)
@@ -269,7 +264,6 @@ def compute_digest(data: bytes) -> bytes:
 
 
 def choose(offered: list[bytes], available: tuple[bytes, ...] | dict[bytes, int]) -> bytes:
-    """Return the first name offered that is available."""
     for name in offered:
         if name in available:
             return name

@@ -48,11 +48,9 @@ class Fields:
         return self.data[self.at - size : self.at]
 
     def read_number(self, size: int = 4) -> int:
-        """Read a number."""
         return int.from_bytes(self.take(size), "big")
 
     def read_string(self) -> bytes:
-        """Read a string."""
         return self.take(self.read_number())
 
     def read_path(self) -> bytes:
@@ -60,7 +58,6 @@ class Fields:
         return self.read_string() or b"."
 
     def read_attributes(self) -> Attributes:
-        """Read attributes, by their flags."""
         flags = self.read_number()
         found: Attributes = {}
         if flags & SIZE:
@@ -72,12 +69,10 @@ class Fields:
 
 
 def _encode_number(value: int, size: int = 4) -> bytes:
-    """Write a number."""
     return value.to_bytes(size, "big")
 
 
 def encode_string(data: bytes) -> bytes:
-    """Write a string."""
     return _encode_number(len(data)) + data
 
 
@@ -99,7 +94,6 @@ def make_folder(fields: Fields) -> None:
 
 
 def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> None:
-    """Give a path, or a descriptor, attributes."""
     if SIZE in attributes:
         os.truncate(target, attributes[SIZE][0])
     if PERMISSIONS in attributes and follow:
@@ -113,12 +107,10 @@ def change(target: bytes | int, attributes: Attributes, follow: bool = True) -> 
 
 
 def _name_path(path: bytes) -> Reply:
-    """Write a reply that is one path."""
     return NAME, _encode_number(1) + encode_string(path) + encode_string(path) + _encode_number(0)
 
 
 def write_status(code: int, text: str = "") -> Reply:
-    """Write a reply that says how it went."""
     return STATUS, _encode_number(code) + encode_string(text.encode("utf-8", "replace")) + encode_string(b"")
 
 
@@ -175,33 +167,28 @@ class Server:
         return HANDLE, encode_string(handle)
 
     def close(self, fields: Fields) -> None:
-        """Close a file or a folder."""
         handle = fields.read_string()
         if self.folders.pop(handle, None) is None:
             os.close(self.find(Fields(encode_string(handle), 0)))
             del self.files[handle]
 
     def read(self, fields: Fields) -> Reply:
-        """Read a part of a file."""
         fd, offset, length = self.find(fields), fields.read_number(8), fields.read_number()
         data = os.pread(fd, min(length, MAX_READ), offset)
         return (DATA, encode_string(data)) if data or not length else write_status(END)
 
     def write(self, fields: Fields) -> None:
-        """Write a part of a file."""
         fd, offset, data = self.find(fields), fields.read_number(8), fields.read_string()
         while data:
             count = os.pwrite(fd, data, offset)
             data, offset = data[count:], offset + count
 
     def open_folder(self, fields: Fields) -> Reply:
-        """Begin to list a folder."""
         path, handle = fields.read_path(), self.make_handle()
         self.folders[handle] = path, iter([b".", b"..", *sorted(os.listdir(path))])
         return HANDLE, encode_string(handle)
 
     def list_folder(self, fields: Fields) -> Reply:
-        """Return some more names of a folder."""
         if (value := self.folders.get(fields.read_string())) is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         path, names = value
@@ -228,7 +215,6 @@ class Server:
         os.symlink(target, path)
 
     def extend(self, fields: Fields) -> Reply | None:
-        """Do what OpenSSH added."""
         name = fields.read_string()
         if name == b"posix-rename@openssh.com":
             os.rename(fields.read_path(), fields.read_path())
@@ -245,7 +231,6 @@ class Server:
         return None
 
     def write_reply(self, message: bytes) -> bytes:
-        """Write the reply to one message."""
         kind, number_of_request = message[0], message[1:5]
         if kind == INIT:
             return bytes((VERSION,)) + _encode_number(3)
