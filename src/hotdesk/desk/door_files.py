@@ -117,14 +117,12 @@ def _compute_subject_hash(ca_pem: bytes) -> str:
 
 
 def _read_common_name(ca_pem: bytes) -> str:
-    """Read whom a desk's authority names."""
     der = as_der(ca_pem)
     start = der.index(COMMON_NAME) + len(COMMON_NAME) + 2
     return der[start : start + der[start - 1]].decode("ascii")
 
 
 def as_der(ca_pem: bytes) -> bytes:
-    """Take a certificate out of its wrapping."""
     return base64.b64decode(b"".join(line for line in ca_pem.splitlines() if not line.startswith(b"-----")))
 
 
@@ -153,5 +151,4 @@ def encode_java_store(ca_pem: bytes) -> bytes:
 
 
 def _encode_java_text(text: str) -> bytes:
-    """Write a short text as Java does."""
     return struct.pack(">H", len(text)) + text.encode()

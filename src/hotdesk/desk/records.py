@@ -59,7 +59,6 @@ def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
 
 
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
-    """Return whether a live keeper holds a desk."""
     lock = take(folder)
     if lock is None:
         return True

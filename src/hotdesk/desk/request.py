@@ -99,7 +99,6 @@ class KeeperRequest:
 
 
 def write(number: int, request: KeeperRequest) -> bytes:
-    """Write a request as its keeper reads it."""
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     for name in _FIELDS_OF.get(request.verb, ()):
         value = getattr(request, name)
@@ -148,7 +147,6 @@ def _get_reader(name: str) -> Callable[[object], Any]:
 
 
 def _parse_field(name: str, value: object) -> Any:
-    """Read one field of a request."""
     try:
         return _get_reader(name)(value)
     except StrictError as e:

@@ -60,7 +60,6 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def note_exit(self, pid: int) -> bool:
-        """Note its exit."""
         if pid != self.pid:
             return False
         self.close()

@@ -44,7 +44,6 @@ class Frames:
         return found
 
     def parse(self, data: bytes) -> dict[str, object]:
-        """Parse one message."""
         if data.count(b",") + data.count(b"[") + data.count(b"{") > self.max_items:
             raise FrameError(f"a message of more than {self.max_items} items")
         try:
@@ -57,7 +56,6 @@ class Frames:
 
 
 def write(message: Mapping[str, object], blob: bytes = b"") -> bytes:
-    """Write one message."""
     data = json.dumps(message).encode()
     if len(data) > MAX_MESSAGE_BYTES or len(blob) > MAX_BLOB_BYTES:
         raise FrameError(f"a message of {len(data)} and {len(blob)} bytes")

@@ -54,7 +54,6 @@ class Standing:
         await asyncio.shield(self.entered)
 
     async def call(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Have something done in the task that stands."""
         if self.task.done():
             raise HostError("this host is closed; start another")
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()

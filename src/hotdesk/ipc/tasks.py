@@ -23,13 +23,11 @@ class Background:
         self.tasks.start_soon(self.run, scope, work)
 
     async def run(self, scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
-        """Carry one task."""
         with scope:
             await work()
         self.scopes.discard(scope)
 
     def stop(self) -> None:
-        """End every task."""
         for scope in self.scopes:
             scope.cancel()
 

@@ -77,12 +77,10 @@ OPTIONS = {socket.SOL_SOCKET: (2, 7, 8, 9, 13), socket.IPPROTO_TCP: (1, 3, 4, 5,
 
 
 def _compute_low_offset(argument: int) -> int:
-    """Return the place of an argument's low half."""
     return 16 + 8 * argument
 
 
 def _admit_one_of(argument: int, values: Collection[int]) -> Cases:
-    """Admit an int argument that has one of the values."""
     return tuple(((_compute_low_offset(argument), INT, value),) for value in values)
 
 

@@ -120,7 +120,6 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
 
 
 def find_hierarchies() -> Hierarchies:
-    """Find the controllers of this machine."""
     root = Path("/sys/fs/cgroup/cgroup.controllers")
     return detect(Path("/proc/self/mountinfo").read_text(), root.read_text() if root.exists() else None)
 
@@ -137,7 +136,6 @@ class Cgroup:
         """Below it, while a person holds the wheel: what stands still then."""
 
     def get_folder(self, controller: str) -> Path:
-        """Return the folder that holds a controller's files."""
         return self.folders["unified" if self.version == 2 else controller]
 
     def make(self, limits: CgroupLimits) -> None:
@@ -153,7 +151,6 @@ class Cgroup:
         self.limit(limits)
 
     def limit(self, limits: CgroupLimits) -> None:
-        """Set its limits, also while something runs in it."""
         if self.version == 2:
             self.limit_v2(limits)
         else:
@@ -239,7 +236,6 @@ class Cgroup:
             write(f"{folder}/cgroup.procs", b"0")
 
     def list_pids(self) -> set[int]:
-        """List the processes in it."""
         found: set[int] = set()
         for folder in (*self.places, self.quiet):
             try:
@@ -251,11 +247,9 @@ class Cgroup:
         return found
 
     def holds(self, pid: int) -> bool:
-        """Return whether a process is in it, in every hierarchy."""
         return all(b"%d" % pid in read(f"{folder}/cgroup.procs").split() for folder in self.places)
 
     def freeze(self, frozen: bool) -> None:
-        """Stop or continue all of it."""
         if self.version == 2:
             self.put("freezer", "cgroup.freeze", int(frozen))
         else:
@@ -290,7 +284,6 @@ class Cgroup:
                 write(f"{self.quiet}/freezer.state", b"FROZEN" if frozen else b"THAWED")
 
     def is_frozen(self) -> bool:
-        """Return whether all of it has stopped."""
         if self.version == 2:
             return "frozen 1" in (self.get_folder("freezer") / "cgroup.events").read_text()
         return (self.get_folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
@@ -346,7 +339,6 @@ class Cgroup:
         return next(int(line.split()[1]) / 1e6 for line in stat.splitlines() if line.startswith("usage_usec "))
 
     def read_memory_use(self) -> MemoryUse:
-        """Read what kinds of memory it uses."""
         name, prefix, kinds = _STAT_V2 if self.version == 2 else _STAT_V1
         stat = _parse_counters(read(f"{self.get_folder('memory')}/memory.stat"))
         total = int(read(f"{self.get_folder('memory')}/{name}"))
@@ -445,7 +437,6 @@ def write(path: str, data: bytes) -> None:
 
 
 def read(path: str) -> bytes:
-    """Read a file of the kernel's."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = b""

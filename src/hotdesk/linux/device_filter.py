@@ -21,7 +21,6 @@ _ATTR_SIZE = 128
 
 
 def encode_instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
-    """Write one instruction."""
     return struct.pack("=BBhi", code, target | source << 4, offset, value)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 @contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Hold a lock file, making its folder first."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -43,7 +43,6 @@ def open_folder(folder: Path) -> int:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[int]:
-    """Hold a directory open."""
     fd = open_folder(folder)
     try:
         yield fd

@@ -145,7 +145,6 @@ class HostKind:
 
     @property
     def is_privileged(self) -> bool:
-        """Return whether a container has what its engine can give."""
         whole = self.capabilities & _PRIVILEGED == _PRIVILEGED
         return whole and not (self.is_filtered or self.profile or self.has_own_users)
 
@@ -165,12 +164,10 @@ class HostKind:
 
 
 def look() -> HostKind:
-    """Find out what kind of host this is."""
     return recognise(gather(os.environ))
 
 
 def gather(environ: Mapping[str, str]) -> HostFacts:
-    """Read the facts."""
     status = dict(line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line)
     dmi = (_read(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name", "bios_vendor"))
     tree = (_read(f"/proc/device-tree/{name}") for name in ("hypervisor/compatible", "compatible", "model"))
@@ -194,7 +191,6 @@ def gather(environ: Mapping[str, str]) -> HostFacts:
 
 
 def recognise(facts: HostFacts) -> HostKind:
-    """Make sense of what was read."""
     return HostKind(
         kind=_recognise_kind(facts),
         machine=_name_hypervisor(facts),
@@ -270,7 +266,6 @@ def covers_ids(uid_map: str, first: int, count: int) -> bool:
 
 
 def _has_virtio() -> bool:
-    """Return whether devices of a hypervisor are here."""
     try:
         return bool(os.listdir("/sys/bus/virtio/devices"))
     except OSError:

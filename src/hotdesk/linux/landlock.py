@@ -144,6 +144,5 @@ def restrict(
 
 
 def _add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
-    """Grant something in a ruleset."""
     added = libc.syscall(SYS_ADD_RULE, ruleset, kind, ctypes.byref(rule), ctypes.c_uint32(0))
     check(added, "landlock_add_rule")

@@ -134,7 +134,6 @@ def create(place: int, name: str, mode: int = 0o600) -> int:
 
 
 def remove(folder: Path, name: str) -> None:
-    """Remove a file, if it is there."""
     with enter_folder(folder) as place, translate_errors(folder / name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=place)
         os.fsync(place)

@@ -6,7 +6,6 @@ import signal
 
 
 def read_status(pid: int) -> dict[str, str]:
-    """Read /proc/PID/status."""
     with open(f"/proc/{pid}/status") as file:
         return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
 

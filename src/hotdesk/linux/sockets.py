@@ -15,7 +15,6 @@ MAX_PATH_BYTES = 107
 
 
 async def accept(listener: socket.socket) -> socket.socket:
-    """Wait for one call."""
     while True:
         try:
             return listener.accept()[0]
@@ -33,7 +32,6 @@ async def receive(sock: socket.socket, most: int = READ) -> bytes:
 
 
 async def send(sock: socket.socket, data: bytes) -> None:
-    """Write everything."""
     view = memoryview(data)
     while view:
         try:

@@ -121,7 +121,6 @@ def drop_bounding(capability: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability that this thread has."""
     header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     check(libc.capset(header, sets), "capset")
 
@@ -302,7 +301,6 @@ def become_creator(uid: int) -> None:
 
 
 def make_two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Make two pipes, or none."""
     first = os.pipe()
     try:
         return first, os.pipe()
@@ -322,6 +320,5 @@ def close_but(spared: set[int]) -> None:
 
 
 def close_all(fds: Iterable[int]) -> None:
-    """Close descriptors."""
     for fd in fds:
         os.close(fd)

@@ -36,11 +36,9 @@ class FileWindow(io.RawIOBase):
         self.fd, self.at, self.end = fd, start, start + size
 
     def readable(self) -> bool:
-        """Say that it can be read."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read on."""
         data = os.pread(self.fd, min(len(buffer), self.end - self.at), self.at)
         buffer[: len(data)] = data
         self.at += len(data)
@@ -54,11 +52,9 @@ class Bounded(io.RawIOBase):
         self.inner, self.remaining = inner, limit
 
     def readable(self) -> bool:
-        """Say that it can be read."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read on."""
         data = self.inner.read(len(buffer))
         self.remaining -= len(data)
         if self.remaining < 0:
@@ -74,11 +70,9 @@ class Folder:
         self.root = RootDirectory(fd)
 
     def close(self) -> None:
-        """Let go of the directory."""
         os.close(self.root.fd)
 
     def open(self, name: str) -> io.BufferedReader:
-        """Open a regular file of it."""
         try:
             fd = self.root.open(name.encode(), os.O_RDONLY | os.O_NONBLOCK)
         except OSError as e:
@@ -142,7 +136,6 @@ def detect_kind(stream: IO[bytes]) -> Kind:
 
 
 def is_compressed(stream: io.BufferedReader) -> bool:
-    """Return whether a stream begins like a compressed one."""
     return stream.peek(6).startswith(tuple(OPENERS))
 
 
@@ -156,7 +149,6 @@ def decompress_stream(stream: io.BufferedReader, limits: ArchiveLimits) -> io.Bu
 
 
 def _open_gzip(stream: IO[bytes]) -> IO[bytes]:
-    """Uncompress gzip."""
     return gzip.open(stream)  # type: ignore[return-value]
 
 
@@ -166,7 +158,6 @@ def _open_bzip2(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _open_xz(stream: IO[bytes]) -> IO[bytes]:
-    """Uncompress xz."""
     return lzma.open(stream)
 
 

@@ -78,7 +78,6 @@ def _make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, 
 
 
 def _find_topmost_python(layers: Sequence[Path], name: str) -> str:
-    """Return the path of python3 in the topmost layer that has one."""
     for layer in layers[:-1]:
         with suppress(ImageError), RootDirectory(layer) as inside:
             return find_python(inside, name)
@@ -107,7 +106,6 @@ def _choose_suite(recipe: Recipe) -> str:
 
 
 def _find_built_image(store: Path, name: str, digest: str) -> Image | None:
-    """Return the image of that name if it is what is asked for."""
     try:
         image = find(store, name)
     except ImageError:
@@ -116,7 +114,6 @@ def _find_built_image(store: Path, name: str, digest: str) -> Image | None:
 
 
 def _require_tools() -> None:
-    """Make sure that this process can build at all."""
     require_root()
     for program, package in TOOLS.items():
         if shutil.which(program) is None:

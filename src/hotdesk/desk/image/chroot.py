@@ -103,7 +103,6 @@ def carry_out(task: BuildTask) -> None:
 
 
 def say(task: BuildTask, text: str) -> None:
-    """Tell the operator what goes on."""
     print(f"{task.name}: {text}", flush=True)
 
 
@@ -219,7 +218,6 @@ def _format_apt_settings(root: Path) -> str:
 
 
 def release(root: Path) -> tuple[str, str]:
-    """Return which distribution and release a tree is."""
     with RootDirectory(root) as inside:
         try:
             text = inside.read(b"etc/os-release").decode("utf-8", "replace")

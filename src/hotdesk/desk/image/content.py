@@ -59,7 +59,6 @@ def iterate_runs(data: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def read(fd: int, start: int, size: int) -> memoryview:
-    """Read exactly so much."""
     data = bytearray()
     while len(data) < size:
         more = os.pread(fd, size - len(data), start + len(data))
@@ -70,7 +69,6 @@ def read(fd: int, start: int, size: int) -> memoryview:
 
 
 def write(fd: int, start: int, data: memoryview) -> None:
-    """Write all of it."""
     while data:
         done = os.pwrite(fd, data, start)
         start, data = start + done, data[done:]

@@ -95,7 +95,6 @@ class Copy:
             raise self.make_error(f"cannot be copied: {e.strerror}") from e
 
     def close(self) -> None:
-        """Let go of the directories it is in."""
         os.close(self.source)
         os.close(self.target)
 
@@ -166,7 +165,6 @@ class Copy:
             os.link(name, b"%d" % number, src_dir_fd=self.target, dst_dir_fd=self.links, follow_symlinks=False)
 
     def put_file(self, name: bytes, info: os.stat_result) -> None:
-        """Copy a regular file."""
         with ExitStack() as stack:
             old = open_strictly(self.source, name, os.O_RDONLY | os.O_NOATIME)
             stack.callback(os.close, old)
@@ -253,7 +251,6 @@ def _is_whiteout(info: os.stat_result) -> bool:
 
 
 def _encode_attributes(info: os.stat_result) -> bytes:
-    """Return mode and owner, as a copy has them."""
     return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
 
 

@@ -70,7 +70,6 @@ def describe_image(store: Path, name: str) -> str:
 
 
 def describe(image: Image) -> str:
-    """Describe what an image has."""
     packages = dict(_read_packages(image))
     release = _DEBIAN.search(_read(image, RELEASE))
     system = f"Debian {release[1].decode()}" if release and packages else ""
@@ -104,7 +103,6 @@ def _read_libraries(image: Image) -> dict[str, str]:
 
 
 def _list_local_folders(image: Image) -> Iterator[Path]:
-    """Yield the folders into which pip installs."""
     names = {name for folder in _list_folders(image, "/usr/local/lib") for name in _list_names(folder)}
     for name in sorted(filter(_PYTHON.fullmatch, names)):
         yield from _list_folders(image, f"/usr/local/lib/{name}/dist-packages")
@@ -129,7 +127,6 @@ def _find_folder(layer: Path, path: str) -> Path | None:
 
 
 def _list_names(folder: Path) -> list[str]:
-    """List some names in a folder."""
     with os.scandir(folder) as entries:
         return [entry.name for entry, _ in zip(entries, range(MAX_NAMES), strict=False)]
 

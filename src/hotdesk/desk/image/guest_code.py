@@ -52,7 +52,6 @@ def get_folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path
 
 
 def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files to lay into a desk."""
     compiled = get_folder(store, image_digest, source)
     try:
         return {name: (compiled / name).read_bytes() for name in SEALED}

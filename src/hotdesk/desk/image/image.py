@@ -64,7 +64,6 @@ class Image:
 
 
 def as_name(text: str) -> str:
-    """Check that a text can be an image's name."""
     if not NAME_SHAPE.fullmatch(text):
         raise BriefError(
             f"{make_printable(text[:80])!r} is not a valid image name; use up to 64 characters of a-z 0-9 . _ -, "
@@ -74,7 +73,6 @@ def as_name(text: str) -> str:
 
 
 def find(store: Path, name: str) -> Image:
-    """Return the image of that name."""
     path = get_record_path(store, as_name(name))
     try:
         image = parse(store, path.read_bytes())
@@ -104,7 +102,6 @@ class ImageCatalog:
         self.read: dict[str, tuple[tuple[int, int], Image]] = {}
 
     def find(self, name: str) -> Image:
-        """Return the image of that name."""
         try:
             info = os.stat(get_record_path(self.store, as_name(name)))
         except OSError:
@@ -133,7 +130,6 @@ def ls(store: Path) -> list[Image]:
 
 
 def get_record_path(store: Path, name: str) -> Path:
-    """Return the file that describes an image."""
     return store / "images" / f"{name}.json"
 
 

@@ -78,7 +78,6 @@ def import_payload(
 
 
 def open_archive(path: Path) -> int:
-    """Open an archive or a layout's directory."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as e:

@@ -78,7 +78,6 @@ def _choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[s
 
 
 def require_machine(config: dict[str, object], machine: str) -> None:
-    """Refuse an image for another machine."""
     found, expected = config.get("architecture"), _MACHINES.get(machine, machine)
     if found not in (None, "", expected):
         raise ImageError(f"the image is for {make_printable(str(found))[:40]}, and this machine is {expected}")
@@ -92,7 +91,6 @@ def _check_layer_count(layers: list[T]) -> list[T]:
 
 
 def _read_descriptors(data: dict[str, object], key: str) -> list[dict[str, object]]:
-    """Take a list of tables from a table."""
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise ImageError(f"the layout's {key} is not a list of descriptors")
@@ -114,7 +112,6 @@ def _read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, 
 
 
 def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, object]:
-    """Read a table of JSON."""
     with parts.open(name) as file:
         text = file.read(_JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:

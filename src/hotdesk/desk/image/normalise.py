@@ -113,7 +113,6 @@ def strip(tree: Path, whiteouts: bool) -> None:
 
 
 def _strip_entry(fd: int, name: str, whiteouts: bool) -> None:
-    """Strip one entry of an open directory."""
     info = os.lstat(name, dir_fd=fd)
     kind = stat.S_IFMT(info.st_mode)
     if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):

@@ -73,7 +73,6 @@ def main() -> None:
 
 
 def hold(layer: Path) -> int:
-    """Hold a layer as a desk does, so that nobody removes it meanwhile."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     fcntl.flock(fd, fcntl.LOCK_SH)
     return fd
@@ -90,7 +89,6 @@ def _show_merged(store: Path, image: Image) -> Path:
 
 
 def write(tree: Path, target: IO[bytes], limits: ArchiveLimits = LIMITS) -> ArchiveBudget:
-    """Write a tree as a compressed tar."""
     budget = ArchiveBudget(limits)
     links: dict[tuple[int, int], str] = {}
     with (

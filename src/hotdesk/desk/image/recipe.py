@@ -70,7 +70,6 @@ def load(source: str, name: str | None = None) -> Recipe:
 
 
 def load_builtin(name: str) -> Recipe:
-    """Return the recipe of that name that comes with hotdesk."""
     if as_name(name) not in list_builtin():
         raise BriefError(
             f"unknown recipe {name!r}; the built-in recipes are {', '.join(list_builtin())}; or write one: "
@@ -80,18 +79,15 @@ def load_builtin(name: str) -> Recipe:
 
 
 def list_builtin() -> list[str]:
-    """List the recipes that come with hotdesk."""
     names = [entry.name for entry in (resources.files("hotdesk.desk.image") / "recipes").iterdir()]
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def rename(recipe: Recipe, name: str) -> Recipe:
-    """Return the same recipe under another name."""
     return replace(recipe, name=as_name(name))
 
 
 def parse(text: str, name: str) -> Recipe:
-    """Read a recipe."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
@@ -120,13 +116,11 @@ def parse(text: str, name: str) -> Recipe:
 
 
 def _take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
-    """Take a text from a table, checked."""
     value = table.pop(key, None)
     return None if value is None else check_text(value, key, shape, where)
 
 
 def _read_list(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
-    """Take a list of texts from a table, each checked."""
     value = table.pop(key, [])
     if not isinstance(value, list):
         raise BriefError(f"{where}: {key} must be a list of texts")
@@ -163,7 +157,6 @@ def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
 
 
 def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
-    """Check one text of a recipe."""
     if not isinstance(value, str):
         raise BriefError(f"{where}: {key} must be a text, not {make_printable(repr(value))[:80]}")
     if not shape.fullmatch(value):

@@ -59,13 +59,11 @@ class KernelConfig:
 
 
 def look() -> HostMachine:
-    """Read what this machine is."""
     texts = (read(Path(path)) for path in ("/etc/os-release", "/usr/lib/os-release"))
     return describe(next((text for text in texts if text), ""), os.uname().machine)
 
 
 def describe(os_release: str, arch: str) -> HostMachine:
-    """Make sense of an os-release text."""
     facts = {}
     for line in os_release.splitlines():
         key, equals, value = line.partition("=")
@@ -137,7 +135,6 @@ def parse_installed(output: str) -> set[str]:
 
 
 def has_apt_lists(folder: Path = _APT_LISTS) -> bool:
-    """Return whether apt was ever told what packages there are."""
     try:
         return any("_Packages" in name for name in os.listdir(folder))
     except OSError:
@@ -145,7 +142,6 @@ def has_apt_lists(folder: Path = _APT_LISTS) -> bool:
 
 
 def look_at_kernel() -> KernelConfig:
-    """Read what the running kernel can do."""
     release = os.uname().release
     modules = Path("/lib/modules") / release
     limit = Path("/proc/sys/user/max_user_namespaces")
@@ -159,7 +155,6 @@ def look_at_kernel() -> KernelConfig:
 
 
 def list_kernel_flaws(kernel: KernelConfig) -> list[str]:
-    """Describe what a kernel lacks, each with its remedy."""
     found = []
     if parse_version(kernel.release) < _OLDEST_KERNEL:
         how = "`wsl --update` installs a newer one" if "microsoft" in kernel.release.lower() else "boot 5.19 or newer"

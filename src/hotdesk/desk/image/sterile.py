@@ -126,12 +126,10 @@ def compute_digest(fd: int) -> str:
 
 
 def get_folder(store: Path) -> Path:
-    """Return where copies lie."""
     return store / "sterile"
 
 
 def get_copy_path(store: Path, digest: str, kind: str) -> Path:
-    """Return where a layer's copy of one kind lies."""
     return get_folder(store) / f"{digest}.{kind}"
 
 
@@ -141,7 +139,6 @@ def get_digest_path(file: Path) -> Path:
 
 
 def find_copy(store: Path, digest: str) -> tuple[Path, str]:
-    """Return a layer's copy, and its kind."""
     for kind in KINDS:
         if (file := get_copy_path(store, digest, kind)).is_file():
             return file, kind

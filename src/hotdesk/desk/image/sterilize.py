@@ -189,7 +189,6 @@ def prove(kind: str, file: Path, at: Path) -> None:
 
 @contextmanager
 def _mount_file(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
-    """Mount a file for the length of a block."""
     at.mkdir(mode=0o700, exist_ok=True)
     is_read = bool(flags & syscalls.MS_RDONLY)
     fd = os.open(file, (os.O_RDONLY if is_read else os.O_RDWR) | os.O_CLOEXEC)

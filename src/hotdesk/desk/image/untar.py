@@ -47,7 +47,6 @@ class ArchiveBudget:
     size: int = 0
 
     def spend(self, size: int) -> None:
-        """Count one entry."""
         self.entries += 1
         self.size += max(0, size)
         if self.entries > self.limits.entries:
@@ -79,7 +78,6 @@ def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimit
 
 
 def erase(root: RootDirectory, above: bytes, name: bytes) -> None:
-    """Carry out one whiteout."""
     fd = root.open(above, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if name == OPAQUE:
@@ -142,7 +140,6 @@ def put(
 
 
 def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
-    """Make a directory, or keep the one that is there."""
     try:
         os.mkdir(name, 0o700, dir_fd=fd)
     except FileExistsError:
@@ -157,7 +154,6 @@ def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
 
 
 def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) -> None:
-    """Write a regular file."""
     source = tar.extractfile(info)
     if source is None:
         return

@@ -59,7 +59,6 @@ def main() -> int:
 
 
 def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimits, work: str) -> Kind:
-    """Unpack an archive or layout, whatever it is, and say what it was."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         with closing(Folder(archive)) as parts:
             squash(root, parts.open, read_oci_layers(parts, machine), limits)

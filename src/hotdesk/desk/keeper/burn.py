@@ -49,7 +49,6 @@ class Burning:
         self.fires: dict[str, Fire] = {}
 
     def begin(self, tracked: TrackedDesk, why: str, number: int | None = None) -> None:
-        """Begin to end a desk."""
         fire = Fire(
             tracked,
             why,

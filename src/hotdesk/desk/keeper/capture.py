@@ -101,7 +101,6 @@ def choose_name(digest: str, below: Image) -> str:
 
 
 def check(below: Image) -> None:
-    """Make sure that an image can be stood on."""
     if len(below.layers) >= _MAX_LAYERS:
         remedy = "save from a desk of an image with fewer"
         raise ImageError(
@@ -125,7 +124,6 @@ def _hash_stack(digest: str, below: Image) -> str:
 
 
 def _is_seeded(python: str, folder: int, path: bytes) -> bool:
-    """Return whether a path holds what its desk was given to be itself."""
     if path in _SEEDED:
         return True
     if path == SUDO:
@@ -156,7 +154,6 @@ def _has_own_authority(text: bytes) -> bool:
 
 
 def _is_visible(layers: Sequence[Path], folder: int, path: bytes) -> bool:
-    """Return whether the topmost layer that knows a path has something there."""
     for layer in layers:
         root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -55,7 +55,6 @@ class HibernatedDesks:
         return self.folder / f"{desk}.json"
 
     def has(self, desk: str) -> bool:
-        """Return whether a desk is hibernated."""
         return self.get_path(desk).exists()
 
     def write(self, record: HibernatedDesk) -> None:
@@ -92,7 +91,6 @@ class HibernatedDesks:
         (self.shown / f"{desk}.json").unlink(missing_ok=True)
 
     def list_names(self) -> list[str]:
-        """List the desks that are hibernated."""
         with suppress(FileNotFoundError):
             names = [name.removesuffix(".json") for name in os.listdir(self.folder)]
             return [name for name in names if ID_SHAPE.fullmatch(name)]

@@ -230,7 +230,6 @@ class Keeper:
             self.refuse(number, KeeperError(f"internal error of the keeper: {e!r}"))
 
     def answer(self, number: int, request: KeeperRequest) -> None:
-        """Carry out one request of the vocabulary."""
         match request.verb:
             case "open":
                 self.queue.add(number, request)
@@ -322,7 +321,6 @@ class Keeper:
     # -- opening ----------------------------------------------------------------------------------------------
 
     def has_hands(self) -> bool:
-        """Return whether one more desk may be started now."""
         return sum(1 for tracked in self.desks.values() if tracked.runtime) < _MAX_STARTING
 
     def open_next(self) -> None:
@@ -416,7 +414,6 @@ class Keeper:
                 self.early.clear()
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
-        """Take an exit that may be one of a desk's."""
         if pid == tracked.runtime:
             self.finish(tracked, status)
         elif pid == tracked.init and tracked.down:
@@ -439,7 +436,6 @@ class Keeper:
         self.nearest = min((tracked.compute_due_time()[0] for tracked in self.desks.values()), default=math.inf)
 
     def burn_flooded(self) -> None:
-        """Burn desks whose sockets have more unread than they may."""
         for desk in self.buffers.list_flooded():
             self.burn(desk, socket_buffers.WHY)
 
@@ -469,7 +465,6 @@ class Keeper:
         self.burning.begin(tracked, why, number)
 
     def report_end(self, fire: Fire, leftovers: list[str]) -> None:
-        """Tell the owner that a desk is gone, or what is left of it."""
         if fire.tracked.noted and not self.hibernated.has(fire.tracked.room.desk):
             self.outbox.add("keeper", "Burnt", {"desk": fire.tracked.room.desk, "why": fire.why})
         if fire.tracked.init or fire.tracked.runtime or fire.tracked.ends < math.inf:

@@ -128,7 +128,6 @@ class MemorySaves:
         self.tell(MemoryOutcome(number, tracked, stop, snapshot, failure, is_told=bool(snapshot)))
 
     def tell(self, outcome: MemoryOutcome) -> None:
-        """Have the keeper's loop take an outcome."""
         self.outcomes.append(outcome)
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
@@ -155,7 +154,6 @@ class MemorySaves:
             )
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
-        """Keep a desk that ended with its memory, beyond its keeper."""
         room = tracked.room
         if not hear(writer):
             why = tracked.wall.explain_memory(room)
@@ -171,7 +169,6 @@ class MemorySaves:
     # -- in the keeper's loop ---------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Tell what is done."""
         while self.outcomes:
             self.finish(self.outcomes.popleft())
 

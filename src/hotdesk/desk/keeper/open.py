@@ -142,7 +142,6 @@ class Opening:
         return self.guests[picture.digest]
 
     def begin_again(self, number: int, tracked: TrackedDesk) -> None:
-        """Start a desk that was halted."""
         state.clear_runtime(self.settings, tracked.room.desk)
         tracked.room.reboot()
         tracked.wall.prepare(tracked.room)

@@ -22,7 +22,6 @@ _HUSH_INTERVAL_S = 0.1
 
 
 def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
-    """Read what a desk uses."""
     disk = tracked.room.disk.measure_usage(tracked.room.desk, tracked.room.folder / "disk")
     counted = tracked.room.cgroup.read_usage()
     if not tracked.wall.traits.counts_programs:
@@ -54,7 +53,6 @@ def pause(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
 
 
 def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
-    """Thaw a desk."""
     if tracked.paused:
         tracked.room.cgroup.freeze(False)
         tracked.paused = False
@@ -117,7 +115,6 @@ def iterate_waits(desks: Iterable[TrackedDesk]) -> Iterator[float]:
 
 
 def freeze(tracked: TrackedDesk) -> None:
-    """Stop everything in a desk, or nothing."""
     begin_freezing(tracked)
     if not has_stopped(tracked, _FREEZE_TIMEOUT_S):
         tracked.room.cgroup.freeze(False)
@@ -153,7 +150,6 @@ def make_not_stopped_error(tracked: TrackedDesk, seconds: float) -> DeskError:
 
 
 def forget(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
-    """Delete a snapshot."""
     tracked.room.layers.forget(request.snapshot)
     note_snapshots(tracked)
     return {}

@@ -44,7 +44,6 @@ class Outbox:
             pass
 
     def flush(self) -> None:
-        """Write what waits."""
         make_folder(self.folder)
         with _open_outbox(self.folder, os.O_WRONLY | os.O_APPEND | FLAGS) as fd:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,7 +82,6 @@ def _open_outbox(folder: Path, flags: int) -> Iterator[int]:
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether nothing waits to be taken into the journal."""
     try:
         return (folder / FILE).stat().st_size == 0
     except OSError:

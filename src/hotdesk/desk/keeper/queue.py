@@ -38,7 +38,6 @@ class Queue:
         self.waiting: dict[str, QueuedOpen] = {}
 
     def add(self, number: int, request: KeeperRequest) -> None:
-        """Have a request wait for its turn."""
         if request.desk in self.waiting:
             raise BriefError(f"desk {request.desk} is being opened already")
         if len(self.waiting) >= MAX_WAITING:

@@ -45,13 +45,11 @@ class Readers:
             os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so nobody else's
 
     def note_exit(self, pid: int) -> bool:
-        """Note the exit of one."""
         found = [name for name, reader in self.pids.items() if reader == pid]
         for name in found:
             del self.pids[name]
         return bool(found)
 
     def close(self) -> None:
-        """End all."""
         for name in self.pids:
             self.dismiss(name)

@@ -69,7 +69,6 @@ class Reboots:
             raise
 
     def iterate_halting(self) -> Iterator[TrackedDesk]:
-        """Return the desks whose processes are ending."""
         return (tracked for tracked in list(self.desks.values()) if tracked.down == "halting")
 
     def iterate_waits(self) -> Iterator[float]:
@@ -77,7 +76,6 @@ class Reboots:
         return (POLL_INTERVAL_S for _ in self.iterate_halting())
 
     def turn(self) -> None:
-        """Look at what is ending."""
         for tracked in self.iterate_halting():
             self.advance(tracked)
 

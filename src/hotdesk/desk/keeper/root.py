@@ -145,7 +145,6 @@ class Roots:
         self.give_up(tracked, root, DeskError(f"root's guest in desk {tracked.room.desk} {why}"))
 
     def give_up(self, tracked: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:
-        """End what was started of a root, and tell whoever asked."""
         strike(tracked)
         tracked.room.hang_up()
         self.lose(tracked)

@@ -30,7 +30,6 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def find_spared_programs(folder: Path, base: int) -> set[Program]:
-    """Return the programs that are spared in the desk whose room is this folder."""
     with RootDirectory(folder / "root") as shown, RootDirectory(folder / "w/up") as written:
         return {
             program for name in SPARED if not exists(written, name) and (program := find(shown, name, base)) is not None
@@ -38,7 +37,6 @@ def find_spared_programs(folder: Path, base: int) -> set[Program]:
 
 
 def exists(folder: RootDirectory, name: bytes) -> bool:
-    """Return whether there is a name below a folder, or something in its way."""
     try:
         os.close(open_strictly(folder.fd, name, os.O_PATH))
     except FileNotFoundError:

@@ -76,7 +76,6 @@ class KeeperSnapshots:
             os.write(self.wake, b"1")
 
     def turn(self) -> None:
-        """Let desks go on whose snapshots are taken, and say so."""
         while self.outcomes:
             self.finish(self.outcomes.popleft())
 

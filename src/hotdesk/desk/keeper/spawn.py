@@ -27,7 +27,6 @@ class Started:
 
 
 def start(config: Config) -> Started:
-    """Start a keeper for this process."""
     if os.geteuid() != 0:
         raise HostError(describe_missing_privilege())
     ours, theirs = pair()

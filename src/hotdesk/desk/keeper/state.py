@@ -142,7 +142,6 @@ def list_own_desks(config: Config) -> list[dict[str, object]]:
 
 
 def _list_folders(config: Config) -> list[Path]:
-    """List the desks' folders."""
     try:
         return [entry for entry in (config.run / "desks").iterdir() if ID_SHAPE.fullmatch(entry.name)]
     except FileNotFoundError:
@@ -195,7 +194,6 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
 
 
 def is_hibernated(config: Config, name: str) -> bool:
-    """Return whether a layer is one that a hibernated desk goes on from."""
     desk = name.partition(".")[0]
     return name == name_hibernated(desk) and (config.lib / "hibernated" / f"{desk}.json").exists()
 

@@ -82,7 +82,6 @@ class TrackedDesk:
         return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")
 
     def is_starting(self) -> bool:
-        """Return whether a runtime is at work for it."""
         return bool(self.runtime or (self.root is not None and self.root.runtime))
 
     def list_children(self) -> set[int]:

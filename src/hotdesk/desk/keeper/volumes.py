@@ -125,6 +125,5 @@ class KeeperVolumes:
         return False
 
     def close(self) -> None:
-        """End all of them."""
         for volume in list(self.processes):
             self.dismiss(volume)

@@ -105,7 +105,6 @@ class Channel:
         self.allowance: anyio.Event | None = None
 
     def deliver(self, kind: int, payload: bytes) -> None:
-        """Take a guest's frame."""
         if kind == wire.DATA:
             if len(payload) < 2:
                 raise wire.WireError("an empty frame")
@@ -185,7 +184,6 @@ class Channel:
         await self.allowance.wait()
 
     async def end(self) -> None:
-        """Say that nothing more will be sent."""
         if not self.over:
             await self.link.send(wire.END, self.number)
 
@@ -208,7 +206,6 @@ class Channel:
             await self.drop()
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
         for event in (self.news, self.allowance):
             if event is not None:
                 event.set()

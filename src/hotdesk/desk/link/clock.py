@@ -19,7 +19,6 @@ class DeskClock:
         """Deadlines that are waited for, by this clock."""
 
     def get_time(self) -> float:
-        """Read the clock."""
         return (anyio.current_time() if self.stopped_at is None else self.stopped_at) - self.lost
 
     def stop(self) -> None:
@@ -40,7 +39,6 @@ class DeskClock:
         return Until(self, deadline)
 
     def get_loop_time(self, deadline: float) -> float:
-        """Return the event loop's time of a deadline."""
         return math.inf if self.stopped_at is not None else deadline + self.lost
 
     def arrange(self) -> None:

@@ -87,13 +87,11 @@ class LinkedDesk:
         return [name for name in dir(Desk) if not name.startswith("_")]
 
     async def burn(self) -> None:
-        """End the desk and everything of it."""
         if self.burn_by_id is None:
             raise BriefError(f"desk {self.id} has no runtime in this process; burn it where it was opened")
         await self.burn_by_id(self.id)
 
     async def close(self) -> None:
-        """Burn the desk."""
         await self.burn()
 
     async def run(
@@ -125,7 +123,6 @@ class LinkedDesk:
         return done
 
     async def get_link(self, user: str | None) -> Link:
-        """Return the link to whoever runs programs as this user."""
         if user in (None, "user", "1000"):
             return await self.wait_for_link()
         if user in ("root", "0"):
@@ -144,7 +141,6 @@ class LinkedDesk:
         stdin: bool = True,
         pty: Size | None = None,
     ) -> LinkedProcess:
-        """Start a program and follow it."""
         ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=stdin, tell=True)
         if pty is not None:
             ask["pty"] = [pty.rows, pty.columns]
@@ -179,7 +175,6 @@ class LinkedDesk:
             raise
 
     async def processes(self) -> list[Running]:
-        """List the programs started here."""
         return await self.fetch_list({"op": "processes"}, "processes", 10_000, as_running)
 
     async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -210,7 +205,6 @@ class LinkedDesk:
         return bytes(content)
 
     async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
-        """Write a file in place."""
         if not isinstance(data, AsyncIterable):
             data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
@@ -234,28 +228,22 @@ class LinkedDesk:
                 await channel.drop()
 
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
-        """List a folder."""
         ask: Body = {"op": "list", "path": path, "depth": max(1, depth)}
         return await self.fetch_list(ask, path, limit, as_entry)
 
     async def stat(self, path: str) -> Entry:
-        """Describe one path."""
         return as_entry((await self.ask({"op": "stat", "path": path}, path)).get("entry"))
 
     async def mkdir(self, path: str) -> bool:
-        """Make a folder and its parents."""
         return (await self.ask({"op": "mkdir", "path": path}, path)).get("made") is True
 
     async def move(self, source: str, destination: str) -> None:
-        """Rename."""
         await self.ask({"op": "move", "source": source, "destination": destination}, source)
 
     async def remove(self, path: str) -> None:
-        """Remove a path with all below it."""
         await self.ask({"op": "remove", "path": path}, path)
 
     async def watch(self, path: str = ".", *, recursive: bool = True) -> LinkedWatch:
-        """Watch a folder."""
         channel = await (await self.wait_for_link()).open({"op": "watch", "path": path, "recursive": recursive})
         try:
             item = await channel.answer()
@@ -318,7 +306,6 @@ class LinkedDesk:
                 self.link.paused = True
 
     async def resume(self) -> None:
-        """Let everything go on."""
         async with self.rebooting:
             if self.down is not None:
                 await self.boot()
@@ -384,7 +371,6 @@ class LinkedDesk:
                 await self.boot(name)
 
     async def forget(self, snapshot: SnapshotId) -> None:
-        """Delete a snapshot."""
         name = _check_snapshot(snapshot)
         async with self.rebooting:
             await self.outside.forget(name)
@@ -420,17 +406,14 @@ class LinkedDesk:
                     await self.forget(source)
 
     async def usage(self) -> Usage:
-        """Return what the desk uses."""
         async with self.rebooting:
             return await self.outside.usage()
 
     def hang_up(self) -> None:
-        """Let go of the link."""
         self.link.hang_up()
         self.let_go_on()
 
     async def ask(self, body: Body, path: str) -> Body:
-        """Ask for something answered in one word."""
         channel = await (await self.wait_for_link()).open(body)
         try:
             item = await channel.answer()
@@ -443,7 +426,6 @@ class LinkedDesk:
                 await channel.drop()
 
     async def fetch_list(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
-        """Return what the guest lists, each checked, up to a limit."""
         channel = await (await self.wait_for_link()).open(body)
         found: Many[Listed] = []
         count = size = 0
@@ -468,7 +450,6 @@ class LinkedDesk:
 
 
 def _check_snapshot(snapshot: str) -> str:
-    """Check that a text can name a snapshot."""
     if not (name := parse_snapshot(snapshot)):
         raise BriefError("the name of the snapshot is empty; pass one that `snapshot` returned")
     return name

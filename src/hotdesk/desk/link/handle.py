@@ -76,43 +76,33 @@ class NoHandle:
         return Usage(0.0, 0, 0, 0, 0)
 
     async def pause(self, paused: bool) -> None:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be paused")
 
     async def halt(self, snapshot: str = "") -> None:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be halted")
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be started again")
 
     async def snapshot(self) -> str:
-        """Refuse."""
         raise HostError("a desk without a keeper has no snapshots")
 
     async def forget(self, snapshot: str) -> None:
-        """Refuse."""
         raise HostError("a desk without a keeper has no snapshots")
 
     async def save(self, name: str, snapshot: str) -> None:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be saved")
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be forked")
 
     async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
-        """Refuse."""
         raise BriefError(_NO_MEMORY)
 
     async def hibernate(self, link: Link) -> None:
-        """Refuse."""
         raise BriefError(_NO_MEMORY)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Refuse."""
         raise HostError("a desk without a keeper cannot be dialled")
 
     async def get_root_link(self) -> Link:

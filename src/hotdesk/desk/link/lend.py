@@ -74,7 +74,6 @@ class Borrowed:
                 raise wire.WireError("a borrower sent more data than allowed")
 
     def wake(self) -> None:
-        """Let the borrower learn that the link ended."""
         self.loan.news.set()
 
 
@@ -126,7 +125,6 @@ class Loan:
             self.forget(theirs)
 
     def forget(self, theirs: int) -> None:
-        """Let go of one channel."""
         self.link.channels.pop(self.numbers.pop(theirs, 0), None)
 
     async def give_back(self) -> None:

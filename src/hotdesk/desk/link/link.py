@@ -28,7 +28,6 @@ STUCK_SECONDS = 1.0
 
 
 async def _make_hung_up_error() -> DeskGone:
-    """Return what is known of a link that ended, when nobody knows more."""
     return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 
@@ -156,7 +155,6 @@ class Link:
         loop.call_soon(self.resume, over)
 
     def resume(self, over: anyio.Event) -> None:
-        """Take what was left, and read on."""
         if not over.is_set() and self.sock.fileno() >= 0:
             asyncio.get_running_loop().add_reader(self.sock, self.listen, over)
             self.hear(b"", over)
@@ -186,7 +184,6 @@ class Link:
         self.greeted.set()
 
     async def wait_for_hello(self) -> Body:
-        """Wait for the guest's first word."""
         with anyio.move_on_after(_HELLO_SECONDS):
             await self.greeted.wait()
         if self.hello is None:
@@ -196,7 +193,6 @@ class Link:
         return self.hello
 
     async def open(self, body: Body) -> Channel:
-        """Open a channel with a request."""
         if self.failure is not None:
             raise self.make_lost_error()
         try:

@@ -78,13 +78,11 @@ class LinkedProcess:
             await self.channel.end()
 
     async def signal(self, number: int) -> None:
-        """Signal this one pid."""
         if not 0 <= number <= 64:
             raise BriefError(f"{number} is not a signal")
         await self.channel.order({"signal": number, "tree": False})
 
     async def resize(self, size: Size) -> None:
-        """Tell its terminal its new size."""
         await self.channel.order({"size": [size.rows, size.columns]})
 
     async def kill(self) -> None:
@@ -100,7 +98,6 @@ class LinkedProcess:
         return self.done
 
     async def detach(self) -> None:
-        """Stop following it."""
         await self.channel.drop()
 
 

@@ -27,7 +27,6 @@ _MAX_CALLERS = 64
 
 
 def new_token() -> str:
-    """Make a token nobody can guess."""
     return os.urandom(32).hex()
 
 

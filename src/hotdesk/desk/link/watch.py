@@ -59,5 +59,4 @@ class LinkedWatch:
         return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks
 
     async def close(self) -> None:
-        """Stop watching."""
         await self.channel.drop()

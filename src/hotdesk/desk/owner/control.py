@@ -201,7 +201,6 @@ class ControlServer:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
     async def use(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Do one thing with an open desk."""
         match method, parts:
             case "GET", ["usage"]:
                 await respond(sock, 200, asdict(await desk.usage()))
@@ -416,7 +415,6 @@ def _parse_unlock(data: object) -> str:
 
 
 async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
-    """Read one request, bounded."""
     connection = h11.Connection(h11.SERVER)
     request = None
     body = bytearray()
@@ -461,7 +459,6 @@ async def serve_control(
     personal: Callable[[DeskId], None] | None = None,
     leases: Leases | None = None,
 ) -> AsyncIterator[None]:
-    """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
     with listen(path, mode) as listener:
         try:
             async with background() as tasks:

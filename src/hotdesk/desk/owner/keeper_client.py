@@ -149,7 +149,6 @@ class KeeperClient(PacketCalls):
             await self.request(0, request)
 
     async def request(self, number: int, request: KeeperRequest) -> None:
-        """Send one request."""
         data = write(number, request)
         if len(data) > MAX_PACKET_BYTES:
             raise BriefError(
@@ -168,7 +167,6 @@ class KeeperClient(PacketCalls):
 
 @contextlib.contextmanager
 def closing(fds: list[int]) -> Iterator[None]:
-    """Close descriptors in the end."""
     try:
         yield
     finally:

@@ -64,7 +64,6 @@ class KeeperHandle:
         """Set when a paused or halted desk goes on, or ends."""
 
     async def usage(self) -> Usage:
-        """Ask the keeper what the desk uses."""
         body, _ = await self.runtime.keeper.ask(KeeperRequest("usage", self.desk))
         return as_usage(body)
 
@@ -166,7 +165,6 @@ class KeeperHandle:
                     await channel.drop()
 
     async def forget(self, snapshot: str) -> None:
-        """Have the keeper delete a snapshot."""
         await self.runtime.keeper.ask(KeeperRequest("forget", self.desk, snapshot=snapshot))
 
     async def save(self, name: str, snapshot: str) -> None:
@@ -227,7 +225,6 @@ class KeeperHandle:
                         return await self.ensure_root()
 
     async def ensure_root(self) -> Link:
-        """Return the link to a root that is up, or will be in a moment."""
         if self.roots is None or self.roots.is_over():
             body, fds = await self.runtime.keeper.ask(KeeperRequest("root", self.desk), 1)
             self.runtime.keeper.rootless.discard(self.desk)

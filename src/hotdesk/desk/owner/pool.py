@@ -125,7 +125,6 @@ class Pool:
         self.change()
 
     def find_kind(self, spec: Spec, proven: bool) -> Kind:
-        """Return the kind of desk a spec asks for."""
         return make_kind(spec, self.images.find(spec.image).digest, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
@@ -146,7 +145,6 @@ class Pool:
         return None
 
     def change(self) -> None:
-        """Let whoever waits look again."""
         self.changed.set()
         self.changed = anyio.Event()
 
@@ -159,7 +157,6 @@ class Pool:
         return [spare for spare in shelf.ready if spare.kind == kind and not self.source.has_ended(spare.desk)]
 
     def find_lacking_shelf(self) -> Shelf | None:
-        """Return a shelf with too few desks."""
         return next((shelf for shelf in self.shelves.values() if len(self.list_usable(shelf)) < shelf.count), None)
 
     def sort_out(self) -> list[LinkedDesk]:
@@ -210,7 +207,6 @@ class Pool:
                 await anyio.sleep(wait)
 
     def hang_up(self) -> None:
-        """Let go of what is ready."""
         for shelf in self.shelves.values():
             for spare in shelf.ready:
                 spare.desk.hang_up()
@@ -227,7 +223,6 @@ def list_claimable(spec: Spec, scope: Scope) -> tuple[bool, ...]:
 
 
 def make_kind(spec: Spec, image: str, proven: bool) -> Kind:
-    """Return the kind of desk a spec means, with an image."""
     traits = TRAITS.get(spec.wall)
     size = spec.disk if spec.disk_in == "memory" or (traits is not None and traits.stage) else 0
     memory, cpus = (0, 0.0) if traits is None or traits.can_resize else (spec.memory, spec.cpus)

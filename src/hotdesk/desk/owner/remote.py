@@ -50,15 +50,12 @@ class RemoteHandle:
         self.roots: Link | None = None
 
     async def usage(self) -> Usage:
-        """Ask the owner what the desk uses."""
         return as_usage(await self.runtime.call("GET", f"/desks/{self.desk}/usage"))
 
     async def pause(self, paused: bool) -> None:
-        """Have the owner stop the desk, or let it go on."""
         await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
 
     async def halt(self, snapshot: str = "") -> None:
-        """Have the owner end what runs in the desk."""
         await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})
 
     async def boot(self, snapshot: str = "") -> Link:
@@ -72,7 +69,6 @@ class RemoteHandle:
         return str((await self.runtime.call("POST", f"/desks/{self.desk}/snapshots")).get("snapshot"))
 
     async def forget(self, snapshot: str) -> None:
-        """Have the owner delete a snapshot."""
         await self.runtime.call("DELETE", f"/desks/{self.desk}/snapshots/{snapshot}")
 
     async def save(self, name: str, snapshot: str) -> None:
@@ -93,7 +89,6 @@ class RemoteHandle:
         await self.runtime.call("POST", f"/desks/{self.desk}/pause", {"keep": "disk"}, SAVE_MEMORY_SECONDS)
 
     async def open_forks(self, order: dict[str, object]) -> Sequence[LinkedDesk]:
-        """Have the owner open forks, and link to each."""
         reply = await self.runtime.call("POST", f"/desks/{self.desk}/forks", order, SAVE_MEMORY_SECONDS)
         ids = reply.get("ids")
         forks = [as_id(str(each)) for each in ids] if isinstance(ids, list) else []
@@ -139,7 +134,6 @@ class RemoteRuntime:
             raise
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Link to an open desk."""
         link = await self.borrow(desk)
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.get_handle(desk), self.burn)
 
@@ -148,7 +142,6 @@ class RemoteRuntime:
         return RemoteHandle(self, desk)
 
     async def borrow(self, desk: DeskId) -> Link:
-        """Borrow the link to a desk's guest."""
         link = await self.link(f"/desks/{desk}/link")
         self.links.setdefault(desk, []).append(link)
         return link
@@ -174,13 +167,11 @@ class RemoteRuntime:
         return sock
 
     async def burn(self, desk: DeskId) -> None:
-        """Have the owner burn a desk."""
         await self.call("DELETE", f"/desks/{desk}")
         for link in self.links.pop(desk, []):
             link.hang_up()
 
     async def wake(self, desk: DeskId) -> None:
-        """Have the owner let a hibernated desk go on, as one of its own."""
         await self.call("POST", f"/desks/{desk}/wake", {}, SAVE_MEMORY_SECONDS)
 
     async def list_questions(self) -> list[Asked]:
@@ -189,7 +180,6 @@ class RemoteRuntime:
         return [as_question(each) for each in items] if isinstance(items, list) else []
 
     async def answer(self, question: Asked, approved: bool, behind: str = "") -> Asked:
-        """Answer just what was asked, on somebody's behalf, and give it as the owner has it."""
         value = {"approved": approved, "digest": question.digest} | ({"behind": behind} if behind else {})
         return as_question(await self.call("POST", f"/questions/{question.id}", value))
 
@@ -204,7 +194,6 @@ class RemoteRuntime:
     async def call(
         self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
     ) -> dict[str, object]:
-        """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
         if len(body) > MAX_PACKET_BYTES:
             raise BriefError(f"the request is too large for an owner ({len(body)} bytes); put the data into a file")
@@ -315,7 +304,6 @@ async def read_head(sock: socket.socket) -> bytes:
 
 
 def make_error(body: bytes) -> Exception:
-    """Make an error of an owner's answer."""
     with contextlib.suppress(ValueError, RecursionError):
         match json.loads(body):
             case {"code": str(code), "text": str(text)}:
@@ -325,7 +313,6 @@ def make_error(body: bytes) -> Exception:
 
 @contextlib.asynccontextmanager
 async def remote_runtime(path: Path) -> AsyncIterator[RemoteRuntime]:
-    """Yield the runtime of the owner that listens at a path."""
     async with background() as tasks:
         runtime = RemoteRuntime(path, tasks)
         try:

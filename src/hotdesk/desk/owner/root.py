@@ -77,5 +77,4 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
 
 
 def _as_argv(value: object) -> tuple[str, ...]:
-    """Return a command as it is noted."""
     return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -235,7 +235,6 @@ class KeeperRuntime:
         return self.supervisor
 
     def take(self, desk: DeskId, link: Link, handle: KeeperHandle) -> LinkedDesk:
-        """Have a desk whose guest has called."""
         self.handles[desk] = handle
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), handle, self.burn)
 
@@ -311,7 +310,6 @@ class KeeperRuntime:
             self.opening -= 1
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Return an open desk of this owner."""
         if desk not in self.desks:
             raise DeskGone(f"desk {desk} is not open here")
         return self.desks[desk]

@@ -76,7 +76,6 @@ class Fetch:
             self.skip(remote, f"a {found.kind}" if depth < MAX_DEPTH else "too deep")
 
     async def copy_folder(self, remote: str, above: int, name: str, depth: int) -> None:
-        """Copy a folder's content."""
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
         fd = open_local(name, os.O_RDONLY | os.O_DIRECTORY, above)
@@ -111,7 +110,6 @@ class Fetch:
                         data = data[file.write(data) :]
 
     def skip(self, remote: str, why: str) -> None:
-        """Leave something out, and say so."""
         self.skipped.append(remote)
         self.warn(f"left out {make_printable(remote)}: {why}")
 

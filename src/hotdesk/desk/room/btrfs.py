@@ -48,7 +48,6 @@ class Btrfs:
         """What each desk may hold."""
 
     def mount(self) -> None:
-        """Mount the pool here, making it first where there is none."""
         self.mounted.mkdir(mode=0o700, parents=True, exist_ok=True)
         with hold_lock(self.file.with_suffix(".lock")):
             fresh = not self.file.exists()
@@ -81,7 +80,6 @@ class Btrfs:
                 fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE, 0))
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Make a limited subvolume."""
         with hold_folder(self.mounted) as root:
             fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
         self.charges.begin(desk)
@@ -187,7 +185,6 @@ class Btrfs:
             self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
 
     def list_leftovers(self) -> list[str]:
-        """List the subvolumes."""
         return os.listdir(self.mounted)
 
 

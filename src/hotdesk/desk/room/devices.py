@@ -42,18 +42,15 @@ def make_sys(at: str, cpus: int) -> None:
 
 
 def set_cpus(at: str, cpus: int) -> None:
-    """Say in a /sys that is there how many CPUs the desk has."""
     write_files(f"{at}/{CPU}", _build_cpu_files(cpus), flags=os.O_TRUNC)
 
 
 def _build_cpu_files(cpus: int) -> dict[str, bytes]:
-    """Return the files that tell how many CPUs there are."""
     online = b"0-%d\n" % (cpus - 1) if cpus > 1 else b"0\n"
     return dict.fromkeys(("online", "possible", "present"), online)
 
 
 def make_folders(at: str, names: Iterable[str]) -> None:
-    """Make a folder, and these in it."""
     os.mkdir(at, 0o755)
     for name in names:
         os.mkdir(f"{at}/{name}", 0o755)

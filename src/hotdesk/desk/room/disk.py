@@ -80,7 +80,6 @@ class Memory:
         raise DeskError("a disk in memory has no snapshots")
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Mount a tmpfs of this size."""
         inodes = max(4096, size // MIB * _INODES_PER_MIB)
         syscalls.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
         return at

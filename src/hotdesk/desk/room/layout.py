@@ -25,7 +25,6 @@ def format_sudo_program(python: str, inside: bool = False) -> str:
 
 
 def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of every program in the desk."""
     standard = {
         "PATH": PATH,
         "HOME": HOME,

@@ -108,7 +108,6 @@ class Room:
         make_mount_points(self.folder / "root", self.spec.volumes, self.base)
 
     def get_volume_sources(self) -> dict[str, Path]:
-        """Return where each volume is in the room, by the path at which the desk has it."""
         return {path: self.folder / f"v{number}" for number, path in enumerate(self.spec.volumes)}
 
     def furnish(self, guest: dict[str, bytes]) -> None:

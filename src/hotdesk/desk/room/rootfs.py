@@ -155,7 +155,6 @@ class Layers:
         return self.disk.measure_usage(self.desk, self.folder / "disk")
 
     def find(self, snapshot: str) -> str:
-        """Return the disk's name of a snapshot."""
         if snapshot not in self.snapshots:
             raise BriefError(
                 f"desk {self.desk} has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}"
@@ -169,11 +168,9 @@ class Layers:
         self.fill(size, {}, source)
 
     def forget(self, snapshot: str) -> None:
-        """Delete a snapshot."""
         self.disk.drop(self.find(snapshot))
         del self.snapshots[snapshot]
 
 
 def name_hibernated(desk: str) -> str:
-    """Return the disk's name of what a hibernated desk goes on from."""
     return f"{desk}.{HIBERNATED}"

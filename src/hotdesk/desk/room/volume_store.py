@@ -39,7 +39,6 @@ class VolumeStore:
         """Where they are mounted, in the keeper's own mount namespace."""
 
     def get_file(self, volume: str) -> Path:
-        """Return the file of a volume."""
         return self.folder / f"{volume}.ext4"
 
     def make(self, volume: str, size: int, source: str = "") -> None:
@@ -88,7 +87,6 @@ class VolumeStore:
             at.rmdir()
 
     def copy(self, source: str, target: int, size: int) -> None:
-        """Copy a volume that nobody has mounted."""
         with self.hold(source) as fd:
             if not self.wait_unused(source):
                 raise DeskError("the volume is in use; copy it when no sandbox has it mounted")
@@ -193,7 +191,6 @@ def make_mount_points(root: Path, volumes: Mapping[str, str], owner: int) -> Non
 
 
 def _make_path(root: int, path: str) -> None:
-    """Make a directory with those above it."""
     current = os.dup(root)
     try:
         for part in path.strip("/").encode().split(b"/"):

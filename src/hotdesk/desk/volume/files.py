@@ -271,12 +271,10 @@ class VolumeFiles:
     # -- directories --------------------------------------------------------------------------------------------
 
     def open_folder(self, parts: list[bytes]) -> int:
-        """Open a directory of the volume."""
         return openat2(self.root, b"/".join(parts), _FOLDER, STRICT)
 
     @contextmanager
     def hold_folder(self, parts: list[bytes]) -> Iterator[int]:
-        """Hold a directory of the volume open."""
         fd = self.open_folder(parts)
         try:
             yield fd

@@ -62,7 +62,6 @@ class VolumeRequest:
             return  # the owner hung up, or is broken: nobody to tell
 
     def answer(self, request: Mapping[str, object]) -> None:
-        """Carry out a request."""
         act, path = request.get("act"), request.get("path")
         if act not in _ACTS or not isinstance(path, str):
             raise FilesError(400, "unknown request to the volume's process")
@@ -126,7 +125,6 @@ class VolumeRequest:
                 return
 
     def receive(self) -> tuple[dict[str, object], bytes]:
-        """Wait for one frame."""
         while not self.waiting:
             data = self.sock.recv(PIECE)
             if not data:
@@ -135,7 +133,6 @@ class VolumeRequest:
         return self.waiting.pop(0)
 
     def send_json(self, status: int, value: object) -> None:
-        """Answer with JSON."""
         self.send_body(status, json.dumps(value, separators=(",", ":")).encode())
 
     def send_body(self, status: int, body: bytes) -> None:

@@ -68,7 +68,6 @@ def forget_silent() -> None:
 
 
 def ask_version(path: str) -> str:
-    """Ask a program for its version."""
     try:
         done = subprocess.run(
             [path, "--version"],

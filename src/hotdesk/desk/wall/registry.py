@@ -52,7 +52,6 @@ def survey(settings: Config) -> WallCatalog:
 
 
 def look_at(name: str, settings: Config) -> WallStatus:
-    """Find out whether a wall can be put up here."""
     if (kind := KINDS.get(name)) is not None:
         return kind.look(settings)
     return WallCatalog().find(name)

@@ -88,7 +88,6 @@ def build_root_process(room: BundleInput) -> _Json:
 def build_guest_process(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
-    """Return a guest's process."""
     sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
@@ -144,5 +143,4 @@ def build_mounts(room: BundleInput) -> list[_Json]:
 
 
 def mount(destination: str, kind: str, source: str, *options: str) -> _Json:
-    """Return one mount."""
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}

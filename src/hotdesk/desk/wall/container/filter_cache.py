@@ -32,7 +32,6 @@ class Filters:
         self.compiled = self.read()
 
     def read(self) -> str | None:
-        """Return the kept filter as an annotation wants it."""
         if self.file is None or not self.file.exists():
             return None
         with self.file.open("rb") as file:
@@ -41,7 +40,6 @@ class Filters:
             return base64.b64encode(file.read(_MAX_PROGRAM_BYTES)).decode()
 
     def keep(self, compiled: Path) -> None:
-        """Keep what the runtime compiled for a desk that started."""
         if self.file is None or self.compiled is not None or not compiled.exists():
             return
         data = compiled.read_bytes()

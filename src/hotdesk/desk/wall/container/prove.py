@@ -34,7 +34,6 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 
 
 def list_flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
-    """List what is not as it was asked for."""
     status = read_status(pid)
     expected = {
         "Uid": "\t".join([str(uid)] * 4),
@@ -81,7 +80,6 @@ def list_foreign_namespaces(pid: int, first: int) -> list[str]:
 
 
 def _stat_namespace(kind: str) -> int:
-    """Return the inode of our own namespace of a kind."""
     return os.stat(f"/proc/self/ns/{kind}").st_ino
 
 

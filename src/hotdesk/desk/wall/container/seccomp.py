@@ -106,12 +106,10 @@ def match_none_of(index: int, values: Collection[int]) -> list[Test]:
 
 
 def match_bits(index: int, mask: int, value: int) -> Test:
-    """Test some bits of an argument."""
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
 def allow(names: str | list[str], *tests: Test) -> Rule:
-    """Let calls through."""
     rule: Rule = {"names": names.split() if isinstance(names, str) else names, "action": "SCMP_ACT_ALLOW"}
     return {**rule, "args": list(tests)} if tests else rule
 

@@ -21,7 +21,6 @@ _KNOWN_FLAWS = (
 
 
 def look(settings: Config) -> WallStatus:
-    """Say whether desks can be opened as containers here."""
     traits, name = TRAITS[NAME], os.path.basename(settings.runtime)
     program = find_program(settings.runtime)
     if program is None:
@@ -38,7 +37,6 @@ def look(settings: Config) -> WallStatus:
 
 
 def list_flaws(version: str) -> tuple[str, ...]:
-    """List what a version of crun is known to do wrong."""
     numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:3])
     return tuple(
         f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in _KNOWN_FLAWS if numbers and numbers < fixed

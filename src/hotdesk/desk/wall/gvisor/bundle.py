@@ -28,7 +28,6 @@ _INET, _INET6, _PACKET, _RAW = 2, 10, 17, 3
 
 
 def _match(argument: int, value: int, mask: int) -> _Json:
-    """Match bits of an argument."""
     return {"index": argument, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
@@ -68,7 +67,6 @@ class GvisorBundle:
 
 
 def build_config(room: GvisorBundle) -> _Json:
-    """Return the whole configuration."""
     return {
         "ociVersion": "1.0.2",
         "hostname": room.desk[:12],
@@ -124,5 +122,4 @@ def build_mounts(room: GvisorBundle) -> list[_Json]:
 
 
 def mount(destination: str, kind: str, source: str, *options: str) -> _Json:
-    """Return one mount."""
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}

@@ -39,7 +39,6 @@ def check(room: Room, supervisor: int) -> None:
 
 
 def list_flaws(room: Room, supervisor: int) -> list[str]:
-    """List what is not as it must be."""
     try:
         wrong = _list_supervisor_flaws(room, supervisor)
         pids = room.cgroup.list_pids() - {supervisor}
@@ -87,7 +86,6 @@ def _list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> l
 
 
 def _list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
-    """List the namespaces that are the host's, or the keeper's own."""
     return [
         f"its {kind} namespace is the host's"
         for kind in kinds
@@ -111,7 +109,6 @@ def _read_parent_userns(pid: int) -> int:
 
 
 def _list_interfaces(pid: int) -> list[str]:
-    """List the network interfaces that a process has."""
     with open(f"/proc/{pid}/net/dev") as file:
         return [line.partition(":")[0].strip() for line in file if ":" in line]
 

@@ -50,12 +50,10 @@ def call(method: str, argument: object, fds: Sequence[int] = ()) -> bytes | None
 
 
 def pause() -> bool:
-    """Stop every program."""
     return call("Pause", {}) is not None
 
 
 def resume() -> bool:
-    """Let every program go on."""
     return call("Resume", {}) is not None
 
 

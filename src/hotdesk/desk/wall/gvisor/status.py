@@ -26,7 +26,6 @@ _KNOWN_FLAWS = (
 
 
 def look(settings: Config) -> WallStatus:
-    """Say whether desks can be opened behind gVisor here."""
     program = find_program(settings.gvisor_program)
     if program is None:
         return WallStatus(NAME, TRAITS[NAME], f"{settings.gvisor_program} does not exist", _REMEDY)

@@ -127,7 +127,6 @@ def _remove_marker(room: Room) -> None:
 
 
 def _bundle_input(room: Room) -> bundle.GvisorBundle:
-    """Describe a room as the bundle needs it."""
     volumes = {path: f"/{source.name}" for path, source in room.get_volume_sources().items()}
     return bundle.GvisorBundle(
         room.desk, room.spec.memory, room.image.python, room.guest, room.build_environment(), volumes

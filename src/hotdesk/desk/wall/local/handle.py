@@ -83,7 +83,6 @@ class LocalHandle(NoHandle):
         return link
 
     def build_environment(self) -> dict[str, str]:
-        """Return the variables every program here has."""
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LANG": "C.UTF-8"}
 
     def end(self) -> None:
@@ -165,13 +164,11 @@ class LocalHandle(NoHandle):
         return name
 
     def find(self, snapshot: str) -> Path:
-        """Return where a snapshot lies."""
         if snapshot not in self.snapshots:
             raise BriefError(f"the desk has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}")
         return self.folder / snapshot
 
     async def forget(self, snapshot: str) -> None:
-        """Delete a snapshot."""
         self.check_open()
         shutil.rmtree(self.find(snapshot), ignore_errors=True)
         self.snapshots.remove(snapshot)
@@ -214,7 +211,6 @@ def list_programs(home: Path) -> list[int]:
 
 
 def _iterate_pids() -> Iterator[int]:
-    """Return the pid of every program of this machine."""
     return map(int, filter(str.isdigit, os.listdir("/proc")))
 
 

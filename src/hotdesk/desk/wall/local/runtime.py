@@ -55,7 +55,6 @@ class LocalRuntime:
         return opened
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Return an open desk."""
         if desk not in self.open_desks:
             raise DeskGone(f"desk {desk} is not open")
         return self.open_desks[desk][0]

@@ -47,7 +47,6 @@ def compute_key(facts: Iterable[object], sources: Mapping[str, bytes]) -> str:
 
 
 def find(place: Path, now: float | None = None) -> bool:
-    """Return whether there is a template that is still to be used."""
     try:
         written = (place / STATE).stat().st_mtime
     except OSError:

@@ -113,7 +113,6 @@ class MicrovmWall(ContainerWall):
         return get_template_folder(self.settings.images, room.image.digest) / key
 
     def show_template(self, room: Room, folder: Path, place: Path | None) -> None:
-        """Have the supervisor find a template, or none."""
         files = [folder / name for name in (RAM, STATE)]
         for file in files:
             _hide_file(file)
@@ -133,7 +132,6 @@ class MicrovmWall(ContainerWall):
         return 1 if self.accelerator == "tcg" else cpu_set.count(room.spec.cpus)
 
     def write_task(self, room: Room, has_template: bool) -> VmTask:
-        """Describe the machine, and what makes it this desk."""
         spec, image = room.spec, room.image
         files = identity.build_privilege_files(spec.root, room.ca, image.python, inside=True)
         files[door_files.APT_CLOSED.lstrip("/")] = door_files.APT_CLOSED_SETTINGS
@@ -205,7 +203,6 @@ def read_sources() -> dict[str, bytes]:
 
 
 def supervise(process: dict[str, object], module: str) -> dict[str, object]:
-    """Return a process of the container that runs a module of the supervisor's."""
     python = process["args"][0]  # type: ignore[index]
     start = START.format(lib=f"{FOLDER}/lib", module=module)
     return {**process, "args": [python, "-I", "-S", "-B", "-c", start]}
