@@ -38,7 +38,6 @@ async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bo
 
 
 async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tuple[int, object]:
-    """Find what is asked."""
     match meant.scheme, meant.port, meant.method, meant.path:
         case "http", 80, "GET" | "HEAD", "/":
             return 200, _describe_status(way)
@@ -96,7 +95,6 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
 
 
 async def read_body(wire: Wire, request: Request) -> bytes:
-    """Read a short body."""
     reader, body = BodyReader(request.body), bytearray()
     if request.expects:
         wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -60,7 +60,6 @@ def answer(request: framing.Request) -> bytes:
 
 
 async def connect() -> Wire:
-    """Open a connection to the echo."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     await loop.connect_accepted_socket(Echo, far)

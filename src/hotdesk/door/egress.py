@@ -66,7 +66,6 @@ class GrantValue:
     """Held while a value is made: one at a time, whoever else waits has it, too."""
 
     def is_over(self) -> bool:
-        """Return whether its time is up."""
         return self.until is not None and time.time() >= self.until
 
 
@@ -106,7 +105,6 @@ class Egress:
         """Grows when what requests were admitted under is over: those under way must not be sent any more."""
 
     def adopt(self, charter: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
-        """Take the charter keys give."""
         self.leaves = Leaves(
             CertificateAuthority(charter["certificate"].encode(), charter["key"].encode()), leaf_key, scratch
         )
@@ -148,7 +146,6 @@ class Egress:
     # -- grants -----------------------------------------------------------------------------------------------
 
     def list_active_grants(self) -> list[LiveGrant]:
-        """Return the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "it expired")
         return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
@@ -216,7 +213,6 @@ class Egress:
         self.hang_up()
 
     def end_canary(self) -> None:
-        """Forget what the door was tried with."""
         tried = {id for id, one in self.live.items() if one.live_grant.grant.host == canary.HOST}
         self.live = {id: one for id, one in self.live.items() if id not in tried}
         if set().union(*self.scrubber.spelt.values()) <= tried:
@@ -246,7 +242,6 @@ class Egress:
     # -- budgets ----------------------------------------------------------------------------------------------
 
     def get_budget(self, rule: Rule) -> RuleBudget:
-        """Return what is left of a rule."""
         found = self.budgets.get(rule)
         if found is None:
             found = self.budgets[rule] = RuleBudget(rule)

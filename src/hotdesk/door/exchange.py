@@ -80,7 +80,6 @@ class UpstreamSlot:
         return wire
 
     def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
-        """Keep an upstream for the next request."""
         self.key, self.upstream = key, wire
 
     def leave(self) -> None:
@@ -167,7 +166,6 @@ class Forward:
         await self.wire.drain(BODY_SECONDS)
 
     def write_down(self) -> None:
-        """Have the exchange written down."""
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
         path = self.meant.path + ("?" + "&".join(names) if names else "")
         rule = _format_rule_cached(self.decision.rule) if self.decision.rule else self.decision.why

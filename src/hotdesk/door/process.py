@@ -132,12 +132,10 @@ class Door:
             self.ways.pop(gate.way.desk, None)
 
     def open_gate(self, desk: str, listener: socket.socket) -> None:
-        """Serve a desk."""
         gate = Gate(self.get_egress(desk), listener, self)
         self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
 
     def get_egress(self, desk: str) -> Egress:
-        """Return a desk's way out."""
         if desk not in self.ways:
             self.ways[desk] = Egress(desk, self)
             if self.ready.is_set() and self.keys is None:
@@ -159,12 +157,10 @@ class Door:
     # -- keys -------------------------------------------------------------------------------------------------
 
     async def listen(self, sock: socket.socket) -> None:
-        """Take the line to keys."""
         sock.setblocking(False)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
 
     def handle_message(self, message: dict[str, Any]) -> None:
-        """Take a message of keys'."""
         match message:
             case {"charter": str(desk)}:
                 self.get_egress(desk).adopt(message, self.leaf_key, self.scratch)
@@ -182,7 +178,6 @@ class Door:
                 self.ready.set()
 
     def receive_value(self, waiting: asyncio.Future[bytes], reply: dict[str, Any]) -> None:
-        """Take a value, or why there is none."""
         if waiting.done():
             return
         if "ok" in reply:
@@ -202,13 +197,11 @@ class Door:
             way.hang_up()
 
     def tell(self, **message: object) -> None:
-        """Tell keys something."""
         self.unsaid.append(write(message))
         if len(self.unsaid) == 1:
             asyncio.get_running_loop().call_soon(self.speak)
 
     def speak(self) -> None:
-        """Send keys what they are to be told."""
         data, self.unsaid = b"".join(self.unsaid), []
         if self.keys is not None and not self.keys.is_closing():
             self.keys.write(data)
@@ -216,7 +209,6 @@ class Door:
                 self.drop_keys()
 
     def note(self, event: Event) -> None:
-        """Have an event written down."""
         self.tell(event=type(event).__name__, data=as_dict(event))
 
     async def steady(self) -> None:

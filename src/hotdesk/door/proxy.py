@@ -117,7 +117,6 @@ class DeskConnection:
         return False
 
     async def forward(self, request: Request) -> bool:
-        """Judge one request and carry it out."""
         hosts = request.headers.get_all(b"host")
         meant = target.read(request.method, request.target, hosts, self.place.inside, self.place.scheme)
         if meant.host == denials.LOCAL:

@@ -191,7 +191,6 @@ def bait() -> Iterator[Bait]:
 
 
 def _has_caller(sock: socket.socket) -> bool:
-    """Return whether anybody called."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
@@ -201,7 +200,6 @@ def _has_caller(sock: socket.socket) -> bool:
 
 
 def read(done: Done, nonce: str) -> CanaryResult | None:
-    """Read what the canaries said; None when it is not just that."""
     try:
         data = json.loads(done.stdout) if done.ok and not done.truncated else None
         if not isinstance(data, dict) or data.pop("nonce", None) != nonce or data.keys() != set(CanaryResult.__slots__):
@@ -213,7 +211,6 @@ def read(done: Done, nonce: str) -> CanaryResult | None:
 
 
 def _parse_numbers(value: object) -> tuple[int, ...]:
-    """Read a list of numbers."""
     if not isinstance(value, list) or not all(type(each) is int for each in value):
         raise ValueError("not a list of numbers")
     return tuple(value)

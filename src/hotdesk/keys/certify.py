@@ -76,7 +76,6 @@ class CertifiedStory:
     ended: bool = False
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         match event:
             case JobBegun():
                 self.begun = event

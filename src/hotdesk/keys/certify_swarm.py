@@ -50,7 +50,6 @@ class SwarmStory:
     reduced: Reduced | None = None
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         match event:
             case SwarmBegun():
                 self.begun = event
@@ -71,7 +70,6 @@ class SwarmStory:
 
     @property
     def done(self) -> list[ItemEnded]:
-        """List the items that passed."""
         return [each for each in self.items.values() if each.outcome == "done"]
 
 

@@ -98,7 +98,6 @@ class Charter:
         return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (body, signed))
 
     def build_message(self) -> dict[str, object]:
-        """Write it for the door."""
         return {
             "charter": self.desk,
             "scope": json.loads(scope_json(self.scope)),
@@ -138,7 +137,6 @@ def _make_brought_grant(number: str, requested: Grant, value: bytes) -> Granted:
 
 
 def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
-    """Take a secret out of the vault for one desk."""
     entry, secret = vault.take(requested.secret)
     if entry.kind == "totp" and not requested.places:
         raise BriefError(
@@ -191,7 +189,6 @@ def grant_canary() -> tuple[Granted, Canary]:
 
 
 def _build_values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
-    """Describe what of a secret the door needs."""
     if entry.kind in _PRINTED:
         return {}
     fields: dict[str, str] = {"value": encode(secret.get_bytes())}

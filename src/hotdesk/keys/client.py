@@ -143,7 +143,6 @@ class KeysClient(Calls[dict[str, Any]]):
         raise HostError(GONE)
 
     def close(self) -> None:
-        """Hang up."""
         anyio.notify_closing(self.sock)
         self.sock.close()
         with suppress(OSError):

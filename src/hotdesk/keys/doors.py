@@ -44,7 +44,6 @@ class Doors:
         """Told of each question as it comes."""
 
     async def prepare(self) -> None:
-        """Have keys up."""
         await self.meet()
 
     async def prepare_journal(self) -> None:
@@ -164,7 +163,6 @@ class Doors:
     # -- questions --------------------------------------------------------------------------------------------
 
     def handle_event(self, message: dict[str, Any]) -> None:
-        """Take what keys tell unasked."""
         match message:
             case {"event": "used", "desks": list(desks)}:
                 for desk in desks:
@@ -209,6 +207,5 @@ class Doors:
         await (await self.meet()).ask("revoke", desk, grant=secret, why=why)
 
     def close(self) -> None:
-        """Hang up."""
         if self.keys is not None:
             self.keys.close()

@@ -95,7 +95,6 @@ def read_key_set(folder: Path) -> dict[str, object]:
 
 
 def _compute_key_id(key: ec.EllipticCurvePublicKey) -> str:
-    """Name a key by its hash."""
     hashing = Hash(SHA256())
     hashing.update(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
     return _encode(hashing.finalize()[:16]).decode()

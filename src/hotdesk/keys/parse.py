@@ -20,7 +20,6 @@ def as_desk(value: object) -> str:
 
 
 def as_list(value: object) -> list[object]:
-    """Read a list."""
     return value if isinstance(value, list) else []
 
 
@@ -40,7 +39,6 @@ def decode_secret(text: str) -> bytes:
 
 
 def parse_event(message: object) -> Event:
-    """Read the event in a message."""
     if not isinstance(message, dict):
         raise BriefError("invalid event")
     return from_json(str(message["event"]), json.dumps(message["data"]))

@@ -206,7 +206,6 @@ class KeysProcess:
         self.answers.clear()
 
     def to(self, actor: str) -> list[Peer]:
-        """Return the lines of one kind."""
         return [line for line in self.lines if line.actor == actor]
 
     # -- what is said -----------------------------------------------------------------------------------------
@@ -225,7 +224,6 @@ class KeysProcess:
             line.tell(re=number if isinstance(number, int) else None, error=failure)
 
     def handle_owner_message(self, line: Peer, message: dict[str, object]) -> None:
-        """Do what the owner asks."""
         number, desk = message.get("n"), as_desk(message.get("desk", ""))
         match message.get("verb"):
             case "note":
@@ -270,7 +268,6 @@ class KeysProcess:
                 raise BriefError("unknown request to the keys process")
 
     def handle_door_message(self, line: Peer, message: dict[str, object]) -> None:
-        """Take what a door tells."""
         if "event" in message:
             event = parse_event(message)
             if get_chain(event) not in self.gated_desks:

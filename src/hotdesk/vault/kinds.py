@@ -38,7 +38,6 @@ class Secret:
         self._value = bytes(value)
 
     def get_bytes(self) -> bytes:
-        """Return the value."""
         return self._value
 
     def __repr__(self) -> str:
@@ -54,7 +53,6 @@ class Secret:
         raise TypeError("a secret has no hash")
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled."""
         raise TypeError("a secret is not written down")
 
 
@@ -115,7 +113,6 @@ KINDS: Mapping[str, type[Public]] = {
 
 
 def get_kind(public: Public) -> str:
-    """Name the kind of a secret."""
     return next(name for name, kind in KINDS.items() if type(public) is kind)
 
 

@@ -57,7 +57,6 @@ def load_root(data: object) -> RootKeySource:
 
 
 def refuse_passphrase() -> bytes:
-    """Refuse: nobody is here to give a passphrase."""
     raise BriefError("the vault is locked with a passphrase, and none was given")
 
 
@@ -96,7 +95,6 @@ def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
 
 
 def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) -> Secret:
-    """Return the root key a description speaks of."""
     match root.source:
         case "passphrase":
             return _derive(root, unlock())
@@ -107,13 +105,11 @@ def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) 
 
 
 def _read_file_keys(folder: Path) -> dict[str, str]:
-    """Read the keys of the file, by id."""
     lines = (private_files.read(folder, FILE) or b"").decode(errors="replace").splitlines()
     return {name: text for name, _, text in (line.partition(" ") for line in lines)}
 
 
 def decode(text: str | None, otherwise: str) -> Secret:
-    """Read a key as it is kept."""
     try:
         key = base64.b64decode(text or "", validate=True)
     except ValueError:

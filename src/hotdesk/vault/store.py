@@ -40,7 +40,6 @@ class VaultEntry:
 
     @property
     def kind(self) -> str:
-        """Name the kind."""
         return get_kind(self.public)
 
 
@@ -101,11 +100,9 @@ class Vault:
         return self._unseal(name)[0]
 
     def reveal(self, name: str) -> Secret:
-        """Return a secret's value."""
         return self._unseal(name)[1]
 
     def take(self, name: str) -> tuple[VaultEntry, Secret]:
-        """Return what a secret is and its value, of one version."""
         return self._unseal(name)
 
     def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> VaultEntry:
@@ -126,7 +123,6 @@ class Vault:
             return self._seal(entries, name, public, value)
 
     def remove(self, name: str) -> None:
-        """Forget a secret."""
         with self._changing() as entries:
             if entries.pop(name, None) is None:
                 raise _make_missing_error(name)
@@ -187,7 +183,6 @@ def read_source(folder: Path) -> Source:
 
 
 def exists(folder: Path) -> bool:
-    """Return whether there is a vault."""
     return folder.exists() and private_files.read(folder, FILE) is not None
 
 
@@ -239,7 +234,6 @@ def save(folder: Path, contents: Contents) -> None:
 
 
 def tell(stored: SealedEntry) -> dict[str, object]:
-    """Write an entry as JSON has it."""
     entry = stored.entry
     return {
         "kind": entry.kind,
@@ -267,7 +261,6 @@ def load(folder: Path) -> Contents:
 
 
 def _load_entry(name: str, data: dict[str, object]) -> SealedEntry:
-    """Read an entry strictly."""
     version, created, changed = data["version"], data["created"], data["changed"]
     if type(version) is not int or type(created) is not float or type(changed) is not float:
         raise ValueError(name)

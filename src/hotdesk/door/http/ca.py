@@ -34,7 +34,6 @@ _ALPN = ["http/1.1"]
 
 
 def get_utc_now() -> datetime:
-    """Tell the time as certificates do."""
     return datetime.now(UTC)
 
 
@@ -186,7 +185,6 @@ def _make_key_usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 def make_general_name(host: str) -> x509.GeneralName:
-    """Write a host as a certificate names it."""
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

@@ -106,7 +106,6 @@ class Headers:
         return b", ".join(self.get_all(name))
 
     def get_all(self, name: bytes) -> list[bytes]:
-        """Return every value of a field."""
         return [value for key, value in self if key == name]
 
     def get_single(self, name: bytes) -> bytes | None:
@@ -122,7 +121,6 @@ class Headers:
         return [] if value is None else [member.strip(b" \t") for member in value.lower().split(b",")]
 
     def remove(self, names: Container[bytes]) -> Headers:
-        """Leave fields out."""
         return Headers([pair for pair in self.pairs if pair[0].lower() not in names])
 
     def add(self, name: bytes, value: bytes) -> Headers:
@@ -160,7 +158,6 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
 
 
 def _diagnose_head(head: bytes) -> str:
-    """Explain why a head is none."""
     lines = head.split(b"\r\n")
     if STRAY.search(head) or lines[-2:] != [b"", b""]:
         return "a control character, or a line that does not end in CR LF"
@@ -220,7 +217,6 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
 
 
 def _match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """Match the first line of a head within bounds."""
     if len(head) > HEAD_LIMIT:
         raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
     matched = form.match(head)
@@ -272,7 +268,6 @@ def _diagnose_request(head: bytes) -> HttpMessageError:
 
 
 def parse_framing(headers: Headers, version: str) -> Body:
-    """Return how the body ends that a head announces."""
     if b"transfer-encoding" not in headers._values and b"content-length" not in headers._values:
         return None
     coding, length = headers.get_single(b"transfer-encoding"), headers.get_single(b"content-length")

@@ -203,7 +203,6 @@ def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None
 
 
 def answer(question: bytes) -> dict[str, object]:
-    """Look up what a question names."""
     number = read_number(question)
     try:
         name = str(json.loads(question)["name"]) if number else "-"

@@ -41,7 +41,6 @@ class SocksProxy:
 
     @staticmethod
     def of(proxy: EgressProxy, password: bytes) -> SocksProxy:
-        """Make one of what a scope says."""
         context = _trust_only(proxy.ca) if proxy.ca else None
         return SocksProxy(
             proxy.host, proxy.port, proxy.username.encode(), password, proxy.tls, proxy.server_name, context

@@ -28,7 +28,6 @@ _Bars: TypeAlias = Callable[[str], bool]
 
 
 def _bar_nothing(address: str) -> bool:
-    """Bar no address."""
     return False
 
 
@@ -157,7 +156,6 @@ class Upstreams:
             raise UnreachableError(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
 
     async def connect_through_proxy(self, scheme: str, host: str, port: int) -> Wire:
-        """Have the host's own proxy connect us."""
         parts = urlsplit(self.proxy)
         wire = await self.open(parts.hostname or "", parts.port or 3128, True, parts.hostname or "")
         where = f"{bracket_ipv6(host)}:{port}".encode()
@@ -176,7 +174,6 @@ class Upstreams:
         return wire
 
     async def read_proxy_answer(self, wire: Wire) -> int:
-        """Read what the proxy says."""
         while (end := framing.find_end(wire.buffer)) < 0:
             if not await wire.fill(HEAD_SECONDS):
                 raise UnreachableError("the host's proxy closed the connection")

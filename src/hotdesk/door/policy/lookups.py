@@ -94,7 +94,6 @@ class Lookups:
 
 
 def _is_inside(addresses: Iterable[str]) -> bool:
-    """Return whether any address is one of a private network."""
     found = {ip_address(each) for each in addresses}
     return any(check(each) is not None and check(each, private=True) is None for each in found)
 

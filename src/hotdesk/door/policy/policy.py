@@ -155,7 +155,6 @@ def _explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: Requ
 
 
 def _list_ends(rule: Rule) -> frozenset[End]:
-    """Return the schemes and ports a rule is for."""
     schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
 
@@ -219,7 +218,6 @@ class Index:
                     yield from rules
 
     def find_rule(self, view: RequestView) -> Rule | None:
-        """Return the rule that decides."""
         for each in self.match_host(view.target.host):
             if not each.explain_mismatch(view):
                 return each.rule
@@ -267,7 +265,6 @@ class Policy:
         self.top = Policy(self.ceiling, step) if self.ceiling else None
 
     def judge(self, target: Target) -> PolicyDecision:
-        """Decide a request."""
         view = RequestView(target)
         rule = self.index.find_rule(view) or (_ANYWHERE if self.opens(target.host) else None)
         top = self.top.index.find_rule(view) if self.top else None
@@ -281,7 +278,6 @@ class Policy:
         return PolicyDecision("allow", rule, "admitted by a rule", top)
 
     def decide_approval(self, view: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
-        """Decide a request that needs an approval."""
         approved = self.answers.find_rule(view) if self.approved else None
         if approved is not None and approved.verdict == "allow":
             return PolicyDecision("allow", approved, "admitted by an approval", top)
@@ -364,11 +360,9 @@ class Policy:
         return self.top is not None and not can_overlap(rule, self.top)
 
     def with_step(self, step: str) -> Policy:
-        """Return the policy of another step."""
         return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
 
     def widen(self, rule: Rule) -> Policy:
-        """Return the policy with one more rule that was approved."""
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(
                 f"{rule_text(rule)!r} cannot be approved: only allow rules without a tunnel can; put it into the brief"
@@ -397,7 +391,6 @@ def format_rules(scope: Scope) -> tuple[str, ...]:
 
 
 def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
-    """Say of each rule whether it holds for a request."""
     named = set(map(id, index.match_host(view.target.host)))
     lines = []
     for each in index.all:
@@ -453,5 +446,4 @@ def _has_shared_host(one: str, other: str) -> bool:
 
 
 def _has_shared_address(one: Network, other: Network) -> bool:
-    """Return whether two networks have an address in common."""
     return one.version == other.version and one.overlaps(other)

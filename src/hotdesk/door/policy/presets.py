@@ -65,7 +65,6 @@ def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | Non
 
 
 def get_preset_rules(name: str, machine: PackageSources) -> tuple[Rule, ...]:
-    """Return the rules of a preset."""
     if name not in PRESETS:
         shown = make_printable(name[:80])
         raise BriefError(f"unknown preset {shown!r}; the presets are {', '.join(PRESETS)}, as in --allow pypi")
@@ -139,7 +138,6 @@ def _build_pypi_rules(machine: PackageSources) -> tuple[Rule, ...]:
 
 
 def _build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
-    """Read from the machine's registries."""
     own = tuple(rule for url in machine.npm for rule in _build_source_rules(url))
     if own and not machine.default_npm:
         return own
@@ -151,7 +149,6 @@ def _build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
 
 
 def _build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
-    """Read from the machine's archives."""
     own = tuple(rule for url in machine.apt for rule in _build_source_rules(url))
     if not own:
         raise BriefError("this machine's apt has no archive on the web; name a host with --allow HOST")
@@ -200,7 +197,6 @@ def _build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
 def read_machine(
     name: str, env: Mapping[str, str] | None = None, root: Path = Path("/"), prefix: Path = Path(sys.prefix)
 ) -> PackageSources:
-    """Read what one preset needs of this machine's configuration."""
     if env is None and name in REMEMBERED:
         return REMEMBERED[name]
     environ = os.environ if env is None else env
@@ -302,5 +298,4 @@ def _read_apt() -> tuple[str, ...]:
 
 
 def _list_web_urls(urls: Iterable[str]) -> list[str]:
-    """Return those that are on the web."""
     return [url for url in urls if _build_source_rules(url)]

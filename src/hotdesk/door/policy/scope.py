@@ -52,7 +52,6 @@ def read_grant(entry: str | Mapping[str, object]) -> Grant:
 
 
 def read_table(table: Mapping[str, object]) -> Grant:
-    """Put a grant together from a table."""
     check_fields("grant", Grant, table)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
@@ -81,12 +80,10 @@ def _read_secret_place(entry: object) -> SecretPlace:
 
 
 def read_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Read where names lead."""
     return {lead[0]: lead[1] for lead in (_check_lead(str(name), str(upstream)) for name, upstream in names.items())}
 
 
 def _check_lead(name: str, upstream: str) -> tuple[str, str]:
-    """Check where one name leads."""
     try:
         host = canonicalize_name(name)
         if split_authority(upstream)[1] is None:

@@ -120,7 +120,6 @@ def is_override(header: str) -> bool:
 
 
 def _check_method(method: str | bytes) -> str:
-    """Return a method that may be judged."""
     name = check_ascii("method", method)
     if not METHOD_SHAPE.fullmatch(name):
         raise UnclearTargetError("the method must be a word in capital letters")
@@ -130,7 +129,6 @@ def _check_method(method: str | bytes) -> str:
 
 
 def parse_single_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
-    """Return the one host that is named."""
     if len(hosts) != 1:
         raise UnclearTargetError(f"the request has {len(hosts)} Host headers; one is needed")
     return _parse_authority(check_ascii("Host header", hosts[0]))

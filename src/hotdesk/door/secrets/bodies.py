@@ -29,7 +29,6 @@ _JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s
 
 
 def find_body_uses(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
-    """Yield what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
     patterns = {"form": _FORM_TYPE, "json": _JSON_TYPE}
     for one in here:

@@ -79,7 +79,6 @@ class FieldWatch:
             self.found = next(self.iterate_credentials(data), None)
 
     def iterate_credentials(self, data: bytes) -> Iterator[tuple[str, str]]:
-        """Yield the fields that are credentials by their names."""
         for kind in self.kinds:
             for found in PATTERNS[kind].finditer(data):
                 name = _decode_name(kind, found[found.lastindex or 1])
@@ -88,7 +87,6 @@ class FieldWatch:
 
 
 def _decode_name(kind: str, name: bytes) -> str:
-    """Return a name as a server would read it."""
     if kind == "JSON field" and b"\\" in name:
         try:
             return str(json.loads(b'"' + name + b'"'))

@@ -44,7 +44,6 @@ class Plain:
     """No encoding at all."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes as they are."""
         for start in range(0, len(data), PIECE):
             yield data[start : start + PIECE]
 
@@ -62,7 +61,6 @@ class Inflate:
         self.ended = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Inflate."""
         data = self.head + data
         self.head = b""
         begun = 0
@@ -87,7 +85,6 @@ class Inflate:
         return data
 
     def inflate_member(self, data: bytes) -> Generator[bytes, None, bytes]:
-        """Inflate up to the end of this member, and return what follows it."""
         assert self.inner is not None
         while True:
             try:
@@ -116,7 +113,6 @@ class Brotli:
         self.begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decompress."""
         self.begun = self.begun or bool(data)
         while True:
             if data and self.inner.is_finished():
@@ -144,7 +140,6 @@ class Zstd:
         self.begun = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decompress."""
         self.begun = 0
         for start in range(0, len(data), _ZSTD_SIP):
             yield from self.sip(data[start : start + _ZSTD_SIP])
@@ -179,7 +174,6 @@ class Capped:
         self.bytes_in = self.bytes_out = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode, counting."""
         self.bytes_in += len(data)
         for piece in self.inner.feed(data):
             self.bytes_out += len(piece)

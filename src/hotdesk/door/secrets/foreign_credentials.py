@@ -85,7 +85,6 @@ _NOTHING_MORE = AllowedCredentials()
 
 
 def collect_allowed(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
-    """Return what the live grants for a host allow."""
     here = [one for one in grants if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
         return _NOTHING_MORE

@@ -240,7 +240,6 @@ def _may_hold(out: Outgoing) -> bool:
 
 
 def list_needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
-    """List the grants whose values a plan needs, now that the body is known."""
     inside = [use.live_grant.id for use in plan.body if use.live_grant.placeholder in body]
     return tuple(dict.fromkeys([*(use.live_grant.id for use in plan.uses), *inside]))
 

@@ -84,12 +84,10 @@ class Issued:
         return placeholder
 
     def find_cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
-        """Return the value of a cookie of that name this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie == name else None
 
     def find_bearer(self, placeholder: bytes) -> bytes | None:
-        """Return the token this placeholder stands for."""
         token = self.tokens.get(placeholder)
         return token.value if token and token.cookie is None else None
 
@@ -236,7 +234,6 @@ class FormAnswer:
         return b""
 
     def feed_last(self, data: bytes) -> bytes:
-        """Take the last bytes; give all of it."""
         self.feed(data)
         return self.finish()
 

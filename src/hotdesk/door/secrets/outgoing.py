@@ -53,7 +53,6 @@ def fold(name: bytes) -> bytes:
 
 
 def get_slot(place: SecretPlace) -> Slot:
-    """Return where in a head a place is."""
     match place.kind:
         case "bearer" | "basic":
             return AUTHORIZATION
@@ -91,7 +90,6 @@ def split_head(out: Outgoing) -> list[tuple[Slot, bytes]]:
 
 
 def _split_cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Take a Cookie header apart."""
     for pair in value.split(b";"):
         name, _, content = pair.strip(b" \t").partition(b"=")
         if name or content:
@@ -149,7 +147,6 @@ def format_header_name(name: str) -> bytes:
 
 
 def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
-    """Set one cookie, leaving the others as they are."""
     pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in _split_cookies(sent)]
     pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
     others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
@@ -157,7 +154,6 @@ def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes
 
 
 def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
-    """Set one parameter, leaving the others as they are."""
     pairs = [(other, pair) for other, _, pair in split_parameters(query)]
     put = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
     at = next((i for i, (other, _) in enumerate(pairs) if other == name), len(pairs))

@@ -18,5 +18,4 @@ def make_placeholder(name: str) -> str:
 
 
 def name_in(placeholder: bytes) -> str:
-    """Read the name out of a placeholder."""
     return placeholder[len(PREFIX) : -27].decode()

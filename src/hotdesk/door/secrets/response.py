@@ -47,7 +47,6 @@ class Cleaner:
 
     @property
     def hits(self) -> set[str]:
-        """Name the secrets that were removed."""
         return self.stream.hits
 
     def choose_decoder(self, answer: Response, granted: bool) -> Decoder | None:

@@ -153,7 +153,6 @@ def list_base64_middles(value: bytes, before: int) -> set[bytes]:
 
 @functools.lru_cache(4096)
 def _decode_escape(escape: bytes) -> bytes:
-    """Return what one escape stands for."""
     if escape[:1] == b"%":
         return bytes.fromhex(escape[1:].decode())
     if escape[:1] == b"&":
@@ -203,7 +202,6 @@ class DecodedBlock:
         return raw_start if start <= at < end else raw_end + at - end
 
     def get_raw_end(self, at: int) -> int:
-        """Return where in the block that ends what was read up to this place."""
         _, _, end, raw_end = self.mark_at(at - 1)
         return raw_end + max(0, at - end)
 
@@ -234,7 +232,6 @@ def _find_cut_escape(data: bytes, way: Escapes) -> int:
 
 
 def _iterate_words(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Return the first words of a spelling, each with where it begins."""
     return ((at, int.from_bytes(spelling[at : at + WORD], sys.byteorder)) for at in range(count))
 
 
@@ -290,7 +287,6 @@ class Scrubber:
             self.forget(id, value)
 
     def spell(self, secret: ScrubbedSecret) -> None:
-        """Note every spelling of a value."""
         found = list_spellings(secret.value)
         new = [one for one in found if one not in self.spelt]
         for one in found:
@@ -332,7 +328,6 @@ class Scrubber:
                 del self.words[word]
 
     def stream(self) -> Stream:
-        """Begin one answer."""
         return Stream(self)
 
     def iterate_candidates(self, text: bytes) -> Iterator[tuple[int, int]]:

@@ -95,7 +95,6 @@ def explain_other_bucket(signers: Sequence[SigV4Signer], host: str, path: str) -
 
 
 def _get_bucket(host: str, path: str) -> str:
-    """Describe which bucket a request is for."""
     m = _AMAZON.fullmatch(host)
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
 
@@ -112,7 +111,6 @@ def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, byt
 
 
 def compute_digest(body: bytes) -> bytes:
-    """Return what is signed for a body."""
     return hashlib.sha256(body).hexdigest().encode()
 
 
@@ -175,7 +173,6 @@ def _canonicalize_query(query: bytes) -> bytes:
 
 
 def _percent_encode(text: bytes) -> bytes:
-    """Percent-encode what may be encoded already."""
     return quote(unquote_to_bytes(text), safe="~").encode()
 
 
