@@ -33,7 +33,6 @@ class Apart:
 
 
 def look() -> KernelReport:
-    """Look at this kernel."""
     return KernelReport(os.uname().release, sterile.taint())
 
 
@@ -60,7 +59,6 @@ def judge_release(kernel: KernelReport) -> Finding:
 
 
 def judge_soundness(kernel: KernelReport) -> Finding:
-    """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
         return report_failure(f"it has oopsed (tainted {kernel.tainted}): its page cache may be corrupt")
     return report_pass(f"it has not oopsed (tainted {kernel.tainted})")

@@ -90,13 +90,11 @@ class ProbedCall:
 
 
 def get_numbers(machine: str) -> dict[str, int]:
-    """Return the calls' numbers on an architecture."""
     column = ("aarch64", "x86_64").index(machine)
     return {name: pair[column] for name, pair in NUMBERS.items()}
 
 
 def _make_call(what: str, arguments: str, answer: str | int = "EPERM") -> ProbedCall:
-    """Return a call that is known by its own name."""
     return ProbedCall(what, f"call('{what}', {arguments})", answer)
 
 

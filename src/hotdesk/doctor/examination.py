@@ -116,7 +116,6 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
 
 
 def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback]]:
-    """Yield what is done behind some walls."""
     for wall in chosen:
         if wall.status.traits.kernel == "sentry":
             yield from sentry_examination.iterate_parts(wall.status.name)
@@ -166,7 +165,6 @@ async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
 
 
 async def _start_staying_program(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
-    """Start the program that stays, and take its first line."""
     process = await desk.start(build_command(STAY, signals=SIGNALS), stdin=False)
     output = b""
     with anyio.move_on_after(timeout):
@@ -178,12 +176,10 @@ async def _start_staying_program(desk: Desk, timeout: float) -> tuple[Process, P
 
 
 def _read_first_line(output: bytes) -> ProbeResult:
-    """Read the first line of a program that goes on."""
     return read_result(Done(0, output.partition(b"\n")[0]))
 
 
 def _count_queued_signals() -> int:
-    """Return how many signals are queued for whoever runs this."""
     return int(view.read_status(os.getpid())["SigQ"].split("/")[0])
 
 
@@ -199,7 +195,6 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
 
 
 async def _examine_small(examiner: Examiner, results: list[Result]) -> None:
-    """Have a desk take more than it may."""
     async with open_examined(examiner, SMALL) as it:
         kind = _find_disk_kind(examiner.host.config, it.facts)
         timeout = examiner.scale_seconds(limits.PROBE_TIMEOUT_S)
@@ -273,7 +268,6 @@ def _skip_verifying(finding: Finding) -> Iterator[Result]:
 
 
 def _skip_desks(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that needs a desk."""
     for _, without in PARTS:
         yield from without(finding)
 

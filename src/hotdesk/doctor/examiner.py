@@ -46,7 +46,6 @@ class ExaminedDesk:
 
 @contextlib.asynccontextmanager
 async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[ExaminedDesk]:
-    """Open a desk, and give where the host finds it."""
     async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
         facts = state.read_facts(examiner.host.config.run / "desks" / desk.id)
         if facts is None:

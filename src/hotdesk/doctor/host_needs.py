@@ -165,7 +165,6 @@ class HostReport:
         return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
-        """Return what makes a trial fail, by what is known of the host."""
         if name == "storage":
             yield "storage", str(self.storage)
         elif name == "cgroup" and failure.errno == errno.EROFS:
@@ -193,7 +192,6 @@ class HostReport:
         return (option.format(value),) if option else ()
 
     def _advise(self, name: str, options: tuple[str, ...]) -> str:
-        """Describe what to do on this kind of host."""
         host = self.host
         if options:
             return f"start the container with `{' '.join(options)}`"
@@ -230,7 +228,6 @@ def find_kind(mountinfo: str, folder: Path) -> str:
 
 
 def judge_host(report: HostReport) -> Iterator[Result]:
-    """Yield a result for each need."""
     gaps = {gap.trial: gap for gap in report.list_gaps()}
     for name, measure in HOST_MEASURES.items():
         if report.trial is None:
@@ -262,7 +259,6 @@ def require(settings: Config) -> HostReport:
 
 
 def as_json(report: HostReport) -> dict[str, object]:
-    """Return the host for a program."""
     host = report.host
     return {
         "kind": host.kind,

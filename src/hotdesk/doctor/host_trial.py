@@ -105,7 +105,6 @@ class _Trials:
             self.take("proc", self.mount_proc)
 
     def take(self, name: str, trial: Callable[[], None]) -> None:
-        """Carry one out."""
         self.tried.append(name)
         try:
             trial()
@@ -115,13 +114,11 @@ class _Trials:
             self.failures[name] = (0, str(e))
 
     def mount(self) -> None:
-        """Have a mount namespace, and a tmpfs in it."""
         syscalls.unshare(syscalls.CLONE_NEWNS)
         syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
         syscalls.mount("trial", str(self.scratch), "tmpfs", syscalls.MS_NOSUID, "size=1m,mode=755")
 
     def make_cgroup(self) -> None:
-        """Make a desk's cgroup with its limits."""
         trial = Cgroup(cgroup.find_hierarchies(), f"trial{os.getpid()}")
         try:
             trial.make(_LIMITS)
@@ -135,7 +132,6 @@ class _Trials:
             os.close(loopdev.attach(file.fileno(), "hotdesk-trial")[1])
 
     def make_node(self) -> None:
-        """Make a device node, and use it."""
         node = self.scratch / "null"
         os.mknod(node, 0o20666, os.makedev(1, 3))
         os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))

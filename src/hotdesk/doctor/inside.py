@@ -37,8 +37,6 @@ def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
 
 
 def _build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
-    """Judge groups of calls."""
-
     def judge(result: ProbeResult) -> Finding:
         flaws = [flaw for group in groups for flaw in _find_wrong_answers(result, group)]
         return report_flaws(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
@@ -100,7 +98,6 @@ def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABL
 
 
 def _judge_host_sockets(result: ProbeResult) -> Finding:
-    """Judge whether the host's own sockets were reached."""
     names = ("its loopback TCP", "its abstract unix socket")
     answers = result.get_list("host", 2)
     flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
@@ -144,7 +141,6 @@ def _judge_second_caller(result: ProbeResult) -> Finding:
 
 
 def _judge_terminals(result: ProbeResult) -> Finding:
-    """Judge how many terminals one desk may have."""
     count = result.get_number("terminals")
     return (
         report_pass(f"{count}, then no more")
@@ -154,7 +150,6 @@ def _judge_terminals(result: ProbeResult) -> Finding:
 
 
 def _judge_first_process(result: ProbeResult) -> Finding:
-    """Judge what the first process can be made to do."""
     answers = result.get_table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
@@ -163,7 +158,6 @@ def _judge_first_process(result: ProbeResult) -> Finding:
 
 
 def _judge_core_dump(result: ProbeResult) -> Finding:
-    """Judge whether a crash dumped core."""
     number, dumped = result.get_list("crash", 2)
     if number != signal.SIGSEGV:
         raise SilentProbeError(f"its crash ended with signal {number}")
@@ -177,7 +171,6 @@ def _judge_core_dump(result: ProbeResult) -> Finding:
 
 
 def _judge_host_name(result: ProbeResult) -> Finding:
-    """Judge the host name a desk sees."""
     name = result.get_word("name")
     return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
 

@@ -97,7 +97,6 @@ async def outlive(settings: Config, desk: str, opened: float, deadline: float) -
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -142,7 +141,6 @@ def _iterate_processes(base: int) -> Iterator[int]:
 
 
 def judge_freeze(outcome: Frozen) -> Finding:
-    """Judge the freezer."""
     if not outcome.before:
         return report_failure("the program did not tick before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
@@ -152,7 +150,6 @@ def judge_freeze(outcome: Frozen) -> Finding:
 
 
 def judge_deadline(outcome: DeadlineOutcome) -> Finding:
-    """Judge the deadline."""
     if outcome.seconds is None:
         return report_failure(
             f"it was open {GRACE_S:.0f} s longer than its {outcome.deadline:g} s, and was burnt by doctor"
@@ -163,7 +160,6 @@ def judge_deadline(outcome: DeadlineOutcome) -> Finding:
 
 
 def judge_burn(leftovers: list[str]) -> Finding:
-    """Judge a burn."""
     return report_flaws(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
 
 

@@ -117,8 +117,6 @@ class Signals:
 
 
 async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S) -> Strain:
-    """Have a small desk take all it can get."""
-
     async def take(code: str, most: int) -> Done:
         return await desk.run(build_command(code, most=most), timeout=timeout, output_limit=LIMIT)
 
@@ -155,7 +153,6 @@ def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str
 
 
 def _judge_memory(strained: Strain) -> Finding:
-    """Judge the memory limit."""
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
@@ -166,7 +163,6 @@ def _judge_memory(strained: Strain) -> Finding:
 
 
 def _judge_processes(strained: Strain) -> Finding:
-    """Judge the limit of processes."""
     flaws = _find_mismatches(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
     if result.get_number("forked") >= SMALL.pids or result.get_word("why") != "EAGAIN":
@@ -175,7 +171,6 @@ def _judge_processes(strained: Strain) -> Finding:
 
 
 def judge_disk(strained: Strain) -> Finding:
-    """Judge the size of the disk."""
     result = read_result(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
     if result.get_word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
@@ -202,7 +197,6 @@ def _judge_sockets(strained: Strain) -> Finding:
 
 
 def judge_cpu(usage: Spun) -> Finding:
-    """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
     flaws = _find_mismatches(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
@@ -212,7 +206,6 @@ def judge_cpu(usage: Spun) -> Finding:
 
 
 def judge_signals(observation: Signals) -> Finding:
-    """Judge queued signals."""
     sent = observation.result.get_number("signals")
     flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
     flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []

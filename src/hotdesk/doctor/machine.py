@@ -115,7 +115,6 @@ class Stores:
 
 
 def look(settings: Config) -> MachineFacts:
-    """Look at this machine."""
     here, config = requirements.look(), requirements.look_at_kernel()
     program = shutil.which(settings.runtime, path=PATH)
     try:
@@ -143,7 +142,6 @@ def look(settings: Config) -> MachineFacts:
 
 
 def read_version(program: str) -> tuple[int, ...]:
-    """Ask a runtime for its version."""
     try:
         argv = [program, "--version"]
         output = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
@@ -190,7 +188,6 @@ def look_at_stores(settings: Config) -> Stores:
 
 
 def judge_kernel(facts: MachineFacts) -> Finding:
-    """Judge the kernel."""
     note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
         note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
@@ -199,7 +196,6 @@ def judge_kernel(facts: MachineFacts) -> Finding:
 
 
 def judge_runtime(facts: MachineFacts) -> Finding:
-    """Judge the runtime by its version."""
     if not facts.version:
         return report_failure(f"{facts.runtime} is missing, or does not report its version")
     version = ".".join(map(str, facts.version))
@@ -214,18 +210,15 @@ def judge_runtime(facts: MachineFacts) -> Finding:
 
 
 def _judge_cgroups(facts: MachineFacts) -> Finding:
-    """Judge the cgroup layout."""
     return report_failure(facts.cgroup_error) if facts.cgroup_error else report_pass(facts.cgroups)
 
 
 def _judge_reservation(facts: MachineFacts) -> Finding:
-    """Judge the reservation of ids."""
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
     return report_pass(entry) if facts.reserved else report_failure(f"{entry} is not in both files")
 
 
 def _judge_capabilities(facts: MachineFacts) -> Finding:
-    """Judge capabilities."""
     if facts.confined is None:
         return report_untested(_UNSTARTED)
     return report_flaws(
@@ -263,7 +256,6 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
 
 
 def _judge_floors(stores: Stores) -> Finding:
-    """Judge what is free."""
     flaws = []
     if stores.free < stores.settings.disk_floor:
         flaws.append(f"{stores.free / GIB:.1f} GiB of disk, the floor is {stores.settings.disk_floor / GIB:.1f}")
@@ -275,13 +267,11 @@ def _judge_floors(stores: Stores) -> Finding:
 
 
 def _judge_file_table(stores: Stores) -> Finding:
-    """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
     return report_pass("at its maximum") if enough else report_failure(f"fs.file-max is {stores.file_table}")
 
 
 def _judge_folders(stores: Stores) -> Finding:
-    """Judge who may enter and write the folders."""
     run, lib = stores.settings.run, stores.settings.lib
     passable = (run, run / "desks", run / "private", run / "control", lib, uids.CLAIMS)
     flaws = []
@@ -293,7 +283,6 @@ def _judge_folders(stores: Stores) -> Finding:
 
 
 def format_line(facts: MachineFacts) -> str:
-    """Describe the machine in a line."""
     version = ".".join(map(str, facts.version)) or "missing"
     parts = (facts.name, facts.arch, f"kernel {facts.kernel}", f"{facts.runtime} {version}")
     return make_printable(", ".join((*parts, f"cgroup {facts.cgroups[:2] or 'missing'}")))

@@ -71,7 +71,6 @@ class SilentProbeError(Exception):
 
 
 def report_pass(text: str, note: str = "") -> Finding:
-    """Say that a measure stood when it was tried."""
     return Finding("held", clean(text), clean(note))
 
 
@@ -108,6 +107,5 @@ def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
 
 
 def give_up(checks: Iterable[JudgedMeasure[T]], finding: Finding) -> Iterator[Result]:
-    """Find the same for all checks."""
     for check in checks:
         yield Result(check.measure, finding)

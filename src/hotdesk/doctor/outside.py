@@ -62,7 +62,6 @@ def _judge_charges(view: DeskView) -> Finding:
 
 
 def _judge_capabilities(view: DeskView) -> Finding:
-    """Judge capabilities."""
     flaws = [
         f"process {each.pid} has {name} {each.status[name]}"
         for each in view.processes
@@ -73,19 +72,16 @@ def _judge_capabilities(view: DeskView) -> Finding:
 
 
 def _judge_new_privileges(view: DeskView) -> Finding:
-    """Judge whether an exec could give privileges."""
     flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
     return report_flaws(flaws, f"set in {len(view.processes)} processes")
 
 
 def judge_filter(view: DeskView) -> Finding:
-    """Judge whether a filter stands at all."""
     flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
     return report_flaws(flaws, f"in force in {len(view.processes)} processes")
 
 
 def _judge_namespaces(view: DeskView) -> Finding:
-    """Judge namespaces by inode."""
     flaws = [
         f"{kind} is the host's"
         for each in view.processes
@@ -96,7 +92,6 @@ def _judge_namespaces(view: DeskView) -> Finding:
 
 
 def _judge_environment(view: DeskView) -> Finding:
-    """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
     return report_flaws(
         [f"{name} is set" for name in sorted(extra)],
@@ -119,7 +114,6 @@ def _judge_limits(view: DeskView) -> Finding:
 
 
 def _judge_network(view: DeskView) -> Finding:
-    """Judge cards and routes."""
     cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
     routes = view.network["route"].splitlines()[1:]
     six = {line.split()[-1] for line in view.network["ipv6_route"].splitlines() if line.strip()}
@@ -130,7 +124,6 @@ def _judge_network(view: DeskView) -> Finding:
 
 
 def _gate_inside(view: DeskView) -> Finding:
-    """Judge where the gate listens."""
     rows = [line.split() for line in view.network["tcp"].splitlines()[1:]]
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
     apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
@@ -144,7 +137,6 @@ def _gate_inside(view: DeskView) -> Finding:
 
 
 def _judge_nodes(view: DeskView) -> Finding:
-    """Judge device nodes."""
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
     return report_flaws(flaws, f"{', '.join(NODES)}: other inodes than the host's")
@@ -195,7 +187,6 @@ def _judge_masks(view: DeskView) -> Finding:
 
 
 def _judge_sys(view: DeskView) -> Finding:
-    """Judge /sys."""
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
     flaws = [f"it is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
@@ -222,13 +213,11 @@ def _judge_host_paths(view: DeskView) -> Finding:
 
 
 def _judge_open_files(view: DeskView) -> Finding:
-    """Judge open files."""
     flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
     return report_flaws(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
 
 
 def _judge_devices(view: DeskView) -> Finding:
-    """Judge the device cgroup."""
     if view.cgroup_version == 2:
         return _judge_opened(view.opened)
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
@@ -253,7 +242,6 @@ def _judge_opened(opened: dict[str, str]) -> Finding:
 
 
 def judge_root(rooted: Rooted) -> Finding:
-    """Judge what root is in a desk that may have it."""
     roots = [each for each in rooted.processes if each.status["Uid"].split()[0] != str(rooted.base + uids.USER)]
     flaws = []
     for each in roots:

@@ -206,28 +206,24 @@ class ProbeResult:
     values: Mapping[str, object]
 
     def get_table(self, name: str) -> dict[str, object]:
-        """Return a table."""
         value = self.values.get(name)
         if not isinstance(value, dict):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def get_list(self, name: str, length: int) -> list[object]:
-        """Return a list of a known length."""
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def get_word(self, name: str) -> str:
-        """Return a word."""
         value = self.values.get(name)
         if not isinstance(value, str):
             raise SilentProbeError(f"it did not report {name}")
         return value
 
     def get_number(self, name: str) -> int:
-        """Return a number."""
         value = self.values.get(name)
         if type(value) is not int:
             raise SilentProbeError(f"it did not report {name}")
@@ -248,7 +244,6 @@ def read_result(done: Done) -> ProbeResult:
 
 
 def build_command(code: str, **arguments: object) -> list[str]:
-    """Return the command line of a probe."""
     return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
 
@@ -271,7 +266,6 @@ def build_sentry_probe(port: int, abstract: str) -> list[str]:
 
 
 def _build_addresses(port: int, abstract: str) -> dict[str, object]:
-    """Return where a probe shall try to get."""
     return {"four": [*BEYOND, *_find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
 
 

@@ -68,7 +68,6 @@ def _list_confined(view: SandboxView) -> list[SandboxProcess]:
 
 
 def judge_ids(view: SandboxView) -> Finding:
-    """Judge the host ids of a sandbox's processes."""
     flaws = [] if view.claimed else [f"ids from {view.base} are not registered for this desk"]
     for each in view.processes:
         user = str(view.base + (uids.SUPERVISOR if each.is_supervisor else 0))
@@ -81,7 +80,6 @@ def judge_ids(view: SandboxView) -> Finding:
 
 
 def judge_capabilities(view: SandboxView) -> Finding:
-    """Judge the capabilities of a sandbox's processes."""
     flaws = []
     for each in view.processes:
         allowed = 0 if each.is_supervisor else _CAPABILITIES
@@ -99,7 +97,6 @@ def judge_filter(view: SandboxView) -> Finding:
 
 
 def judge_namespaces(view: SandboxView) -> Finding:
-    """Judge namespaces by inode."""
     flaws = [
         f"process {each.pid}: {kind} is the host's"
         for each in view.processes
@@ -110,14 +107,12 @@ def judge_namespaces(view: SandboxView) -> Finding:
 
 
 def judge_network(view: SandboxView) -> Finding:
-    """Judge what network a sandbox has on the host, should its sentry be taken over."""
     flaws = [f"process {each.pid} has {name}" for each in view.processes for name in sorted(each.interfaces - {"lo"})]
     flaws += [f"process {each.pid} has {each.routes} routes" for each in view.processes if each.routes]
     return report_flaws(flaws, "loopback, and no route")
 
 
 def judge_files(view: SandboxView) -> Finding:
-    """Judge which files a sandbox's processes can name."""
     flaws = [
         f"process {each.pid} sees {', '.join(sorted(each.files - _SENTRY_FILES)[:4])}"
         for each in _list_confined(view)
@@ -136,7 +131,6 @@ def judge_environment(view: SandboxView) -> Finding:
 
 
 def judge_kernel(result: ProbeResult) -> Finding:
-    """Judge which kernel answers programs."""
     release = result.get_word("release")
     if release == os.uname().release:
         return report_failure(f"{release}: the host's kernel serves its system calls")
@@ -161,7 +155,6 @@ def judge_end(outcome: Exhausted) -> Finding:
 
 
 def judge_disk(outcome: FilledDisk) -> Finding:
-    """Judge the size of the disk."""
     why = read_result(outcome.done).get_word("why")
     size = f"{outcome.size / MIB:.0f} MiB on a disk of {TIGHT.disk // MIB}"
     if why in ("EDQUOT", "ENOSPC") and outcome.size <= TIGHT.disk + MIB:

@@ -57,7 +57,6 @@ def iterate_parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
 
 
 async def _run_behind(wall: str, work: _WalledWork, examiner: Examiner, results: list[Result]) -> None:
-    """Do one part, and note behind which wall."""
     found: list[Result] = []
     try:
         await work(wall, examiner, found)
@@ -66,7 +65,6 @@ async def _run_behind(wall: str, work: _WalledWork, examiner: Examiner, results:
 
 
 def _give_up(wall: str, checks: tuple[JudgedMeasure[Any], ...], finding: Finding) -> Iterator[Result]:
-    """Find the same for all checks of a part."""
     for each in give_up(checks, finding):
         yield replace(each, wall=wall)
 
@@ -125,7 +123,6 @@ async def _count_until_used(cgroup: Cgroup) -> float:
 
 
 async def _fill_memory(wall: str, examiner: Examiner, results: list[Result]) -> None:
-    """Have a desk take more memory than it may."""
     await _exhaust(TIGHT, wall, examiner, results, sentry.MEMORY, limits.BOMB, OVER * TIGHT.memory, "out of memory")
 
 

@@ -38,7 +38,6 @@ class SandboxView:
 
 
 def look_at_sandbox(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> SandboxView:
-    """Look at every process in a desk's cgroup."""
     supervisor, base = int(str(facts["pid"])), int(str(facts["base"]))
     root = os.stat(get_desk_root(settings, facts))
     return SandboxView(
@@ -55,7 +54,6 @@ def get_desk_root(settings: Config, facts: dict[str, object]) -> Path:
 
 
 def _look_at(pid: int, supervisor: int, root: os.stat_result) -> SandboxProcess:
-    """Look at one process."""
     place = os.stat(f"/proc/{pid}/root")
     is_gofer = (place.st_dev, place.st_ino) == (root.st_dev, root.st_ino)
     network = Path(f"/proc/{pid}/net")

@@ -127,7 +127,6 @@ def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
 
 
 def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> DeskView:
-    """Look at a desk from everywhere the host can."""
     first, base, keeper = (int(str(facts[name])) for name in ("pid", "base", "keeper"))
     pids = [first, *sorted(cgroup.list_pids() - {first})]
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
@@ -169,7 +168,6 @@ def open_devices(cgroup: Cgroup) -> dict[str, str]:
 
 
 def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
-    """Look at one process."""
     numbers = {each.number for each in mounts}
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return SeenProcess(
@@ -183,13 +181,11 @@ def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
 
 
 def read_status(pid: int) -> dict[str, str]:
-    """Read /proc/PID/status."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def read_namespaces(pid: int) -> dict[str, int]:
-    """Return a process's namespaces by inode."""
     return {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in NAMESPACES}
 
 
@@ -210,7 +206,6 @@ def read_limits(text: str) -> dict[str, tuple[str, str]]:
 
 
 def read_mounts(text: str) -> Iterable[Mount]:
-    """Read a mountinfo."""
     for line in text.splitlines():
         head, _, tail = line.partition(" - ")
         fields, rest = head.split(" "), [*tail.split(" "), "", ""]
@@ -267,7 +262,6 @@ def is_empty(inside: RootDirectory, name: str) -> bool | None:
 
 
 def read_small_file(inside: RootDirectory, path: str) -> str:
-    """Return a small file of a desk, nothing where it is missing."""
     try:
         return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
     except OSError:
@@ -287,7 +281,6 @@ def list_names(inside: RootDirectory, path: str) -> frozenset[str]:
 
 
 def iterate_limits(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
-    """Yield a desk's limits as the kernel has them."""
     for controller, files in _CGROUP_FILES[cgroup.version].items():
         for name in files:
             yield name, read(cgroup.get_folder(controller) / name)

@@ -89,7 +89,6 @@ async def measure_idle(host: Host, wall: ExaminedWall) -> None:
 
 
 def as_json(wall: ExaminedWall) -> dict[str, object]:
-    """Return a wall for a program."""
     status = wall.status
     return {
         "name": status.name,

@@ -57,7 +57,6 @@ class Walk:
     """Every event of the file is there; else of some chains every one."""
 
     def blame(self, what: What, chain: str, seq: int, why: str) -> None:
-        """Note a fault."""
         self.faults.append(JournalFault(what, chain, seq, why))
 
     def step(self, row: Row) -> None:
@@ -90,7 +89,6 @@ class Walk:
             self.blame("changed", row.chain, row.seq, "this event or the one before it was changed")
 
     def check_signature(self, row: Row) -> None:
-        """See that a signature is the key's."""
         if row.signature is not None and not self.is_signed(row.chain, row.seq, row.hash, row.signature):
             self.blame("signature", row.chain, row.seq, "the signature was not made with this key")
 
@@ -115,7 +113,6 @@ class Walk:
             self.blame("head", head.chain, head.seq, "the event here differs from the one when the head was saved")
 
     def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
-        """Return whether the key vouches for a chain up to here."""
         return is_signed(self.key, encode_statement(chain, seq, hashed), signature)
 
 
@@ -168,7 +165,6 @@ def _take_steps(db: sqlite3.Connection, walk: Walk) -> None:
 
 
 def iterate_rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
-    """Yield the rows that can be events at all."""
     for record in db.execute(SELECT + "ORDER BY id"):
         if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
             yield Row(*record)

@@ -55,7 +55,6 @@ class Blobs:
         private_files.make_folder(folder)
 
     def get_path(self, sha256: str) -> Path:
-        """Return where a blob lies."""
         return self.folder / sha256
 
     @contextmanager
@@ -133,7 +132,6 @@ class Blobs:
             return min(os.fstat(file.fileno()).st_size, most)
 
     def list_blobs(self) -> list[str]:
-        """List the blobs there are."""
         return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]
 
     def remove(self, sha256: str) -> int:

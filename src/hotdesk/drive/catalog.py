@@ -114,7 +114,6 @@ class Catalog:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Look at the catalog as it is at one moment."""
         with translate_errors(), closing(self.connect()) as db:
             db.execute("BEGIN")
             yield db
@@ -126,12 +125,10 @@ class Catalog:
             yield db
 
     def list_versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
-        """Return the versions somebody may know of."""
         found = (self.read_version(row) for row in db.execute(SELECT + where, values))
         return [each for each in found if may_read(who, each.owner, each.readers)]
 
     def read_version(self, row: tuple[Any, ...]) -> Version:
-        """Read a row."""
         name, number, sha256, size, at, owner, job, brief, certificate, readers = row
         path, allowed = self.blobs / sha256, tuple(readers.split())
         return Version(name, number, sha256, size, at, owner, job, brief, certificate, path, allowed)
@@ -185,7 +182,6 @@ class Catalog:
         return self.read_version(record)
 
     def remove(self, db: sqlite3.Connection, version: Version) -> None:
-        """Take a version off its name."""
         where = "name = (SELECT id FROM names WHERE owner = ? AND name = ?) AND number = ?"
         db.execute(f"DELETE FROM versions WHERE {where}", (version.owner, version.name, version.number))  # noqa: S608
 
@@ -199,7 +195,6 @@ class Catalog:
         return db.execute(query, (owner, sha256)).fetchone() is not None
 
     def list_certificates(self, db: sqlite3.Connection) -> set[str]:
-        """Return the hash of every certificate."""
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
     def is_referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
@@ -248,7 +243,6 @@ def set_up(db: sqlite3.Connection) -> None:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Say for SQLite what the operator can do."""
     try:
         yield
     except sqlite3.Error as e:

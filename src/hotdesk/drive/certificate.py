@@ -120,12 +120,10 @@ def encode_canonical(fields: Mapping[str, object]) -> bytes:
 
 
 def encode_public_key(public: Ed25519PublicKey) -> str:
-    """Write a public key as a certificate has it."""
     return public.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
 def sign(fields: Fields, signer: Signer) -> bytes:
-    """Sign a certificate; give its bytes, as they are kept."""
     number = _choose_format(fields)
     fields = {**fields, "format": number, "public_key": encode_public_key(signer.public)}
     if not fits(fields, _FORMATS[number]):
@@ -138,7 +136,6 @@ def sign(fields: Fields, signer: Signer) -> bytes:
 
 
 def _choose_format(fields: Fields) -> int:
-    """Return the format a certificate has by what it says."""
     if any("kernel" in each["desk"] for each in fields["checks"]):
         return PROVEN
     return ADDRESSED if "addresses" in fields["brain"] else FORMAT

@@ -55,7 +55,6 @@ class Head:
     signature: bytes
 
     def __str__(self) -> str:
-        """Write the head as one line."""
         return f"{encode_statement(self.chain, self.seq, self.hash).decode()} {self.signature.hex()}"
 
 
@@ -69,7 +68,6 @@ def parse_head(text: str) -> Head:
 
 
 def encode_statement(chain: str, seq: int, digest: bytes) -> bytes:
-    """Write what is signed."""
     return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode()
 
 

@@ -43,7 +43,6 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
 
 
 def _select_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
-    """Return the heads of these chains."""
     return (head for head in iterate_heads(db) if chains is None or head.chain in chains)
 
 
@@ -109,7 +108,6 @@ def _parse_line(line: str) -> Row | Head | None:
 
 
 def parse_row(fields: object) -> Row | None:
-    """Read an event."""
     if not isinstance(fields, dict) or fields.keys() | {"signature"} != FIELDS.keys():
         return None
     if any(type(value) is not FIELDS[name] for name, value in fields.items()):

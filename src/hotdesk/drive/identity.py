@@ -23,7 +23,6 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def get_current_user() -> str:
-    """Return who this process acts as."""
     return f"uid:{os.geteuid()}"
 
 
@@ -53,7 +52,6 @@ def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
 
 
 def check_owner(text: str) -> str:
-    """Refuse what names nobody."""
     if not SHAPE.fullmatch(text):
         raise BriefError(f"{make_printable(text[:80])!r} is not an identity; write it like uid:1000")
     return text
@@ -68,10 +66,8 @@ def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
 
 
 def may_write(who: str, owner: str) -> bool:
-    """Return whether somebody may write and remove what is an owner's."""
     return who in (owner, OPERATOR)
 
 
 def may_read(who: str, owner: str, readers: Iterable[str]) -> bool:
-    """Return whether somebody may know of a name, and read it."""
     return may_write(who, owner) or any(each in (who, EVERYBODY) for each in readers)

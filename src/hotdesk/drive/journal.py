@@ -74,7 +74,6 @@ class Journal:
 
     @property
     def waiting(self) -> int:
-        """Count what is buffered."""
         return len(self._buffer)
 
     def commit(self) -> None:
@@ -100,7 +99,6 @@ class Journal:
             return _make_head(fetch_row(self._db.execute(LAST, (chain,))))
 
     def list_heads(self) -> list[Head]:
-        """Return the head of every chain."""
         with translate_errors():
             return list(iterate_heads(self._db))
 
@@ -201,14 +199,12 @@ def _make_head(row: Row | None) -> Head | None:
 
 
 def iterate_heads(db: sqlite3.Connection) -> Iterator[Head]:
-    """Yield the head of every chain."""
     for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
         if head := _make_head(fetch_row(db.execute(LAST, (chain,)))):
             yield head
 
 
 def read_heads(path: Path) -> list[Head]:
-    """Read the head of every chain of a journal."""
     with reading(path) as db:
         return list(iterate_heads(db))
 

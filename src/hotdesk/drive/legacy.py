@@ -46,7 +46,6 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
 
 
 def _iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
-    """Yield the links that lead to a blob."""
     for folder, _, files in os.walk(names):
         for file in files:
             path = Path(folder, file)

@@ -53,7 +53,6 @@ class MemoryItem:
 
     @property
     def reference(self) -> str:
-        """Return its name and version in the drive."""
         return f"{self.version.name}@{self.version.number}"
 
 
@@ -84,7 +83,6 @@ def name_fact(data: bytes) -> str:
 
 
 def make_drive_name(memory: str, kind: MemoryKind, name: str) -> str:
-    """Return the name that something in a memory has in the drive."""
     return f"{MEMORY}/{memory}/{FOLDERS[kind]}/{name}"
 
 

@@ -20,7 +20,6 @@ class MemoryOrigin:
 
 
 def read_origin(journal: Path, item: MemoryItem) -> MemoryOrigin:
-    """Read where an item comes from."""
     found = MemoryOrigin()
     for row in read(journal, item.version.job, names=(MemoryKept.__name__,)) if journal.exists() else ():
         event = row.read_event()

@@ -10,7 +10,6 @@ _LEAF, _NODE = b"\0", b"\1"
 
 
 def hash_leaf(data: bytes) -> bytes:
-    """Hash one record."""
     return hashlib.sha256(_LEAF + data).digest()
 
 

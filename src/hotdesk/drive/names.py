@@ -41,18 +41,15 @@ def describe_fault(name: str) -> str:
 
 
 def parse_reference(text: str) -> tuple[str, int | None]:
-    """Read NAME or NAME@VERSION."""
     name, number = split(text)
     return check_name(name), number
 
 
 def split(text: str) -> tuple[str, int | None]:
-    """Part a name from its version."""
     found = REFERENCE.fullmatch(text)
     assert found is not None
     return found[1], int(found[2]) if found[2] else None
 
 
 def format_name(name: str) -> str:
-    """Write a name, whatever it is, so that it can be shown."""
     return make_printable(name[:SHOWN]) + ("…" if len(name) > SHOWN else "")

@@ -24,7 +24,6 @@ class EventFilter:
     """None named: events of every kind."""
 
     def format_where(self) -> tuple[str, dict[str, object]]:
-        """Write it as SQL has it."""
         place = "id" if self.chains is None else "+id"  # a chain's events are found by the chain, not one by one
         text, values = f"WHERE {place} > :after AND {place} <= :until", dict[str, object]()
         if self.desk is not None:
@@ -40,7 +39,6 @@ class EventFilter:
 def make_filter(
     chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()
 ) -> EventFilter:
-    """Return which events are asked for."""
     chains = None if chain is None else (chain,) if isinstance(chain, str) else tuple(chain)
     return EventFilter(chains, desk, tuple(names))
 

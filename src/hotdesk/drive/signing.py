@@ -32,7 +32,6 @@ class Signer:
         self.public = key.public_key()
 
     def sign(self, message: bytes) -> bytes:
-        """Sign a message."""
         return self._key.sign(message)
 
 
@@ -53,7 +52,6 @@ def load_signer(folder: Path) -> Signer:
 
 
 def new_key() -> bytes:
-    """Make a key, as PEM."""
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
@@ -74,7 +72,6 @@ def load_public(path: Path) -> Ed25519PublicKey:
 
 
 def load_own_public(folder: Path) -> Ed25519PublicKey:
-    """Return the public half of a folder's own signing key."""
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
         raise BriefError(f"{folder / PUBLIC} does not exist; name the public key of the signer")
@@ -82,7 +79,6 @@ def load_own_public(folder: Path) -> Ed25519PublicKey:
 
 
 def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
-    """Read a public key."""
     try:
         key = load_pem_public_key(pem)
     except ValueError:
@@ -98,7 +94,6 @@ def compute_fingerprint(public: Ed25519PublicKey) -> str:
 
 
 def is_signed(public: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
-    """Return whether a signature is the key's."""
     try:
         public.verify(signature, message)
     except InvalidSignature:

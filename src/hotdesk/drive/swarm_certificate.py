@@ -70,7 +70,6 @@ class ItemProof:
     siblings: tuple[bytes, ...]
 
     def leads_to(self, root: str) -> bool:
-        """Return whether the record is under a root."""
         leaf = merkle.hash_leaf(encode_record(self.record))
         return merkle.is_proven(leaf, self.index, self.count, self.siblings, bytes.fromhex(root))
 
@@ -86,7 +85,6 @@ def compute_root(events: Sequence[ItemEnded]) -> str:
 
 
 def prove(events: Sequence[ItemEnded], index: int) -> ItemProof:
-    """Return the proof of one item."""
     levels = merkle.build_levels([merkle.hash_leaf(encode_record(each)) for each in events])
     return ItemProof(events[index], index, len(events), merkle.make_proof(levels, index))
 

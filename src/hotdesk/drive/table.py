@@ -111,7 +111,6 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Say for SQLite what the operator can do."""
     try:
         yield
     except sqlite3.Error as e:
@@ -122,12 +121,10 @@ def translate_errors() -> Iterator[None]:
 
 
 def list_values(row: Row) -> tuple[Any, ...]:
-    """Return a row as its table has it."""
     return row.id, row.chain, row.seq, row.at, row.actor, row.name, row.version, row.data, row.hash, row.signature
 
 
 def fetch_row(cursor: sqlite3.Cursor) -> Row | None:
-    """Return the one row of an answer."""
     record = cursor.fetchone()
     return None if record is None else Row(*record)
 

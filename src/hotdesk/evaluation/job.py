@@ -45,7 +45,6 @@ class EvalWorker:
     """Who answers in the place of the models, for recordings to say so."""
 
     def get_recording(self, label: str) -> Path | None:
-        """Return the recording that a run repeats."""
         return self.replay / f"{label}.jsonl" if self.replay is not None else None
 
     def describe(self, labels: Sequence[str]) -> str:
@@ -72,7 +71,6 @@ class EvalWorker:
 
 
 def _describe_header(header: RecordingHeader) -> str:
-    """Return a sentence on how a recording was made."""
     if not header.models:
         return "The recording does not say how it was made."
     answered = f", {_describe_answers(header.answered_by)}" if header.answered_by else ""
@@ -80,7 +78,6 @@ def _describe_header(header: RecordingHeader) -> str:
 
 
 def _describe_answers(answered_by: str) -> str:
-    """Return who answered in the place of a model."""
     return f"answered {answered_by}" if answered_by.startswith("by ") else f"answered by {answered_by}"
 
 

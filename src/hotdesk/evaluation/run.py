@@ -53,7 +53,6 @@ class Evaluation:
 
     @property
     def runs(self) -> list[tuple[EvalTask, int]]:
-        """List every task with every seed."""
         return [(task, seed) for task in self.tasks for seed in self.options.seeds]
 
     def prepare(self) -> None:

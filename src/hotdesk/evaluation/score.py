@@ -44,7 +44,6 @@ class ModelUsage:
     """How long replies took."""
 
     def add(self, other: ModelUsage) -> ModelUsage:
-        """Return the sum."""
         unknown = self.dollars is None or other.dollars is None
         return ModelUsage(
             self.input + other.input,
@@ -102,7 +101,6 @@ class TaskResult:
 
 
 def score_job(events: Iterable[Event]) -> JobFigures:
-    """Return the figures of a job."""
     every = list(events)
     thoughts = [event for event in every if isinstance(event, Thought)]
     usage = ModelUsage()

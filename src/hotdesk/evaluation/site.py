@@ -91,7 +91,6 @@ async def _read_state(process: Process, state: StateDirectory) -> bytes:
 
 
 def write_settings(state: StateDirectory, settings: Config, site: SiteAddress | None) -> None:
-    """Write a state directory's config.toml."""
     (state.folder / "etc").mkdir(exist_ok=True)
     (state.folder / "etc/config.toml").write_text(render_settings(settings, site))
 

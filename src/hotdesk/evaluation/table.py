@@ -38,7 +38,6 @@ class EvalTotals:
 
 
 def sum_up(results: Sequence[TaskResult]) -> EvalTotals:
-    """Return the totals."""
     usage = ModelUsage()
     for result in results:
         usage = usage.add(result.figures.usage)
@@ -65,7 +64,6 @@ def lay_out_table(results: Sequence[TaskResult]) -> list[str]:
 
 
 def result_to_json(result: TaskResult) -> dict[str, object]:
-    """Return a result as plain data."""
     return {
         "task": result.task,
         "seed": result.seed,
@@ -81,7 +79,6 @@ def result_to_json(result: TaskResult) -> dict[str, object]:
 
 
 def totals_to_json(totals: EvalTotals) -> dict[str, object]:
-    """Return the totals as plain data."""
     return {
         "runs": totals.runs,
         "first_deliveries": totals.first_deliveries,

@@ -52,7 +52,6 @@ class EvalTask:
 
     @property
     def has_site(self) -> bool:
-        """Return whether it needs a web site."""
         return (self.folder / SITE).exists()
 
 

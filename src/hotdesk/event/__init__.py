@@ -95,7 +95,6 @@ def __getattr__(name: str) -> object:
 
 
 def list_kinds() -> tuple[type, ...]:
-    """Return every kind of event."""
     desk, job, swarm = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job", "swarm"))
     return (*get_args(desk.DeskEvent), *get_args(job.JobEvent), *get_args(swarm.SwarmEvent))
 
@@ -130,7 +129,6 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
 
 @cache
 def compile_readers() -> dict[str, Callable[[object], Event]]:
-    """Return what reads every event, by name."""
     return {kind.__name__: compile_reader(kind) for kind in list_kinds()}
 
 
