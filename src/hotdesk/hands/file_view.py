@@ -59,7 +59,6 @@ async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Obs
 
 
 async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
-    """List a folder."""
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
     text, omitted = fit_lines(lines)
@@ -68,7 +67,6 @@ async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
 
 
 def describe(entry: Entry, top: str) -> str:
-    """Describe an entry in a line."""
     name = make_printable(entry.path.removeprefix(top).lstrip("/"))
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(min(max(entry.modified, 0), 4e9)))
     match entry.kind:
@@ -169,7 +167,6 @@ class FilePage:
         self.full = number == self.end
 
     def has_requested_lines(self) -> bool:
-        """Return whether the file has the lines that were asked for."""
         return bool(self.lines) or self.line == 1 == self.start
 
     def render(self, path: str) -> str:

@@ -109,7 +109,6 @@ class Files:
         self.edits: deque[Edit] = deque()
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         path = make_absolute(self.desk, get_text(arguments, "path"))
         match tool:
             case "file_view":
@@ -123,7 +122,6 @@ class Files:
         return await self.undo(path)
 
     async def create(self, path: str, arguments: Arguments) -> Observation:
-        """Write a whole file."""
         before = await self.read_current(path)
         if before is not None and not get_flag(arguments, "overwrite"):
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
@@ -188,7 +186,6 @@ class Files:
             raise
 
     async def change(self, path: str, before: bytes | None, after: bytes) -> None:
-        """Write a file, and remember what was there."""
         await self.desk.write(path, after)
         self.edits.append(Edit(path, before, compute_digest(after)))
         while len(self.edits) > UNDONE or sum(edit.size for edit in self.edits) > _UNDONE_BYTES:
@@ -201,7 +198,6 @@ def compute_digest(data: bytes) -> str:
 
 
 def _split_lines(data: bytes) -> list[bytes]:
-    """Cut a file into its lines, each with its end."""
     *whole, last = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([last] if last else [])
 

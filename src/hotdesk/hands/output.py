@@ -37,7 +37,6 @@ class BoundedOutput:
     dropped: int = 0
 
     def add(self, data: bytes | bytearray) -> None:
-        """Hear more."""
         room = max(0, self.limit - len(self.data))
         self.data += data[:room]
         self.dropped += len(data[room:])

@@ -78,7 +78,6 @@ class Packages:
         self.desk = desk
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Install, list or remove."""
         manager, action = get_text(arguments, "manager"), get_text(arguments, "action") or "install"
         names = get_texts(arguments, "names")
         check(manager, action, names)
@@ -122,13 +121,11 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
 
 
 def _format_installed(text: str) -> str:
-    """Return what is installed, as much as fits."""
     shown, omitted = fit_lines(make_readable(text[:READ]).splitlines())
     return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."
 
 
 def describe_changes(text: str) -> str:
-    """Describe what was installed or removed."""
     output = make_readable(text[-READ:])
     found = [next(filter(None, match)) for match in INSTALLED.findall(output)]
     lines = found or [line for line in output.splitlines() if line.strip()][-_SHOWN_LINES:]

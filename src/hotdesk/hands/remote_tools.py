@@ -30,7 +30,6 @@ class Lending:
         self.lent: dict[DeskId, Toolbox] = {}
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Answer one call."""
         if desk.id not in self.lent:
             if desk.link.hushed:
                 raise BriefError(f"a person has control of desk {desk.id}; try again after they hand it back")
@@ -54,7 +53,6 @@ class Lending:
         return observation
 
     def leave(self, desk: DeskId) -> None:
-        """Forget a desk that ended."""
         self.lent.pop(desk, None)
 
 

@@ -44,7 +44,6 @@ class Exact:
         self.desk = desk
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         match tool:
             case "exact_run":
                 return await self.run(arguments)
@@ -53,7 +52,6 @@ class Exact:
         return await self.write(arguments)
 
     async def run(self, arguments: Arguments) -> Observation:
-        """Run a program to its end."""
         argv = get_texts(arguments, "argv")
         if not argv:
             raise RUN.refuse("argv is empty")
@@ -62,12 +60,10 @@ class Exact:
         return Observation(json.dumps(as_data(done)), done.ok)
 
     async def read(self, arguments: Arguments) -> Observation:
-        """Return a file."""
         data = await self.desk.read(make_absolute(self.desk, get_text(arguments, "path")), limit=MAX_FILE_BYTES)
         return Observation(json.dumps({"data": _encode_base64(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:
-        """Write a file."""
         try:
             data = base64.b64decode(get_text(arguments, "data"), validate=True)
         except ValueError:

@@ -58,7 +58,6 @@ class Search:
         self.desk = desk
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         options = _build_lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
         if glob := get_text(arguments, "glob"):
             options.append(f"--glob={glob}")
@@ -73,14 +72,12 @@ class Search:
 
 
 def _build_lines_options(arguments: Arguments) -> list[str]:
-    """Return the options for a search by what files hold."""
     context = get_integer(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
     return [*options, f"--context={context}", *(["--ignore-case"] if get_flag(arguments, "ignore_case") else [])]
 
 
 def tell(done: Done, path: str, limit: int) -> Observation:
-    """Return what was found."""
     if done.timed_out:
         return Observation(
             f"The search took more than {TIMEOUT_S:.0f} seconds. Search a smaller folder than {path}.", ok=False

@@ -74,7 +74,6 @@ class Shell:
         self.locks: dict[str, anyio.Lock] = {}
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         match tool:
             case "shell":
                 return await self.run_line(arguments)
@@ -90,7 +89,6 @@ class Shell:
     # -- sessions ---------------------------------------------------------------------------------------------
 
     async def run_line(self, arguments: Arguments) -> Observation:
-        """Run a line in a session."""
         name = self.parse_session(SHELL, arguments)
         timeout = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         async with self.locks.setdefault(name, anyio.Lock()):
@@ -137,7 +135,6 @@ class Shell:
         return Observation(f"Session {name} was killed with all its processes; the next command starts it again.")
 
     def parse_session(self, tool: Tool, arguments: Arguments) -> str:
-        """Return the name of a session, checked."""
         name = get_text(arguments, "session") or MAIN
         if not _SESSION_SHAPE.fullmatch(name):
             raise tool.refuse("session may only contain letters, digits, `.`, `_` and `-`")
@@ -148,7 +145,6 @@ class Shell:
     # -- programs that run once -------------------------------------------------------------------------------
 
     async def run(self, arguments: Arguments) -> Observation:
-        """Run a program to its end."""
         argv, command = get_texts(arguments, "argv"), get_text(arguments, "command")
         if bool(argv) == bool(command):
             raise RUN.refuse("give either argv or command")
@@ -170,7 +166,6 @@ class Shell:
 
 
 def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
-    """Describe how a command of a session ended."""
     if ended.lives:
         where = f"[exit code {ended.exit_code}, in {make_printable(ended.cwd)}]"
         if not ended.timed_out:
@@ -186,7 +181,6 @@ def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
 
 
 def _tell_done(done: Done, timeout: float) -> str:
-    """Describe how a program ended."""
     how = f"exit code {done.exit_code}"
     if done.timed_out:
         how = f"killed: timed out after {timeout:g} seconds"

@@ -73,7 +73,6 @@ class Hearing:
         self.lives = False
 
     def feed(self, data: bytes) -> None:
-        """Hear more."""
         self.rest += data
         if not self.began:
             before, found, after = self.rest.partition(self.begin)
@@ -126,7 +125,6 @@ class BashSession:
 
     @classmethod
     async def start(cls, desk: Desk, env: Mapping[str, str]) -> BashSession:
-        """Start it in the home folder."""
         process = await desk.start(ARGV, env=env)
         if process.pid == 0:
             raise DeskError(f"desk {desk.id} has no bash")
@@ -243,12 +241,10 @@ def _say_beginning(word: str) -> str:
 
 
 def _say_ending(word: str) -> str:
-    """Write what says that something ended, how, and where the shell is."""
     return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {_split_word(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
 
 
 def new_word() -> str:
-    """Make a word nobody can guess."""
     return secrets.token_hex(HALF)
 
 

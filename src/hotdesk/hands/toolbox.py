@@ -72,7 +72,6 @@ class Free:
     worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def explain_refusal(self) -> str | None:
-        """Refuse nothing."""
         return None
 
     async def wait_until_free(self) -> None:
@@ -80,15 +79,12 @@ class Free:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
-        """Do nothing."""
         yield
 
     async def welcome(self) -> Observation | None:
-        """Tell nothing."""
         return None
 
     async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
-        """Do it."""
         await work()
 
 
@@ -134,7 +130,6 @@ class Toolbox:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """List every tool."""
         return tuple(tool for _, tool in self.places.values())
 
     def describe(self) -> list[dict[str, object]]:
@@ -222,7 +217,6 @@ class Toolbox:
         return f"{name} was not used: this step does not allow it. It allows {allowed}."
 
     def list_usable(self) -> list[str]:
-        """List what may be used now."""
         return [each for each in self.places if self.allowed is None or each in self.allowed]
 
 
@@ -240,7 +234,6 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
 
 
 def _describe_interruption(name: str) -> str:
-    """Say that a call was interrupted, for a worker."""
     return (
         f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "
         "handed back, look at it first. Repeat the call only if it has not taken effect."

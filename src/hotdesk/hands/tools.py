@@ -46,7 +46,6 @@ def list_tools(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
 
 
 async def has_screen(seat: DeskSeat) -> bool:
-    """Return whether a desk's image has a screen."""
     try:
         await seat.desk.stat(SESSION)
     except FileError:

@@ -36,11 +36,9 @@ class VisionTool:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Offer the tool where there is a model for it."""
         return (LOOK,) if self.vision is not None else ()
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Have a picture looked at."""
         assert self.vision is not None
         path = make_absolute(self.desk, get_text(arguments, "path"))
         image = await self.desk.read(path, limit=MAX_PICTURE_BYTES)

@@ -63,23 +63,18 @@ class Browser:
         return await self.ask("forward", timeout=timeout)
 
     async def reload(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Load the page again."""
         return await self.ask("reload", timeout=timeout)
 
     async def list_tabs(self) -> BrowserResult:
-        """List the tabs."""
         return await self.ask("tabs")
 
     async def open_tab(self, url: str = "about:blank", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Open a tab, and go to an address in it."""
         return await self.ask("open_tab", url=url, timeout=timeout)
 
     async def select_tab(self, tab: str) -> BrowserResult:
-        """Go to another tab."""
         return await self.ask("select_tab", tab=tab)
 
     async def close_tab(self, tab: str) -> BrowserResult:
-        """Close a tab."""
         return await self.ask("close_tab", tab=tab)
 
     async def read(self, start: int = 0, most: int = SHOW) -> BrowserResult:
@@ -93,7 +88,6 @@ class Browser:
     async def click(
         self, ref: str, button: Literal["left", "middle", "right"] = "left", count: int = 1
     ) -> BrowserResult:
-        """Click an element."""
         return await self.ask("click", ref=ref, button=button, count=count)
 
     async def fill(self, ref: str, text: str) -> BrowserResult:
@@ -117,11 +111,9 @@ class Browser:
         return await self.ask("press", keys=list(keys))
 
     async def type(self, text: str) -> BrowserResult:
-        """Type a text where the focus is."""
         return await self.ask("insert", text=text)
 
     async def hover(self, ref: str) -> BrowserResult:
-        """Point at an element."""
         return await self.ask("hover", ref=ref)
 
     async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> BrowserResult:
@@ -141,7 +133,6 @@ class Browser:
         return await self.ask("wait_for", what=what, value=value, timeout=timeout)
 
     async def list_downloads(self) -> BrowserResult:
-        """List the downloads."""
         return await self.ask("downloads")
 
     async def wait_download(self, timeout: float = 60.0) -> BrowserResult:
@@ -149,13 +140,11 @@ class Browser:
         return await self.ask("wait_download", timeout=timeout)
 
     async def answer_dialog(self, accept: bool, text: str = "") -> BrowserResult:
-        """Answer the dialog a page shows."""
         return await self.ask("dialog", accept=accept, text=text)
 
     # -- as tools ---------------------------------------------------------------------------------------------
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         timeout = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         match tool:
             case "browser_goto":
@@ -182,7 +171,6 @@ class Browser:
         return await self.act(tool, arguments)
 
     async def act(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools that do something to the page."""
         ref, text = get_text(arguments, "ref"), get_text(arguments, "text")
         match tool:
             case "browser_click":
@@ -223,7 +211,6 @@ class Browser:
         return format_tabs(result)
 
     async def use_screenshot(self, arguments: Arguments) -> Observation:
-        """Take a picture."""
         form = get_text(arguments, "format")
         full, ref = get_flag(arguments, "full"), get_text(arguments, "ref")
         result = await self.ask("screenshot", full=full, ref=ref, form=form)

@@ -23,7 +23,6 @@ MAX_NUMBER = 10**15 - 1
 
 
 def format_line(text: str, longest: int = 4000) -> str:
-    """Return a text that stands in a line."""
     return make_printable(clip(text, longest))
 
 
@@ -116,7 +115,6 @@ class BrowserResult:
 
 
 def report_action(what: str, result: BrowserResult) -> Observation:
-    """Tell of something done."""
     if not result.as_meant:
         what = f"{what}, but its value is now {result.holds!r}, not the given one"
     elif result.text:
@@ -129,7 +127,6 @@ def report_action(what: str, result: BrowserResult) -> Observation:
 
 
 def report_navigation(result: BrowserResult) -> Observation:
-    """Tell of a page gone to."""
     status = f" with status {result.status}" if result.status else ""
     what = f"The page was loaded{status}" if result.loaded else "The page is still loading"
     what = "The URL is a file, which is being downloaded: see browser_downloads" if result.download else what
@@ -137,7 +134,6 @@ def report_navigation(result: BrowserResult) -> Observation:
 
 
 def format_page(result: BrowserResult, tool: str) -> Observation:
-    """Return a part of a page."""
     note = ""
     if result.next < result.length:
         note = f"Cut off, {result.length - result.next} more characters; continue with {tool} start={result.next}."
@@ -151,7 +147,6 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
 
 
 def format_value(result: BrowserResult) -> Observation:
-    """Return the value of an expression."""
     if result.interrupted:
         return report_action("A dialog interrupted it", result)
     more = result.length - len(result.text)
@@ -160,37 +155,31 @@ def format_value(result: BrowserResult) -> Observation:
 
 
 def format_wait(result: BrowserResult, timeout: float) -> Observation:
-    """Tell whether what was waited for came about."""
     what = "The condition was met" if result.met else f"The condition was not met within {timeout:g} seconds"
     return Observation(describe_result(what, result), ok=result.met)
 
 
 def format_downloads(result: BrowserResult) -> Observation:
-    """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
     what = "Downloads:" if result.met else "Not all downloads finished in time:"
     return Observation("\n".join([what, *(lines or ["- none"]), *_describe_news(result)]), ok=result.met)
 
 
 def format_tabs(result: BrowserResult) -> Observation:
-    """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
     return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *_describe_news(result)]))
 
 
 def describe_result(what: str, result: BrowserResult) -> str:
-    """Describe what was done, where the browser is, and what is new."""
     what = "A dialog interrupted it" if result.interrupted else what
     return "\n".join([f"{what}.", _describe_tab(result), *_describe_news(result)])
 
 
 def _describe_tab(result: BrowserResult) -> str:
-    """Describe where the browser is."""
     return f"Tab {result.tab.id}: {result.tab.title or 'untitled'} {result.tab.url[:500]}"
 
 
 def _describe_news(result: BrowserResult) -> list[str]:
-    """Describe what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '
         "tool dismisses it."
@@ -203,7 +192,6 @@ def _describe_news(result: BrowserResult) -> list[str]:
 
 
 def read_result(reply: VerbResult) -> BrowserResult:
-    """Read an answer of the reader."""
     value: Any = reply.value
     try:
         tab: Tab = compile_reader(Tab, ignore_unknown=True)(value)

@@ -28,7 +28,6 @@ class PageError(Exception):
 
 
 def main() -> None:
-    """Answer one request."""
     request = json.loads(sys.stdin.buffer.read())
     try:
         header, picture = draw(request)
@@ -40,7 +39,6 @@ def main() -> None:
 
 
 def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
-    """Return what is said of a picture, and the picture."""
     path, kind, page = request["path"], request["kind"], request["page"]
     if kind == "picture":
         return {}, draw_picture(path, request["side"], request["bytes"])
@@ -88,7 +86,6 @@ def pass_on(path: str, side: int, most: int) -> bytes:
 
 
 def _count_pages(document: str) -> int:
-    """Count the pages of a PDF."""
     output = run(["pdfinfo", "--", document], DRAW_TIMEOUT_S).decode("utf-8", "replace")
     found = re.search(r"^Pages:\s+(\d+)$", output, re.MULTILINE)
     if found is None or not int(found[1]):
@@ -97,7 +94,6 @@ def _count_pages(document: str) -> int:
 
 
 def draw_page(document: str, page: int, side: int, most: int) -> bytes:
-    """Draw one page of a PDF."""
     which = ["-f", str(page), "-l", str(page), "-scale-to", str(side)]
     picture = run(["pdftoppm", "-png", *which, document], DRAW_TIMEOUT_S)
     if len(picture) > most:

@@ -55,7 +55,6 @@ class Reading:
         self.cut = False
 
     def is_over(self) -> bool:
-        """Return whether enough was read."""
         over = len(self.nodes) >= MAX_NODES or self.visits >= MAX_VISITS or time.monotonic() > self.until
         self.cut = self.cut or over
         return over
@@ -150,7 +149,6 @@ class Reading:
         self.nodes.append([window, min(depth, MAX_DEPTH), role[:60], name, value[:VALUE_CHARS], states, *where])
 
     def find_label(self, node: Any) -> str:
-        """Return the text of the label beside a widget."""
         for relation in node.get_relation_set() or ():
             if relation.get_relation_type() == self.atspi.RelationType.LABELLED_BY and relation.get_n_targets():
                 return shorten(relation.get_target(0).get_name())
@@ -235,7 +233,6 @@ def _list_applications(atspi: Any) -> list[Any]:
 
 
 def shorten(name: str | None) -> str:
-    """Return a name as it is recorded."""
     return (name or "").strip()[:NAME_CHARS]
 
 
@@ -277,7 +274,6 @@ def find(bus: str, path: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer one request."""
     request = json.loads(sys.stdin.buffer.read())
     try:
         import gi  # type: ignore[import-not-found]

@@ -41,7 +41,6 @@ def read_file(file: Traversable) -> PageFile:
 
 
 def load_library(novnc: Path) -> PageFile:
-    """Read noVNC, as one script."""
     sources = dict(_read_modules(novnc))
     if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is missing at {novnc}; run `hotdesk setup`")

@@ -59,7 +59,6 @@ class PageLogin:
         return session
 
     def find(self, place: str, key: str) -> PageSession | None:
-        """Return the session whose place and cookie these are."""
         session = self.sessions.get(place)
         expected = session.key if session is not None else ""
         return session if expected and secrets.compare_digest(expected.encode(), key.encode()) else None
@@ -78,5 +77,4 @@ class PageLogin:
         return place == session.place and self.clock() <= until
 
     def is_over(self) -> bool:
-        """Return whether nobody entered, and nobody can any more."""
         return not self.sessions and all(until < self.clock() for until in self.codes.values())

@@ -19,12 +19,10 @@ PARTS = {
 
 
 def get_folder(lib: Path) -> Path:
-    """Return where it lies."""
     return lib / "viewer" / "novnc"
 
 
 def read_version(lib: Path) -> str | None:
-    """Describe which version is there, if any."""
     try:
         return (get_folder(lib) / "version").read_text().strip()
     except OSError:
@@ -62,6 +60,5 @@ def run_tool(*argv: str) -> str:
 
 
 def _write_protect(tree: Path) -> None:
-    """Let everybody read a tree, and nobody write it."""
     for each in (tree, *tree.rglob("*")):
         each.chmod(0o555 if each.is_dir() else 0o444)

@@ -88,7 +88,6 @@ class PageRequest:
 
     @property
     def key(self) -> str:
-        """Return what its cookie says."""
         with suppress(CookieError):
             if (found := SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)) is not None:
                 return found.value
@@ -96,7 +95,6 @@ class PageRequest:
 
     @property
     def handle(self) -> str:
-        """Return the handle among its subprotocols."""
         offered = self.headers.get("sec-websocket-protocol", "").split(",")
         return next((each.strip().removeprefix(_HANDLE) for each in offered if each.strip().startswith(_HANDLE)), "")
 
@@ -169,7 +167,6 @@ class PageServer:
         return request.headers.get("connection", "").lower() != "close"
 
     async def write(self, sock: socket.socket, response: PageResponse) -> None:
-        """Write one response."""
         own = {"content-type": response.media, "content-length": str(len(response.body)), **response.headers}
         lines = "".join(f"{name}: {value}\r\n" for name, value in {**self.always, **own}.items())
         head = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}\r\n{lines}\r\n"
@@ -187,7 +184,6 @@ class PageServer:
         return self.login.find(request.path.removeprefix("/").partition("/")[0], request.key)
 
     async def answer(self, request: PageRequest, session: PageSession | None) -> PageResponse:
-        """Answer one request."""
         if session is None:
             return self.enter(request)
         name = request.path.removeprefix(f"/{session.place}/")
@@ -221,7 +217,6 @@ class PageServer:
         return PageResponse(303, headers={"set-cookie": cookie, "location": place})
 
     async def turn(self, request: PageRequest, session: PageSession) -> PageResponse:
-        """Do something with the wheel."""
         act, secret = parse_act(request.body)
         if act not in ACTS:
             return PageResponse(400, b"The act must be take, keep, hand back or type.")
@@ -252,7 +247,6 @@ class PageServer:
 
 
 async def read(sock: socket.socket) -> PageRequest:
-    """Read one request, bounded."""
     with anyio.fail_after(_REQUEST_TIMEOUT_S):
         head, body = await read_request(sock, BODY_LIMIT)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
@@ -269,5 +263,4 @@ def parse_act(body: bytes) -> tuple[str, str]:
 
 
 def as_json(value: Mapping[str, object], status: int = 200) -> PageResponse:
-    """Answer with a value."""
     return PageResponse(status, json.dumps(value).encode(), "application/json")

@@ -52,18 +52,15 @@ async def _press_covered(page: BrowserPage, ref: str, covered: str, plain: bool)
 
 
 async def move(page: BrowserPage, x: float, y: float) -> None:
-    """Move the pointer."""
     await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
 
 async def _send_mouse_event(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
-    """Press or let go of a button."""
     buttons = BUTTONS[button] if kind == "mousePressed" else 0
     await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=count)
 
 
 async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
-    """Point at an element."""
     point = await _find_point(page, ref)
     await move(page, point.read_number("x"), point.read_number("y"))
     await page.settle()
@@ -80,7 +77,6 @@ async def press(page: BrowserPage, keys: list[str]) -> dict[str, object]:
 
 
 async def insert(page: BrowserPage, text: str) -> dict[str, object]:
-    """Type a text where the focus is."""
     await page.ask("Input.insertText", text=text)
     await page.settle()
     return {}

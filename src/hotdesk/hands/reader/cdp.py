@@ -107,7 +107,6 @@ def parse(message: bytes) -> object:
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:
-    """Return what an answer says."""
     if "error" in message:
         raise CdpError(make_printable(message.read_object("error").read_text("message", 300)))
     return message.read_object("result")

@@ -67,7 +67,6 @@ class Connection:
         raise DeskError(f"the page blocked this action for {seconds:g} seconds")
 
     async def add_context(self, cdp: Cdp, done: VerbResult) -> VerbResult:
-        """Add where we are, and what is new."""
         await self.look_around(cdp)
         tab = await self.get_current_tab(cdp)
         dialogs = [
@@ -111,7 +110,6 @@ class Connection:
                     await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: TabState) -> None:
-        """Have a tab tell what happens in it."""
         try:
             reply = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
         except CdpError:  # it was closed meanwhile
@@ -201,20 +199,15 @@ class Chrome(Connection):
         return await self.use(lambda page: navigation.go_by(page, 1, timeout), timeout)
 
     async def reload(self, timeout: float = 30.0) -> VerbResult:
-        """Load the page again."""
         return await self.use(lambda page: navigation.reload(page, timeout), timeout)
 
     async def tabs(self) -> VerbResult:
-        """List the tabs."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             return {"tabs": [tab.tell() for tab in self.all_tabs.by_target.values()]}
 
         return await self.use(act)
 
     async def open_tab(self, url: str = "about:blank", timeout: float = 30.0) -> VerbResult:
-        """Open a tab, and go to a page in it."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             reply = await page.cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(page.cdp)
@@ -225,8 +218,6 @@ class Chrome(Connection):
         return await self.use(act, timeout)
 
     async def select_tab(self, tab: str) -> VerbResult:
-        """Have another tab in front, and be the one all is asked of."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             found = self.all_tabs.find(tab)
             self.all_tabs.current = found.target
@@ -236,8 +227,6 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def close_tab(self, tab: str) -> VerbResult:
-        """Close a tab."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             target = self.all_tabs.find(tab).target
             if len(self.all_tabs.by_target) == 1:  # with its last tab the browser would end
@@ -259,15 +248,12 @@ class Chrome(Connection):
         return await self.use(lambda page: observe.take_snapshot(page, start, most))
 
     async def click(self, ref: str, button: str = "left", count: int = 1) -> VerbResult:
-        """Click an element."""
         return await self.use(lambda page: actions.click(page, ref, button, count))
 
     async def fill(self, ref: str, text: str) -> VerbResult:
-        """Have a field hold a text."""
         return await self.use(lambda page: actions.fill(page, ref, text))
 
     async def select(self, ref: str, values: list[str]) -> VerbResult:
-        """Choose options of a list."""
         return await self.use(lambda page: actions.select(page, ref, values))
 
     async def upload(self, ref: str, paths: list[str]) -> VerbResult:
@@ -279,11 +265,9 @@ class Chrome(Connection):
         return await self.use(lambda page: actions.press(page, keys))
 
     async def insert(self, text: str) -> VerbResult:
-        """Type a text where the focus is."""
         return await self.use(lambda page: actions.insert(page, text))
 
     async def hover(self, ref: str) -> VerbResult:
-        """Point at an element."""
         return await self.use(lambda page: actions.hover(page, ref))
 
     async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> VerbResult:
@@ -291,11 +275,9 @@ class Chrome(Connection):
         return await self.use(lambda page: actions.scroll(page, ref, down, right))
 
     async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> VerbResult:
-        """Take a picture."""
         return await self.use(lambda page: observe.take_screenshot(page, full, ref, form, quality))
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> VerbResult:
-        """Return what an expression is in the page."""
         return await self.use(lambda page: observe.evaluate(page, expression, most, timeout), timeout)
 
     async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> VerbResult:
@@ -303,8 +285,6 @@ class Chrome(Connection):
         return await self.use(lambda page: observe.wait_for(page, what, value, timeout), timeout)
 
     async def downloads(self) -> VerbResult:
-        """List the downloads."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             return {"downloads": [download.tell() for download in self.all_tabs.downloads.values()]}
 
@@ -322,8 +302,6 @@ class Chrome(Connection):
         return await self.use(act, timeout)
 
     async def dialog(self, accept: bool, text: str = "") -> VerbResult:
-        """Answer the dialog that is open."""
-
         async def act(page: BrowserPage) -> dict[str, object]:
             asking = self.all_tabs.list_dialog_tabs()
             if not asking:

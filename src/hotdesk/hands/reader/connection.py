@@ -32,7 +32,6 @@ class ScreenConnection:
 
     @property
     def frame(self) -> bytearray:
-        """Return the pixels as they were told last."""
         return self.conversation.frame
 
     async def shake_hands(self) -> None:
@@ -107,5 +106,4 @@ class ScreenConnection:
         return count
 
     def close(self) -> None:
-        """Hang up."""
         self.connection.close()

@@ -189,7 +189,6 @@ class Display:
         return await line.wait_for_update(x, y)
 
     def check_region(self, region: Sequence[int] | None) -> pixels.Box:
-        """Check a region."""
         width, height = self.size
         if region is None:
             return 0, 0, width, height
@@ -228,7 +227,6 @@ class Display:
 
 
 def _get_pause_seconds(event: Event) -> float:
-    """Return how long an event pauses."""
     match event:
         case ["pause", int() | float() as pause]:
             return float(pause)

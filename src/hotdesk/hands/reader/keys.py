@@ -27,17 +27,14 @@ class Stroke:
     """What it types."""
 
     def make_down_event(self) -> dict[str, object]:
-        """Return the event of pressing it."""
         return {**self.make_up_event(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}
 
     def make_up_event(self) -> dict[str, object]:
-        """Return the event of letting it go."""
         event: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
         return {**event, "code": self.code, "windowsVirtualKeyCode": self.number}
 
 
 def read_stroke(name: str) -> Stroke:
-    """Read a key as it is written."""
     *modifier_names, last = (
         name.split("+") if len(name) > 1 and not name.endswith("++") else [*name[:-1].split("+")[:-1], name[-1:]]
     )

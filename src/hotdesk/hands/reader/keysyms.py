@@ -81,7 +81,6 @@ def to_press(character: str) -> list[int]:
 
 
 def of_character(character: str) -> int:
-    """Return the key that types a character."""
     code = ord(character)
     if character in _TYPED:
         return _TYPED[character]

@@ -47,7 +47,6 @@ class Tidy:
 
 
 def _list_blocks(node: object, depth: int) -> list[str]:
-    """Return the blocks a node makes up."""
     if depth > MAX_DEPTH:
         return []
     if not isinstance(node, dict):
@@ -84,7 +83,6 @@ def _list_all_blocks(nodes: Sequence[object], depth: int) -> list[str]:
 
 
 def _make_block(text: str, before: str = "") -> list[str]:
-    """Return a text as a block, nothing when it is empty."""
     text = text.strip()
     return [before + text] if text else []
 
@@ -95,7 +93,6 @@ def _inline_all(nodes: Sequence[object], depth: int) -> str:
 
 
 def inline(node: object, depth: int) -> str:
-    """Write one node in a line."""
     if isinstance(node, str):
         return _SPACE.sub(" ", node)
     if not isinstance(node, dict) or depth > MAX_DEPTH:
@@ -122,7 +119,6 @@ def inline(node: object, depth: int) -> str:
 
 
 def _format_field(node: dict[str, Any]) -> str:
-    """Write what a field holds."""
     kind, name, value = _read_word(node, "kind") or "text", _read_word(node, "name"), _read_word(node, "value")
     if kind in ("checkbox", "radio"):
         return f" [{'x' if node.get('on') is True else ' '}] "
@@ -155,7 +151,6 @@ def format_table(node: dict[str, Any], depth: int) -> str:
 
 
 def _list_rows(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
     found: list[dict[str, Any]] = []
     for child in list_children(node):
         if isinstance(child, dict):
@@ -165,13 +160,11 @@ def _list_rows(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _list_cells(row: dict[str, Any], depth: int) -> list[str]:
-    """Return what the cells of a row say, each in one line."""
     cells = [cell for cell in list_children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
     return [_inline_all(list_children(cell), depth).strip().replace("|", "\\|") for cell in cells]
 
 
 def extract_text(node: object, depth: int) -> str:
-    """Return a node's text as it stands."""
     if isinstance(node, str):
         return node
     if not isinstance(node, dict) or depth > MAX_DEPTH:
@@ -180,7 +173,6 @@ def extract_text(node: object, depth: int) -> str:
 
 
 def list_children(node: dict[str, Any]) -> list[Any]:
-    """Return what a node holds."""
     found = node.get("c")
     return found if isinstance(found, list) else []
 

@@ -63,7 +63,6 @@ async def read_status(page: BrowserPage) -> int:
 
 
 async def reload(page: BrowserPage, seconds: float) -> dict[str, object]:
-    """Load the page again."""
     old = page.tab.loader
     await page.ask("Page.reload")
     return await arrive(page, "load", old, Countdown(seconds))
@@ -90,7 +89,6 @@ async def _is_at(page: BrowserPage, index: int) -> bool:
 
 
 async def _is_complete(page: BrowserPage) -> bool:
-    """Return whether the page has loaded."""
     try:
         result: UntrustedObject = await page.look(scripts.READY)
     except CdpError:

@@ -24,7 +24,6 @@ MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 
 async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
-    """Return the page as markdown, a part of it."""
     outline = await page.look(scripts.OUTLINE, MAX_OUTLINE_CHARS // 2)
     text = to_markdown(outline.data.get("tree")).encode("utf-8", "replace").decode()
     return {**cut(text, start, most), "whole": not outline.flag("cut")}
@@ -92,7 +91,6 @@ async def take_screenshot(page: BrowserPage, full: bool, ref: str, form: str, qu
 
 
 async def _measure_box(page: BrowserPage, ref: str) -> dict[str, float]:
-    """Return where on the page an element is."""
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
         raise DeskError(f"{ref} is inside a frame: take a screenshot of the page instead")
@@ -100,7 +98,6 @@ async def _measure_box(page: BrowserPage, ref: str) -> dict[str, float]:
 
 
 async def _measure_page(page: BrowserPage) -> dict[str, float]:
-    """Return how large a page is."""
     return _clip_area((await page.ask("Page.getLayoutMetrics")).read_object("cssContentSize"))
 
 
@@ -152,7 +149,6 @@ async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **ho
 
 
 def _read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
-    """Return what came of an expression."""
     if "thrown" in value:
         raise DeskError(f"the expression threw an error: {make_printable(value.read_text('thrown', 2000))}")
     return {"text": value.read_text("text", most), "length": value.read_integer("length")}
@@ -170,7 +166,6 @@ async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> 
 
 
 async def _is_so(page: BrowserPage, what: str, value: str) -> bool:
-    """Return whether what is waited for is so now."""
     match what:
         case "url":
             return fnmatch.fnmatchcase(page.tab.url, value)

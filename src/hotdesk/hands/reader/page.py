@@ -26,7 +26,6 @@ class BrowserPage:
         self.holds = False
 
     async def ask(self, method: str, /, **parameters: object) -> UntrustedObject:
-        """Ask the tab."""
         return await self.ask_within(CALL_SECONDS, method, **parameters)
 
     async def ask_within(self, seconds: float, method: str, /, **parameters: object) -> UntrustedObject:
@@ -44,14 +43,12 @@ class BrowserPage:
         return reply.read_object("object").read_text("objectId", 200)
 
     async def apply(self, reference: str, script: str, *arguments: object) -> UntrustedObject:
-        """Run a script on the element of a reference."""
         found = await self.run(script, arguments, objectId=await self.find_element(reference))
         if found.flag("gone"):
             raise make_stale_error(reference)
         return found
 
     async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> UntrustedObject:
-        """Run a script that gives an object."""
         reply = await self.ask(
             "Runtime.callFunctionOn",
             functionDeclaration=script,
@@ -75,7 +72,6 @@ class BrowserPage:
         raise AssertionError
 
     async def ensure_world(self) -> int:
-        """Return our own world in the page."""
         if not self.tab.world:
             reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=OBJECT_GROUP)
             self.tab.world = reply.read_integer("executionContextId")
@@ -98,7 +94,6 @@ class BrowserPage:
 
 
 def describe_exception(reply: UntrustedObject) -> str:
-    """Describe what a script threw."""
     details = reply.read_object("exceptionDetails")
     description = details.read_object("exception").data.get("description")
     return make_printable(description[:500] if isinstance(description, str) else details.read_text("text", 500))
@@ -117,5 +112,4 @@ class Countdown:
 
     @property
     def over(self) -> bool:
-        """Return whether it is up."""
         return time.monotonic() >= self.end

@@ -20,7 +20,6 @@ _NO_FILTER = b"\0"
 
 
 def make_picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) -> Image.Image:
-    """Return a part of a frame, scaled."""
     width = size[0]
     left, top, right, bottom = box
     lines = frame if bottom - top == size[1] else frame[top * width * 4 : bottom * width * 4]
@@ -33,7 +32,6 @@ def make_picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = N
 
 
 def encode_png(image: Image.Image) -> bytes:
-    """Write a picture as PNG."""
     width, height = image.size
     lines = image.tobytes("raw", "RGB", width * 3 + 1, 1)  # a byte of zero after each: the filter of the next
     packer = isal_zlib.compressobj(1)
@@ -48,7 +46,6 @@ def encode_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def encode_jpeg(image: Image.Image, quality: int) -> bytes:
-    """Write a picture as JPEG."""
     file = BytesIO()
     image.save(file, "JPEG", quality=quality)
     return file.getvalue()

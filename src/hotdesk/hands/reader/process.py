@@ -63,7 +63,6 @@ class ReaderProcess:
             await asyncio.sleep(self.stuck / 6)
 
     def say(self, message: dict[str, object], blob: bytes = b"") -> None:
-        """Tell the owner something."""
         assert self.transport is not None
         self.transport.write(write(message, blob))
 
@@ -119,7 +118,6 @@ class ReaderProcess:
     # -- what is asked ----------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> None:
-        """Take what the owner says."""
         for message, _ in self.frames.feed(data):
             if "cancel" in message:
                 if (task := self.requests.get(int(str(message["cancel"])))) is not None:

@@ -114,13 +114,11 @@ class Side(ABC):
         return not self.dropping and not self.passing
 
     def take(self) -> bytes:
-        """Return what is for the other side."""
         data = bytes(self.out)
         self.out.clear()
         return data
 
     def take_back(self) -> bytes:
-        """Return what is for this side."""
         data = bytes(self.back)
         self.back.clear()
         return data
@@ -327,13 +325,11 @@ class ViewerSide(Side):
         self.out += pack(f">BxH{len(accepted) + 1}i", Person.ENCODINGS, len(accepted) + 1, *accepted, _LIGHT)
 
     def ask(self, data: bytes) -> None:
-        """Ask for the part of the screen there is."""
         x, y, wide, high = (int.from_bytes(data[at : at + 2], "big") for at in (1, 3, 5, 7))
         x, y = min(x, WIDTH - 1), min(y, HEIGHT - 1)
         self.out += pack(">BBHHHH", Person.ASK, bool(data[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
 
     def pass_key(self, data: bytes) -> None:
-        """Pass a key on, from whoever holds the wheel."""
         down, key = bool(data[0]), int.from_bytes(data[3:], "big")
         if not self.driving:
             return

@@ -42,11 +42,9 @@ class Rectangle:
 
     @property
     def area(self) -> int:
-        """Count its pixels."""
         return self.width * self.height
 
     def holds(self, x: int, y: int) -> bool:
-        """Return whether a pixel lies in it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
@@ -124,7 +122,6 @@ class Conversation:
         yield from drop(length, MAX_NAME_BYTES, "a name")
 
     def update(self) -> Filling:
-        """Read one update into the frame."""
         (count,) = struct.unpack(">xH", (yield from take(3)))
         if count > MAX_RECTANGLES:
             raise ProtocolError(f"the screen sends an update of {count} rectangles")
@@ -184,10 +181,8 @@ def encode_request(incremental: bool, x: int, y: int, width: int, height: int) -
 
 
 def encode_pointer(buttons: int, x: int, y: int) -> bytes:
-    """Return where the pointer is, and which of its buttons are down."""
     return struct.pack(">BBHH", 5, buttons, x, y)
 
 
 def encode_key(keysym: int, down: bool) -> bytes:
-    """Press or release a key."""
     return struct.pack(">BBxxI", 4, down, keysym)

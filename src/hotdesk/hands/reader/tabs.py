@@ -44,7 +44,6 @@ class PageDownload:
     """Whether somebody waited for its end."""
 
     def tell(self) -> dict[str, object]:
-        """Describe how far it is."""
         return {"name": self.name, "state": self.state, "bytes": self.received, "total": self.total, "path": self.path}
 
 
@@ -57,7 +56,6 @@ class References:
         self.by_element: dict[int, str] = {}
 
     def refer(self, element: int) -> str:
-        """Return an element's reference."""
         if element not in self.by_element:
             if len(self.by_element) >= _MAX_REFERENCES:
                 self.forget()
@@ -67,7 +65,6 @@ class References:
         return self.by_element[element]
 
     def find(self, name: str) -> int:
-        """Return the element of a reference."""
         if name in self.by_name:
             return self.by_name[name]
         if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
@@ -77,13 +74,11 @@ class References:
         )
 
     def forget(self) -> None:
-        """Let every reference be stale."""
         self.by_name.clear()
         self.by_element.clear()
 
 
 def make_stale_error(name: str) -> DeskError:
-    """Say that an element is gone."""
     return DeskError(f"the element {name} is no longer on the page: take a new snapshot, and use its references")
 
 
@@ -116,7 +111,6 @@ class TabState:
             self.references.forget()
 
     def tell(self) -> dict[str, object]:
-        """Describe what it shows."""
         return {"id": self.id, "url": self.url, "title": self.title}
 
 
@@ -153,7 +147,6 @@ class Tabs:
         return news
 
     def find(self, name: str) -> TabState:
-        """Return a tab by its short id."""
         for tab in self.by_target.values():
             if tab.id == name:
                 return tab
@@ -168,7 +161,6 @@ class Tabs:
             self.hear_tab(tab, name, event)
 
     def hear_browser(self, name: str, event: UntrustedObject) -> None:
-        """Take an event of the browser as a whole."""
         match name:
             case "Target.targetCreated" | "Target.targetInfoChanged":
                 self.meet(event.read_object("targetInfo"))
@@ -209,13 +201,11 @@ class Tabs:
             self.note(f"the page in tab {tab.id} crashed: reload it, or open another URL")
 
     def lose(self, target: str) -> None:
-        """Take note that a tab is gone."""
         if tab := self.by_target.pop(target, None):
             self.by_session.pop(tab.session, None)
             self.note(f"tab {tab.id} was closed")
 
     def list_dialog_tabs(self) -> list[TabState]:
-        """List the tabs that show a dialog."""
         return [tab for tab in self.by_target.values() if tab.dialog]
 
     def has_more(self) -> bool:
@@ -224,7 +214,6 @@ class Tabs:
         return bool(new) and all(each.state != "inProgress" for each in new)
 
     def begin_download(self, event: UntrustedObject) -> None:
-        """Take note of a download."""
         while len(self.downloads) >= _MAX_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
         guid = event.read_text("guid", 100)
@@ -233,7 +222,6 @@ class Tabs:
         self.note(f"the download of {name} started")
 
     def go_on_with_download(self, event: UntrustedObject) -> None:
-        """Take note how far a download is."""
         if not (download := self.downloads.get(event.read_text("guid", 100))):
             return
         download.received, download.total = event.read_integer("receivedBytes"), event.read_integer("totalBytes")
@@ -252,7 +240,6 @@ class Tabs:
             self.note(f"the download of {download.name} was cancelled")
 
     def hear_tab(self, tab: TabState, name: str, event: UntrustedObject) -> None:
-        """Take an event of one tab."""
         match name:
             case "Page.lifecycleEvent":
                 self.hear_stage(tab, event)

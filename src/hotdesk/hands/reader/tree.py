@@ -67,7 +67,6 @@ def read_nodes(reply: UntrustedObject) -> list[Node]:
 
 
 def _read_node(data: UntrustedObject) -> Node:
-    """Read one node."""
     return Node(
         id=data.read_text("nodeId", 40),
         role=read_text(data.read_object("role")),
@@ -81,7 +80,6 @@ def _read_node(data: UntrustedObject) -> Node:
 
 
 def read_text(value: UntrustedObject) -> str:
-    """Return a value as text, in one line."""
     text = value.data.get("value", "")
     if isinstance(text, bool | int | float):
         return str(text).lower()
@@ -105,7 +103,6 @@ _Refer = Callable[[int], str]
 
 
 def to_lines(nodes: list[Node], refer: _Refer) -> list[str]:
-    """Write a tree down."""
     if not nodes:
         return []
     writer = TreeWriter(nodes, refer)
@@ -143,7 +140,6 @@ class TreeWriter:
             inner.write(node.frame[0], depth + 1, level, "", mute=False)
 
     def format_line(self, node: Node, level: int) -> str:
-        """Write one line."""
         if node.role == "StaticText":
             mark = f" [{self.refer(node.backend)}]" if node.bare and node.backend else ""
             return f"{'  ' * level}- text: {node.name}{mark}"
@@ -158,7 +154,6 @@ class TreeWriter:
 
 
 def _has_line(node: Node, spoken: str) -> bool:
-    """Return whether a node gets a line."""
     if node.ignored or node.role in _MUTE:
         return False
     if node.role == "StaticText":

@@ -105,7 +105,6 @@ class ScreenRelay:
         return VerbResult({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})
 
     async def drop(self, number: int) -> VerbResult:
-        """Show a viewer nothing more."""
         if one := self.looking.get(number):
             one.scope.cancel()
         return VerbResult()
@@ -133,7 +132,6 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
 
 
 async def greet(side: Side, sock: socket.socket) -> None:
-    """Exchange greetings with one side."""
     while not side.ready:
         data = await receive(sock)
         if not data:

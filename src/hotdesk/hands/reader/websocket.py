@@ -51,7 +51,6 @@ class WebSocket:
             ) from self.protocol.handshake_exc
 
     async def send(self, message: bytes) -> None:
-        """Send one text message."""
         self.protocol.send_text(message)
         await self.flush()
 
@@ -98,11 +97,9 @@ class WebSocket:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it can be used."""
         return self.sock.fileno() >= 0
 
     def close(self) -> None:
-        """Let go of it."""
         self.sock.close()
 
 
@@ -156,7 +153,6 @@ async def receive_some(sock: socket.socket) -> bytes:
 
 
 async def _send_all(sock: socket.socket, data: bytes) -> None:
-    """Send all of it."""
     try:
         await sockets.send(sock, data)
     except OSError as e:

@@ -87,7 +87,6 @@ def translate_anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
 
 
 def translate_member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
-    """Translate a use of one of the toolset's members."""
     if name in _CLICKS:
         return [
             ScreenAction("screen_click", {**coordinate(action, scale), **_CLICKS[name], **_parse_held_keys(action)})
@@ -136,7 +135,6 @@ def translate_openai(actions: object, scale: Scale) -> list[ScreenAction]:
 
 
 def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]:
-    """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
         raise ToolArgumentError("an action must be an object with a type")
     keys = _join_keys(action.get("keys"))
@@ -188,7 +186,6 @@ def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[S
 
 
 def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
-    """Drag along some points."""
     path: list[int] = []
     for each in points:
         path += pair(each, scale)
@@ -196,7 +193,6 @@ def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -
 
 
 def pair(point: object, scale: Scale) -> tuple[int, int]:
-    """Read a point written as a list."""
     match point:
         case [x, y] | (x, y):
             return scale.scale_point(x, y)
@@ -223,14 +219,12 @@ def _parse_held_keys(action: Action) -> dict[str, object]:
 
 
 def _require_text(action: Action) -> str:
-    """Return an action's text."""
     if not isinstance(value := action.get("text"), str):
         raise ToolArgumentError("text is missing")
     return value
 
 
 def _join_keys(keys: object) -> str:
-    """Write a list of keys as a chord."""
     if keys is None:
         return ""
     if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):

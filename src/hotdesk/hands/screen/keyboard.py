@@ -149,5 +149,4 @@ def press_keys(keys: Sequence[int]) -> Events:
 
 
 def release_keys(keys: Sequence[int]) -> Events:
-    """Release keys, the last first."""
     return [["key", key, False] for key in reversed(keys)]

@@ -66,7 +66,6 @@ class LocalSeat:
         self.parts: dict[str, Any] = {}
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Ask a part of the reader, made on first need."""
         name, _, method = verb.partition(".")
         if name not in self.parts:
             module, _, kind = PARTS[name].partition(":")
@@ -80,7 +79,6 @@ class LocalSeat:
         return result
 
     def close(self) -> None:
-        """Let go of what was connected."""
         self.parts.clear()
 
 
@@ -103,7 +101,6 @@ class DeskSeat:
         self.reader: ReaderClient | None = None
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Ask this desk's reader."""
         reader = await self.ensure_reader()
         name = verb.partition(".")[0]
         with anyio.move_on_after(_ASK_SECONDS):
@@ -125,7 +122,6 @@ class DeskSeat:
         return number
 
     async def ensure_reader(self) -> ReaderClient:
-        """Return a reader that runs."""
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
                 self.reader = ReaderClient(self.desk, await self.start())
@@ -138,7 +134,6 @@ class DeskSeat:
         await self.dismiss(reader.line)
 
     def close(self) -> None:
-        """Have the reader end."""
         if self.reader is not None:
             self.reader.close()
 
@@ -168,7 +163,6 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
             raise
 
     async def say(self, message: Mapping[str, object]) -> None:
-        """Send the reader a message."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -180,7 +174,6 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
             raise LinkError(f"the reader of desk {self.desk.id} cannot be reached: {e}; try again") from e
 
     def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
-        """Hand the reader a connection."""
         try:
             send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
         except OSError as e:  # also when it takes none: it is stuck, or was turned
@@ -221,7 +214,6 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 tasks.start_soon(self.connect, number, port)
 
     async def connect(self, number: int, port: int) -> None:
-        """Connect to the desk for the reader."""
         try:
             with await dial(self.desk, port) as sock:
                 self.hand({"dial": number}, sock)
@@ -231,7 +223,6 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
             self.connecting -= 1
 
     def make_lost_error(self, why: str) -> LinkError:
-        """Return the error of every call to a reader that is gone."""
         return LinkError(f"the reader of desk {self.desk.id} ended: {why}; try again")
 
     def close(self) -> None:
@@ -258,7 +249,6 @@ async def dial(desk: Desk, port: int) -> socket.socket:
 
 
 async def start(desk: Desk, port: int) -> None:
-    """Have what listens at a port running in the desk."""
     name = NAMES[port]
     for program in STARTS[port]:
         done = await desk.run([program], timeout=START_SECONDS)

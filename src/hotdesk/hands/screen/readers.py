@@ -26,7 +26,6 @@ class Seats:
         """Readers to have ready: starting one takes longer than a picture of a screen."""
 
     def of(self, desk: Desk) -> DeskSeat:
-        """Return a desk's seat."""
         if desk.id not in self.seats:
             self.seats[desk.id] = DeskSeat(desk, self.take_lines, self.tasks, self.dismiss)
         return self.seats[desk.id]
@@ -40,7 +39,6 @@ class Seats:
         return lines
 
     async def keep_ready(self, count: int) -> None:
-        """Have so many readers ready from now on."""
         self.spare_count = count
         await self.refill()
 
@@ -51,7 +49,6 @@ class Seats:
                 self.spare.append(await self.begin())
 
     async def begin(self) -> Lines:
-        """Start a reader."""
         name = new_id()
         talk, hand = (socket.socket(fileno=fd) for fd in await self.parts.start_reader(name))
         self.names[talk] = name
@@ -69,12 +66,10 @@ class Seats:
             seat.close()
 
     def leave(self, desk: DeskId) -> None:
-        """Let go of the seat of a desk that ended."""
         if (seat := self.seats.pop(desk, None)) is not None:
             seat.close()
 
     def close(self) -> None:
-        """Let go of everything."""
         for desk in list(self.seats):
             self.leave(desk)
         for talk, hand in self.spare:

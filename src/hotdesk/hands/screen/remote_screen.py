@@ -20,12 +20,10 @@ class Far:
         """On whose behalf it is called."""
 
     async def open_screen(self, viewer: str, control: bool) -> socket.socket:
-        """Return a stream of the desk's screen."""
         target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
         return await self.runtime.upgrade(target, PROTOCOL)
 
     async def get_wheel(self) -> Mapping[str, object]:
-        """Return who looks and who drives."""
         return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:

@@ -119,13 +119,11 @@ class Screen:
         raise LinkError("malformed reply from the reader: no settled state")
 
     async def get_cursor_position(self) -> Point:
-        """Tell where the pointer is."""
         return await windows.find_pointer(self.seat)
 
     # -- pointing ---------------------------------------------------------------------------------------------
 
     async def move(self, x: int, y: int, keys: str = "") -> None:
-        """Move the pointer."""
         await self.act([self.build_move(x, y)], keys)
 
     async def click(
@@ -162,11 +160,9 @@ class Screen:
         await self.act([*events, ["pause", 5 * _STEP_S], ["button", number, False]], keys)
 
     async def press(self, button: Button = "left") -> None:
-        """Press a button where the pointer is, and hold it."""
         await self.send_input([await self.place(None, None), ["button", self.get_button_number(button), True]])
 
     async def release(self, button: Button = "left") -> None:
-        """Release a button."""
         await self.send_input([await self.place(None, None), ["button", self.get_button_number(button), False]])
 
     async def scroll(
@@ -192,7 +188,6 @@ class Screen:
         await self.send_input(events * repeat)
 
     async def hold_key(self, chord: str, seconds: float) -> None:
-        """Hold a chord down for some time."""
         keys = keysyms.of_chord(chord)
         if not 0 <= seconds <= _MAX_HOLD_S:
             raise DeskError(f"a key cannot be held for {seconds:g} s; the limit is {_MAX_HOLD_S:g} s")
@@ -204,13 +199,11 @@ class Screen:
                 await self.send_input(release_keys(keys))
 
     async def wait(self, seconds: float) -> None:
-        """Do nothing for some time."""
         await anyio.sleep(min(seconds, _MAX_HOLD_S))
 
     # -- windows ----------------------------------------------------------------------------------------------
 
     async def list_windows(self) -> list[Window]:
-        """List the windows."""
         return await windows.list_windows(self.seat)
 
     async def focus(self, window: str) -> Window:
@@ -222,17 +215,14 @@ class Screen:
         return await windows.launch(self.seat, argv)
 
     async def read_clipboard(self) -> str:
-        """Return the text on the clipboard."""
         return await windows.read_clipboard(self.seat)
 
     async def write_clipboard(self, text: str) -> None:
-        """Put a text on the clipboard."""
         await windows.put(self.seat, text)
 
     # -- as tools ---------------------------------------------------------------------------------------------
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools."""
         keys = get_text(arguments, "keys")
         match tool.removeprefix("screen_"):
             case "screenshot":
@@ -326,12 +316,10 @@ class Screen:
     # -- how --------------------------------------------------------------------------------------------------
 
     async def act(self, events: Events, keys: str = "") -> None:
-        """Do something with keys held down around it."""
         modifiers = keysyms.of_chord(keys) if keys else []
         await self.send_input(press_keys(modifiers) + events + release_keys(modifiers))
 
     async def send_input(self, events: Events) -> None:
-        """Have the screen take some input."""
         await self.rest()
         await self.seat.ask("screen.input", events=events)
         if any(event[0] == "button" for event in events):
@@ -348,26 +336,22 @@ class Screen:
         return self.build_move(x, y)
 
     def build_move(self, x: int, y: int) -> list[object]:
-        """Check a point, and move there."""
         width, height = self.size
         if not (0 <= x < width and 0 <= y < height):
             raise DeskError(f"({x}, {y}) is not on the screen: x goes from 0 to {width - 1}, y from 0 to {height - 1}")
         return ["move", x, y]
 
     def get_button_number(self, name: Button) -> int:
-        """Return a button's number."""
         if name not in BUTTONS:
             raise DeskError(f"the button {name} can only be clicked, not held")
         return BUTTONS[name]
 
 
 def _show_picture(picture: Screenshot) -> Observation:
-    """Show a picture."""
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 
 
 def _describe_stability(settled: Stability) -> str:
-    """Say in words whether the picture settled."""
     if settled.settled and not settled.changed:
         return "the screen is stable: nothing has changed since this call started"
     share = f"{settled.changed:.1%} of it changed since this call started"

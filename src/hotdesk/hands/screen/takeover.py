@@ -221,7 +221,6 @@ class Wheel:
         return holder
 
     def end(self) -> None:
-        """Let the worker go on."""
         self.holder = None
         self.suspended.close()
         self.free.set()
@@ -234,7 +233,6 @@ class Wheel:
                     tasks.start_soon(self.end_act, act, act.patience)
 
     async def end_act(self, act: RunningCall, patience: float) -> None:
-        """Have a call end by itself, or cancel it."""
         with anyio.move_on_after(patience) as moment:
             await act.ended.wait()
         if moment.cancelled_caught:
@@ -268,7 +266,6 @@ class Wheel:
             self.end()
 
     def keep(self, viewer: int) -> None:
-        """Hear that a viewer is still there."""
         if self.holder is not None and self.holder.viewer == viewer:
             self.holder.renewed_at = time.monotonic()
 
@@ -341,7 +338,6 @@ class Wheel:
         return DesktopState(windows, pages)
 
     async def list_window_titles(self) -> frozenset[str]:
-        """List the titles of windows."""
         done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOK_TIMEOUT_S, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         rows = (line.split(maxsplit=3) for line in lines[:MAX_NAMES])
@@ -356,7 +352,6 @@ class Wheel:
         return frozenset(_sanitize_word(url.partition("?")[0]) for url in listed if isinstance(url, str))
 
     async def ask(self, verb: str, **arguments: object) -> object:
-        """Ask the reader for a value."""
         return (await self.seat.ask(verb, **arguments)).value
 
 
@@ -366,7 +361,6 @@ def _sanitize_word(text: str) -> str:
 
 
 def read_changed_share(value: object) -> float:
-    """Read what share of a screen changed."""
     match value:
         case {"changed": (int() | float()) as changed}:
             return float(min(1, max(0, changed)))
@@ -374,7 +368,6 @@ def read_changed_share(value: object) -> float:
 
 
 def describe_differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
-    """Describe what came and what went."""
     came, went = sorted(now - before), sorted(before - now)
     lines = [f"{what} that appeared: {'; '.join(came)}."] if came else []
     return [*lines, f"{what} that disappeared: {'; '.join(went)}."] if went else lines

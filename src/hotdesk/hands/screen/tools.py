@@ -158,26 +158,22 @@ def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
 
 
 def get_point(arguments: Arguments) -> tuple[int | None, int | None]:
-    """Return a point, or none."""
     if ("x" in arguments) != ("y" in arguments):
         raise BriefError("give both x and y, or neither to use the pointer position")
     return parse_optional_integer(arguments, "x"), parse_optional_integer(arguments, "y")
 
 
 def get_button(arguments: Arguments) -> Button:
-    """Return the button."""
     return cast(Button, get_text(arguments, "button"))
 
 
 def _get_integers(arguments: Arguments, name: str) -> list[int]:
-    """Return a list of whole numbers."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [int(each) for each in value]
 
 
 def parse_region(arguments: Arguments, size: Point) -> Region | None:
-    """Return the region, if one was given."""
     if not (sides := _get_integers(arguments, "region")):
         return None
     if len(sides) != 4:
@@ -189,7 +185,6 @@ def parse_region(arguments: Arguments, size: Point) -> Region | None:
 
 
 def parse_path(arguments: Arguments) -> list[Point]:
-    """Return the points of a path."""
     flat = _get_integers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("path must be x, y, x, y, …: at least two points")

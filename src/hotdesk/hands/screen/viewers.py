@@ -67,7 +67,6 @@ class Watching:
         self.viewers: dict[DeskId, dict[str, Viewer]] = {}
 
     def get_wheel(self, desk: LinkedDesk) -> Wheel:
-        """Return a desk's wheel."""
         if desk.id not in self.wheels:
             secrets, has_worker = _get_placeholders(desk), lambda: desk.id not in self.personal
             stop = functools.partial(hush, desk)
@@ -75,14 +74,12 @@ class Watching:
         return self.wheels[desk.id]
 
     def leave(self, desk: DeskId) -> None:
-        """Forget a desk that ended."""
         if (wheel := self.wheels.pop(desk, None)) is not None:
             wheel.leave()
         self.viewers.pop(desk, None)
         self.personal.discard(desk)
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Answer one call."""
         match method, parts:
             case "GET", ["view", name]:
                 await self.show(sock, desk, as_name(name), may_drive=False)
@@ -119,7 +116,6 @@ class Watching:
                         await wheel.hand_back(number, "", "its viewer left")
 
     async def turn(self, desk: LinkedDesk, act: str, name: str, secret: str, by: str) -> None:
-        """Do something with the wheel, for a viewer that may."""
         viewer = self.viewers.get(desk.id, {}).get(name)
         if viewer is None:
             raise DeskError(GONE)
@@ -173,7 +169,6 @@ def mark(name: str) -> str:
 
 
 def as_name(text: str) -> str:
-    """Read a viewer's name."""
     if not NAME.fullmatch(text):
         raise BriefError("a viewer's name must be 16 to 64 lower-case letters and digits")
     return text

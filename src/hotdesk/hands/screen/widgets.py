@@ -53,7 +53,6 @@ class Widget:
 
     @property
     def middle(self) -> Point:
-        """Return where it is pointed at, on the screen."""
         return clip(self.x + self.width // 2, WIDTH), clip(self.y + self.height // 2, HEIGHT)
 
 
@@ -120,7 +119,6 @@ class Widgets:
         return Observation(text, note=f"{more}; name one window" if more else "")
 
     async def locate(self, ref: str) -> Point:
-        """Return where on the screen a reference is now."""
         widget = self.references.get(ref)
         if widget is None:
             raise DeskError(f"unknown reference {make_printable(ref[:20])}: use one from the last screen_read")
@@ -136,7 +134,6 @@ class Widgets:
         return x, y
 
     async def run(self, request: dict[str, str]) -> Done:
-        """Run the program that reads."""
         argv = ["python3", "-I", "-B", "-c", _PROGRAM.read_text()]
         return await windows.run(self.seat, argv, json.dumps(request).encode())
 
@@ -168,7 +165,6 @@ class Widgets:
 
 
 def describe(widget: Widget) -> str:
-    """Describe a widget in a line."""
     name = f' "{make_printable(widget.name)}"' if widget.name else ""
     states = "".join(f" ({make_printable(state)})" for state in widget.states)
     value = f": {make_printable(widget.value)}" if widget.value else ""
@@ -176,7 +172,6 @@ def describe(widget: Widget) -> str:
 
 
 def _describe_window(window: AccessibleWindow) -> str:
-    """Write a window's heading."""
     return f'Window "{make_printable(window.title)}" of {make_printable(window.program)}, pid {window.pid}:'
 
 
@@ -215,5 +210,4 @@ def describe_end(done: Done, error: StrictError) -> str:
 
 
 def clip(at: int, size: int) -> int:
-    """Return a coordinate on the screen."""
     return min(max(at, 0), size - 1)

@@ -53,7 +53,6 @@ async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
 
 
 async def list_windows(seat: Seat) -> list[Window]:
-    """List the windows."""
     done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
         raise DeskError(f"the windows cannot be listed: {_describe_failure(done)}")
@@ -62,7 +61,6 @@ async def list_windows(seat: Seat) -> list[Window]:
 
 
 def _parse_window(match: re.Match[str]) -> Window:
-    """Read one line of a list of windows."""
     identity, numbers, pid, program, title = match.groups()
     x, y, width, height = map(int, numbers.split())
     return Window(identity, int(pid), x, y, width, height, _sanitize_title(program), _sanitize_title(title.strip()))
@@ -100,7 +98,6 @@ async def launch(seat: Seat, argv: Sequence[str]) -> int:
 
 
 async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> None:
-    """Put a text on the clipboard."""
     # Who holds a clipboard runs on, and must not hold our end of its output.
     line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
     if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
@@ -116,7 +113,6 @@ async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str
 
 
 async def find_pointer(seat: Seat) -> tuple[int, int]:
-    """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
         raise DeskError(f"the position of the pointer is unknown: {_describe_failure(done)}")
@@ -124,6 +120,5 @@ async def find_pointer(seat: Seat) -> tuple[int, int]:
 
 
 def _describe_failure(done: Done) -> str:
-    """Describe how a program failed."""
     words = make_printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words or ("it took too long" if done.timed_out else f"exit code {done.exit_code}")
