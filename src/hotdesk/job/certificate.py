@@ -33,7 +33,6 @@ def describe_claim(candidate: Candidate, job: str, wall: str, images: Path, *, r
 
 
 def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
-    """Describe what one check was, and what it saw."""
     return {
         "beside": dict(verdict.beside),
         "check": verdict.check,

@@ -126,7 +126,6 @@ class Checkpoints:
         yield self.seal_piece(prefix, number, buffer, last=True)
 
     def seal_piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
-        """Seal one piece, with its length in front."""
         sealed = self.cipher.encrypt(_build_nonce(prefix, number, last), data, None)
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
@@ -153,7 +152,6 @@ def _create_private_file(path: Path) -> int:
 
 
 def _build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
-    """Return the nonce of a piece."""
     return prefix + number.to_bytes(4, "big") + bytes([last])
 
 

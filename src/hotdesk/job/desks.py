@@ -79,7 +79,6 @@ class Desks:
         return self.main
 
     async def bring_inputs(self, desk: Desk) -> None:
-        """Put the brief's inputs on a desk."""
         for name in self.job.inputs:
             await self.bring_input(desk, name, locate_input(name))
 
@@ -125,14 +124,12 @@ class Desks:
                 await carry(self.side, self.main, name)
 
     async def close(self) -> None:
-        """Burn what is open."""
         desks = [desk for desk in (self.side, self.main) if desk is not None]
         self.side = self.main = None
         for desk in desks:
             await self.burn(desk)
 
     def is_driven(self) -> bool:
-        """Return whether a person drives one of them."""
         return any(
             self.machine.get_wheel(desk).explain_refusal() for desk in (self.main, self.side) if desk is not None
         )

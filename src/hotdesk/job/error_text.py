@@ -16,7 +16,6 @@ def shorten_words(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Say in a line what an error says."""
     if not isinstance(error, Exception):
         return "it was interrupted"
     expected = isinstance(error, JobStoppedError | JobHaltedError | BudgetSpentError | HotdeskError)

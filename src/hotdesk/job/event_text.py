@@ -207,7 +207,6 @@ def _answer_line(event: Decided | Answered) -> BoardLine:
 
 
 def answer_commands(pending: Pending) -> str:
-    """List the commands by which a person answers."""
     if pending.kind == "question":
         return f"hotdesk answer {pending.id} TEXT"
     return f"hotdesk approve {pending.id} | hotdesk refuse {pending.id}"

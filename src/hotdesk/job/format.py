@@ -23,7 +23,6 @@ def format_duration(seconds: float) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """Write a time as a clock does."""
     whole = int(max(seconds, 0))
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
@@ -47,6 +46,5 @@ def format_cost(costs: Sequence[Cost]) -> str:
 
 
 def format_count(count: int, word: str) -> str:
-    """Write how many there are of something."""
     many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count:,} {word if count == 1 else many}"

@@ -32,7 +32,6 @@ from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 
 def free(desk: Desk) -> WheelState:
-    """Return a wheel that nobody ever takes."""
     return Free()
 
 
@@ -82,11 +81,9 @@ class LocalMachine:
         return await self.runtime.open(spec or Spec(), scope)
 
     async def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it."""
         await self.runtime.burn(desk)
 
     def has(self, desk: DeskId) -> bool:
-        """Return whether anything of a desk is left."""
         return desk in self.runtime.open_desks
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
@@ -109,7 +106,6 @@ class LocalMachine:
         """Do nothing: there is no screen."""
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List what a worker can do here."""
         return list_tools(screen=False, vision=vision is not None, exact=exact)
 
     async def hands(

@@ -107,14 +107,12 @@ class JobMemory:
         return (*lines, *map(_describe_file, files))
 
     def quote_facts(self) -> tuple[tuple[str, str], ...]:
-        """Return each fact with where it comes from."""
         facts = [item for item in self.items if item.kind == "fact"]
         texts = [clean_fact(self.contents[item.reference].decode("utf-8", "replace")) for item in facts]
         origins = [f"Job {item.version.job}, {_format_day(item)}:" for item in facts]
         return tuple((origin, text[:MAX_FACT_CHARS]) for origin, text in zip(origins, texts, strict=True))
 
     def describe_files(self) -> tuple[str, ...]:
-        """Describe the files for a worker."""
         return tuple(_describe_file(item) for item in self.items if item.kind == "file")
 
     async def place(self, desk: Desk) -> None:

@@ -103,7 +103,6 @@ class Plans:
 
     @property
     def bounded(self) -> Brief:
-        """Return the job with all that people approved."""
         return replace(self.job, scope=self.allowed)
 
     async def make(self) -> None:
@@ -125,14 +124,12 @@ class Plans:
             raise JobStoppedError(str(e)) from e
 
     def find_paper(self) -> str:
-        """Return the paper of the plan this job had, if it had one."""
         past = self.past
         if past.amended is not None:
             return past.amended.paper
         return past.planned.paper if past.planned is not None and past.summary.preflight is not None else ""
 
     def compile(self) -> None:
-        """Work out what the plan permits."""
         self.scope = compile_scope(self.plan, self.allowed) if self.allowed != CLOSED else CLOSED
 
     def is_apart(self, index: int) -> bool:
@@ -140,7 +137,6 @@ class Plans:
         return needs_fresh(self.plan, find_first_step(self.plan, index), self.bounded)
 
     def has_memory(self, step: Step) -> bool:
-        """Return whether a step sees what earlier jobs left."""
         names = [each.name for each in self.plan.steps]
         return has_memory(self.plan, names.index(step.name), self.bounded)
 
@@ -246,7 +242,6 @@ class Plans:
         return Observation("The plan is amended: " + "; ".join(changes))
 
     def gains_secret(self, step: Step, new: Plan) -> bool:
-        """Return whether a plan gives secrets to a step that has seen what earlier jobs left."""
         if not self.has_memory(step):
             return False
         return any(select_grants(each, self.allowed) for each in new.steps if each.name == step.name)
@@ -270,7 +265,6 @@ class Plans:
         return plan
 
     def load_edited_amendment(self, decided: Decided, amendment: Amendment) -> tuple[Plan, Amendment]:
-        """Return the plan a person made of an amendment, and what of it they left."""
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         new = self.load_edited_plan(decided, wider)
         listed = {each for step in new.steps if step.name == amendment.step for each in step.hosts or ()}
@@ -280,7 +274,6 @@ class Plans:
         return new, replace(amendment, hosts=hosts, steps=steps)
 
     def adopt(self, plan: Plan, step: str = "") -> None:
-        """Have another plan from now on."""
         names = tuple(each.name for each in plan.steps)
         more = tuple(rule_text(rule) for rule in self.allowed.rules if rule not in self.job.scope.rules)
         self.log.note(Amended(self.log.job, plan.digest, names, self.log.papers.write(to_json(plan)), step, more))
@@ -288,7 +281,6 @@ class Plans:
         self.compile()
 
     def may_write(self, step: Step) -> bool:
-        """Return whether a step may change something outside."""
         rules = (rule for rule in self.scope.rules if rule.step in ("", step.name) and rule.verdict != "deny")
         return any(rule.tunnel or not set(rule.methods) <= set(READ) for rule in rules)
 
@@ -308,5 +300,4 @@ def _describe_walls(job: Brief) -> tuple[str, ...]:
 
 
 def _refuse_amendment(why: str) -> Observation:
-    """Say that the plan stays as it is."""
     return Observation(f"The plan was not amended: {why}", ok=False)

@@ -86,7 +86,6 @@ async def run_preflight(
 
 
 def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
-    """Say which tools there are of those a plan names."""
     for pattern in dict.fromkeys(each for step in plan.steps for each in step.tools or ()):
         there = any(matches(each.name, (pattern,)) for each in tools)
         found.tell(f"tool {pattern}", "" if there else "this desk has no such tool")
@@ -150,7 +149,6 @@ async def _try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Fin
 
 
 async def _try_input(folder: Path, name: str, seconds: float, found: Findings) -> None:
-    """Open what one input is made of."""
     why = f"not read within {seconds:g} s"
     what = f"input {name}"
     with anyio.move_on_after(seconds):
@@ -163,7 +161,6 @@ async def _try_input(folder: Path, name: str, seconds: float, found: Findings) -
 
 
 def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
-    """Find an input that the drive keeps."""
     what = f"input {name}"
     try:
         if drive is None:

@@ -147,7 +147,6 @@ class Out:
             return PendingFile(os.open(half, flags, _MODE, dir_fd=place), place, name, half)
 
     def name_first(self, spare: PendingFile) -> None:
-        """Name a file where there is none."""
         if spare.half:
             os.rename(spare.half, spare.name, src_dir_fd=spare.place, dst_dir_fd=spare.place)
         else:
@@ -191,7 +190,6 @@ def _digest_at(place: int, name: str) -> str | None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -231,5 +229,4 @@ def _explain_errors(path: Path, more: str = "") -> Iterator[None]:
 
 
 def _format_path(path: Path) -> str:
-    """Write a path so that it can be shown."""
     return make_printable(str(path))

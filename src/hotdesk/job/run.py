@@ -107,11 +107,9 @@ class JobRun:
         return self.desks.closing()
 
     def iterate_remaining(self) -> Iterator[Step]:
-        """Return the steps that are to be taken."""
         return self.steps.iterate_remaining()
 
     async def act(self, step: Step) -> None:
-        """Have the brain take one step."""
         await self.steps.take(step)
 
     async def fetch(self) -> list[Candidate]:
@@ -122,7 +120,6 @@ class JobRun:
             return [await self.fetch_one(item) for item in self.job.deliverables]
 
     async def fetch_one(self, item: Deliverable) -> Candidate:
-        """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
             return Candidate(item, await self.desks.main.read(item.path, limit=_MAX_DELIVERABLE_BYTES))
@@ -153,7 +150,6 @@ class JobRun:
         self.steps.take_back(event)
 
     def keep(self, candidates: list[Candidate]) -> None:
-        """Keep what passed."""
         for each in candidates:
             self.keep_one(each)
 

@@ -27,7 +27,6 @@ _SETTLE = {"quiet": 0.3, "timeout": 2.0}
 
 
 async def _refuse_keeping(tool: str, arguments: Arguments) -> Observation:
-    """Keep nothing for later jobs."""
     return Observation("This job cannot store anything for later jobs.", ok=False)
 
 
@@ -44,7 +43,6 @@ class StepStage:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """List what may be used in this step."""
         allowed = self.toolbox.allowed
         return [tool for tool in self.toolbox.tools if allowed is None or tool.name in allowed]
 
@@ -54,7 +52,6 @@ class StepStage:
         return (WIDTH, HEIGHT) if self.has_tool("screen_screenshot") else None
 
     def has_tool(self, name: str) -> bool:
-        """Return whether a tool may be used in this step."""
         return any(tool.name == name for tool in self.tools)
 
     async def use(self, call: Call) -> Observation:

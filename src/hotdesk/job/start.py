@@ -71,7 +71,6 @@ class JobContext:
 
     @property
     def journal(self) -> Path:
-        """Return the journal's path."""
         return self.machine.config.lib / "keys" / JOURNAL
 
 
@@ -140,7 +139,6 @@ def _refuse_ended(line: JobRun, *, reopens: bool) -> None:
 
 
 def _make_first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
-    """Return the event with which a process takes a job up."""
     if past.summary.begun:
         return Resumed(order.id, order.by, past.current, past.surfaced)
     return JobBegun(order.id, order.job.goal, order.job.digest, brain.name, order.by)

@@ -74,7 +74,6 @@ class Steps:
     # -- which --------------------------------------------------------------------------------------------------
 
     def iterate_remaining(self) -> Iterator[Step]:
-        """Yield the steps that are to be taken, as the plan has them at that moment."""
         for name, paper in self.past.finished.items():
             self.summaries.setdefault(name, self.log.papers.read_text(paper))
         self.before = self.before or self.past.kept_before
@@ -97,7 +96,6 @@ class Steps:
         return [step.name for step in steps[first:place] if step.live]
 
     def step(self, name: str) -> Step:
-        """Return a step of the plan as it is now."""
         return next(step for step in self.plans.plan.steps if step.name == name)
 
     def find_makers(self, path: str) -> tuple[Step, ...]:
@@ -107,7 +105,6 @@ class Steps:
         return tuple(makers) or steps[-1:]
 
     def take_back(self, event: SentBack) -> None:
-        """Have a finished step taken again, which is told why."""
         self.past.take_back(event)
         self.summaries.pop(event.step, None)
 
@@ -270,7 +267,6 @@ class Steps:
         return [name for each in steps[first : last + 1] for name in each.makes]
 
     def is_kept_by_next(self, step: Step) -> bool:
-        """Return whether the next step goes on where this one ends."""
         after = self.plans.plan.steps[self.index(step) + 1 :]
         return bool(after) and after[0].keeps
 
@@ -412,7 +408,6 @@ class Steps:
     # -- people -------------------------------------------------------------------------------------------------
 
     async def ask_person(self, tool: str, arguments: Arguments) -> Observation:
-        """Ask a person something, or for more than the plan has."""
         assert self.stage is not None
         step = self.stage.step
         if tool == "amend_plan":
@@ -433,7 +428,6 @@ class Steps:
         return Observation(observation.text, observation.ok, note=note) if note else observation
 
     async def keep_for_later(self, tool: str, arguments: Arguments) -> Observation:
-        """Leave something for later jobs of the brief."""
         assert self.stage is not None
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
         return await self.memory.stage(tool, arguments, self.stage.step.name, self.stage.desk, desks)

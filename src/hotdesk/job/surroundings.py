@@ -59,7 +59,6 @@ def describe_secrets(grants: Sequence[Grant]) -> tuple[str, ...]:
 
 
 def _describe_secret(grant: Grant) -> str:
-    """Describe how one secret is used."""
     host = grant.host if grant.port == 443 else f"{grant.host}:{grant.port}"
     if not grant.env:
         return f"{grant.secret} is added to your requests to {host} outside the desk. You need not send it."
@@ -71,7 +70,6 @@ def _describe_secret(grant: Grant) -> str:
 
 
 def _explain_notation(rules: str) -> str:
-    """Explain the signs that occur in rules."""
     parts = [
         "`*` stands for anything but `/`, `**` for anything" if "*" in rules else "",
         "`?` with nothing after it means that no query may be sent" if _NO_QUERY.search(rules) else "",
@@ -82,12 +80,10 @@ def _explain_notation(rules: str) -> str:
 
 
 def _write_rule(rule: Rule) -> str:
-    """Write a rule as a plan writes it."""
     return rule_text(replace(rule, verdict="allow", step=""))
 
 
 def _list_rules(rules: Sequence[Rule]) -> str:
-    """List rules, some of them where there are many."""
     texts = dict.fromkeys(map(_write_rule, rules))
     shown = [f"`{text}`" for text in texts][:MAX_RULES]
     more = [f"and {len(texts) - MAX_RULES} more"] if len(texts) > MAX_RULES else []

@@ -59,12 +59,10 @@ class Candidate:
 
     @property
     def sha256(self) -> str:
-        """Return the hash of what was taken."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def passed(self) -> bool:
-        """Return whether it is what was asked for."""
         return not self.lacks and all(each.passed for each in self.verdicts)
 
     @property
@@ -255,7 +253,6 @@ class DeliverableVerifier:
         return replace(evidence, trouble=trouble, attempts=attempts), beside
 
     def write_down(self, candidate: Candidate, verdict: Verdict, stored: StoredVerdict, desk: str) -> None:
-        """Write a verdict down."""
         outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
         paper = self.log.papers.write(to_json(stored))
         job, path = self.log.job, candidate.item.path
@@ -278,7 +275,6 @@ class DeliverableVerifier:
 def judge_evidence(
     check: Check, evidence: Evidence, name: str, image: str, expect: Mapping[str, object]
 ) -> tuple[Verdict, StoredVerdict]:
-    """Judge what was seen, and give the verdict also as it is kept."""
     verdict = check.judge(evidence)
     if evidence.trouble:
         verdict = _add_trouble(verdict, evidence.trouble)

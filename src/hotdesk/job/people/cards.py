@@ -119,17 +119,14 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
 
 
 def sanitize_lines(lines: Sequence[str]) -> tuple[str, ...]:
-    """Make lines safe to show."""
     return tuple(cut(make_printable(each)) for each in lines)
 
 
 def cut(text: str) -> str:
-    """Cut a line, and say so."""
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} more characters]"
 
 
 def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
-    """Describe what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
@@ -151,7 +148,6 @@ def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def describe_place(plan: Plan, index: int, job: Brief) -> str:
-    """Describe where a step is taken."""
     step = plan.steps[index]
     if needs_fresh(plan, index, job):
         return "at a fresh desk with named files only"

@@ -92,7 +92,6 @@ def step_stakes(step: Step, job: Brief) -> list[str]:
 
 
 def _describe_stake(stake: Stake) -> str:
-    """Write one thing that is at stake."""
     match stake:
         case Stake(kind="secret", grant=grant) if grant is not None:
             owner = get_registrable_domain(grant.host)
@@ -114,7 +113,6 @@ def _describe_stake(stake: Stake) -> str:
 
 
 def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
-    """Describe what one step does, a sentence each."""
     step = plan.steps[index]
     points = [*_iterate_network_points(step, job), *_iterate_secret_points(step, job), _describe_tools(step)]
     points += [f"Reads the files {_join_names(step.files)}."] if step.files else []
@@ -127,7 +125,6 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
 
 
 def _place_point(plan: Plan, index: int, job: Brief) -> str:
-    """Describe where a step is taken."""
     step = plan.steps[index]
     live = " It leaves programs or logins active for later steps." if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
@@ -163,7 +160,6 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
 
 
 def _describe_act(rule: Rule) -> str:
-    """Describe what a rule lets a step do."""
     if rule.tunnel:
         return "Exchanges encrypted data, which hotdesk cannot read, with"
     if not can_write(rule):
@@ -190,7 +186,6 @@ def _iterate_secret_points(step: Step, job: Brief) -> Iterator[str]:
 
 
 def _describe_tools(step: Step) -> str:
-    """Describe what a step may do at its desk."""
     if step.tools is None:
         return "May use every tool the brief allows."
     named = (

@@ -33,7 +33,6 @@ def tell_nobody(owner: Path, why: str) -> None:
 
 
 async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) -> list[PendingQuestion]:
-    """Ask every owner of this state directory."""
     found: list[PendingQuestion] = []
     for path in _list_owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
@@ -64,7 +63,6 @@ async def _ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Aske
 
 
 def select_question(found: list[PendingQuestion], number: str, digest: str = "") -> PendingQuestion:
-    """Return the one question of that id, about what begins with that digest."""
     matching = [each for each in found if each.question.id == number and each.question.digest.startswith(digest)]
     if not matching:
         raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")

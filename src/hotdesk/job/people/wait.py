@@ -47,17 +47,14 @@ class Card:
 
     @property
     def digest(self) -> str:
-        """Return the digest of what is decided."""
         return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
 
     def as_json(self) -> str:
-        """Write it for a paper."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:MAX_QUOTE_CHARS]})
 
 
 def read_card(text: str) -> Card:
-    """Read a card from its paper."""
     return strict.read(Card, json.loads(text))
 
 
@@ -76,7 +73,6 @@ class OpenQuestions:
     """The place in the file up to which it was read."""
 
     def take(self, event: Event, at: int = 0) -> None:
-        """Take an event in."""
         match event:
             case Pending():
                 self.pending[event.id] = event
@@ -104,18 +100,15 @@ class OpenQuestions:
             self.take(row.read_event(), row.at)
 
     def read_on(self, journal: Path, job: str) -> None:
-        """Take in what was written since."""
         for row in read(journal, job, names=KINDS, after=self.last):
             self.take_row(row)
 
     @property
     def open(self) -> list[Pending]:
-        """List what nobody has decided."""
         return [each for each in self.pending.values() if each.id not in self.decided]
 
 
 def read_waiting(journal: Path, job: str) -> OpenQuestions:
-    """Read what waits in a job."""
     found = OpenQuestions()
     found.read_on(journal, job)
     return found
@@ -142,17 +135,14 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
 
 
 def describe_decision(decided: Decided, at: int) -> str:
-    """Describe who was first."""
     return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {format_utc(at)}"
 
 
 def format_utc(at: int) -> str:
-    """Write a moment, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
 
 
 def new_pending(job: str, kind: str, card: Card, papers: Papers, seconds: float, step: str = "") -> Pending:
-    """Make the event by which something waits."""
     until = int((time.time() + seconds) * 1000)
     number = secrets.token_hex(4)
     return Pending(job, number, kind, card.digest, papers.write(card.as_json()), until, step=step)  # type: ignore[arg-type]

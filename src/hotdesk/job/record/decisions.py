@@ -39,11 +39,9 @@ class OpenDecision:
     card: Card | None
 
     def format_text(self, now: int) -> str:
-        """Lay it out for people."""
         return format_card(self.pending, self.card, now)
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as plain data."""
         card = None if self.card is None else json.loads(self.card.as_json())
         return {**asdict(self.pending), "card": card}
 
@@ -53,7 +51,6 @@ class OpenDecision:
 
 
 def get_journal_path(settings: Config) -> Path:
-    """Return the journal's path."""
     return settings.lib / "keys" / FILE
 
 

@@ -29,7 +29,6 @@ class DoorActivity:
     answered: dict[str, tuple[int, Answered]] = field(default_factory=dict)
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         match event:
             case Exchange() if event.step:
                 self.exchanges.append(event)

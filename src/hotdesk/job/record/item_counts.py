@@ -28,11 +28,9 @@ class ItemCounts:
     """What items took, all together."""
 
     def grow(self, total: int) -> None:
-        """Have room for so many items."""
         self.states.extend(bytes(max(0, min(total, _MAX_ITEMS) - len(self.states))))
 
     def take(self, event: ItemEnded) -> None:
-        """Count how an item ended."""
         if 0 <= event.index < len(self.states):
             self.states[event.index] = _DONE if event.outcome == "done" else _QUARANTINED
         self.ends[event.outcome, event.cause] += 1
@@ -43,15 +41,12 @@ class ItemCounts:
 
     @property
     def total(self) -> int:
-        """Count all items."""
         return len(self.states)
 
     @property
     def done(self) -> int:
-        """Count the items that passed."""
         return self.states.count(_DONE)
 
     @property
     def quarantined(self) -> int:
-        """Count the items in quarantine."""
         return self.states.count(_QUARANTINED)

@@ -98,7 +98,6 @@ class JobLog:
         return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
 
     def measure_balance(self) -> tuple[BudgetBalance, ...]:
-        """Return what is left of each limit the job has."""
         budget, spent = self.budget, self.spent
         counted: list[tuple[str, float, float | None]] = [
             ("acts", spent.acts, budget.acts),
@@ -159,7 +158,6 @@ class JobLog:
         return ""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Note a reply, and that its calls are about to be used."""
         self.thinking = not step
         self.step = step
         used = reply.usage
@@ -219,7 +217,6 @@ class JobLog:
         return paper
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Note a plan, and what is said against it."""
         names = tuple(make_printable(step.name[:NAME]) for step in plan.steps)
         texts = tuple(make_printable(each[:LONGEST]) for each in findings)
         paper = self.papers.write(to_json(plan))

@@ -35,7 +35,6 @@ class Pile:
         self.new = True
 
     def has(self, name: str) -> bool:
-        """Return whether a paper is here."""
         if self.new:
             self.look()
         return name in self.places
@@ -56,7 +55,6 @@ class Pile:
         self.offsets[self.own] = begins + len(record)
 
     def get(self, name: str) -> bytes | None:
-        """Return a paper; None when it is not here."""
         if name not in self.places:
             self.look()
         file, begins, size = self.places.get(name, ("", 0, 0))
@@ -72,7 +70,6 @@ class Pile:
             os.close(fd)
 
     def look(self) -> None:
-        """Find what others added."""
         self.new = False
         with suppress(FileNotFoundError):
             for file in os.listdir(self.folder):

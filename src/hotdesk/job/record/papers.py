@@ -54,11 +54,9 @@ class Papers:
         return self.open(sealed, name)
 
     def read_text(self, name: str) -> str:
-        """Return what a paper says, as text."""
         return self.read(name).decode("utf-8", "surrogatepass")
 
     def seal(self, data: bytes, name: str) -> bytes:
-        """Seal bytes under a name."""
         nonce = os.urandom(NONCE)
         return nonce + self.cipher.encrypt(nonce, data, name.encode())
 
@@ -76,7 +74,6 @@ class Papers:
         private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
     def read_order(self) -> bytes:
-        """Return what is carried out."""
         try:
             return self.open((self.folder / ORDER).read_bytes(), ORDER)
         except OSError as e:

@@ -54,7 +54,6 @@ class Cost:
 
     @property
     def tokens(self) -> int:
-        """Count every token."""
         return self.input + self.output + self.cached + self.stored
 
     @property
@@ -63,7 +62,6 @@ class Cost:
         return self.input + self.output + self.stored + self.cached // _CACHED_SHARE
 
     def add(self, thought: Thought | VisionAsked) -> None:
-        """Count one reply."""
         self.dollars += max(thought.dollars, 0.0)
         self.unpriced += thought.dollars < 0
         self.replies += 1
@@ -127,7 +125,6 @@ class StepProgress:
 
     @property
     def acts(self) -> int:
-        """Count its acts."""
         return self.tools.total()
 
     @property
@@ -202,7 +199,6 @@ class Progress:
             self.last = at
 
     def take_step(self, event: StepBegun | StepEnded | RolledBack, at: float) -> None:
-        """Take in how far a worker's step is."""
         if event.step in OURS:
             self.take_own_step(event, at)
             return
@@ -237,7 +233,6 @@ class Progress:
                 self.checking_since = 0.0
 
     def take_turn(self, event: Thought | VisionAsked | Acted | Observed, at: float) -> None:
-        """Take in what is thought and done."""
         step = self.steps.get(event.step) or StepProgress("")  # planning is no step
         match event:
             case Thought() | VisionAsked():

@@ -27,7 +27,6 @@ class Replayed(Replay):
         self.plan = plan
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Return the plan as it was carried out."""
         return self.plan
 
 

@@ -51,7 +51,6 @@ class RecordedTurn:
 
     @property
     def unknown(self) -> list[Acted]:
-        """List the acts whose outcome nobody knows."""
         return [each for each in self.acts if each.act not in self.observed]
 
 
@@ -143,7 +142,6 @@ class ResumeState:
 
     @property
     def saved_turns(self) -> list[RecordedTurn]:
-        """List the turns whose work is in the workspace that is kept."""
         act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
         return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
 
@@ -240,5 +238,4 @@ def fold(job: str, rows: Iterable[Row]) -> ResumeState:
 
 
 def read_past(journal: Path, job: str) -> ResumeState:
-    """Read where a job stands."""
     return fold(job, read(journal, job))

@@ -116,7 +116,6 @@ class JobSummary:
             self.strange += 1
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         self.last = max(self.last, at)
         self.waiting.take(event, at)
         self.course.take(event, at / 1000)
@@ -189,7 +188,6 @@ class JobSummary:
         return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
 
     def group_deliverables(self) -> dict[str, DeliverableRecord]:
-        """Group what is known of each deliverable by its path, those that were checked first."""
         found: dict[str, DeliverableRecord] = {}
         for check in self.checks:
             found.setdefault(check.path, DeliverableRecord(check.path)).checks.append(check)
@@ -275,5 +273,4 @@ def find_job(journal: Path, text: str) -> str:
 
 
 def _read_job_starts(journal: Path) -> Iterator[Row]:
-    """Return the first event of every job."""
     return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())

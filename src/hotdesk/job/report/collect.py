@@ -25,7 +25,6 @@ _DESK_EVENTS = tuple(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered
 
 
 def gather(journal: Path, jobs: Path, job: str) -> JobReport:
-    """Gather all that is known of one job now."""
     now = int(time.time() * 1000)
     tale, story = JobSummary(job), Timeline(PaperReader(jobs, job))
     for row in read(journal, job):

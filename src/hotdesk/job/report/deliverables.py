@@ -30,7 +30,6 @@ MAX_LINE_CHARS = 1000
 
 
 def render_deliverables(report: JobReport) -> Markup:
-    """Tell of every deliverable."""
     cards = [_render_card(report, each) for each in report.delivered.values()]
     if not cards:
         return render_section("deliverables", "Deliverables", note("wait", "The job delivered no file."))
@@ -38,7 +37,6 @@ def render_deliverables(report: JobReport) -> Markup:
 
 
 def _render_card(report: JobReport, item: Delivered) -> Markup:
-    """Tell of one deliverable."""
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
     stand = render_pill("passed every check", "good") if passed else render_pill("did not pass", "bad")
@@ -84,7 +82,6 @@ def _render_identity(item: Delivered) -> Markup:
 
 
 def _render_check(look: Looked) -> Markup:
-    """Tell what one check saw."""
     event, verdict = look.event, look.verdict
     good = event.outcome == "passed"
     head = tag(
@@ -124,14 +121,12 @@ def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
 
 
 def render_faults(lines: Iterable[str]) -> Markup:
-    """List what is wrong, in the lines that its worker is told."""
     return join_markup(
         tag("p", "Faults", class_="label"), render_bullets(isolate(each, MAX_LINE_CHARS) for each in lines)
     )
 
 
 def _render_details(verdict: StoredVerdict) -> Markup:
-    """Return what was seen, and by what."""
     values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
     tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
     return join_markup(

@@ -61,13 +61,11 @@ def _list_bars(report: JobReport) -> list[Bar]:
 
 
 def add(one: Cost, other: Cost) -> Cost:
-    """Add two costs up."""
     names = ("dollars", "unpriced", "replies", "input", "output", "cached", "up", "stored")
     return Cost(**{name: getattr(one, name) + getattr(other, name) for name in names})
 
 
 def _describe_spending(cost: Cost) -> str:
-    """Describe what models cost."""
     if not cost.tokens:
         return "No model was used."
     read = f"{cost.input + cost.cached + cost.stored:,} tokens read, {cost.output:,} written"

@@ -150,5 +150,4 @@ class JobReport:
 
     @property
     def attempts(self) -> list[Attempted]:
-        """List the attempts at steps."""
         return [each for each in self.timeline if isinstance(each, Attempted)]

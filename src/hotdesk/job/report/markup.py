@@ -68,14 +68,12 @@ def is_near(link: str) -> bool:
 
 
 def _render_child(child: Child) -> str:
-    """Write what is in an element."""
     if isinstance(child, Markup):
         return child.html
     return "" if child is None else escape(str(child))
 
 
 def escape(text: str) -> str:
-    """Write any text so that it is text, and all of it can be seen."""
     return html.escape(escape_stacked_marks(make_printable(text)), quote=True)
 
 
@@ -108,5 +106,4 @@ def render_block(text: str, longest: int = 1200) -> Markup:
 
 
 def cut(text: str, longest: int) -> str:
-    """Return the beginning of what is long, and say that there is more."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"

@@ -29,7 +29,6 @@ class HostTraffic:
     secrets: dict[str, None] = field(default_factory=dict)
 
     def take(self, event: Exchange) -> None:
-        """Count a request."""
         self.requests += 1
         self.up += event.up
         self.down += event.down
@@ -48,7 +47,6 @@ def render_door(report: JobReport) -> Markup:
 
 
 def _render_admitted(exchanges: list[Exchange]) -> Markup:
-    """Count what was admitted, by host."""
     hosts: dict[str, HostTraffic] = {}
     for each in exchanges:
         if each.verdict not in REFUSED:
@@ -75,7 +73,6 @@ def _render_admitted(exchanges: list[Exchange]) -> Markup:
 
 
 def _render_refused(refused: list[Exchange]) -> Markup:
-    """List what was refused, and why."""
     if not refused:
         return note("good", "No request was refused.")
     counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
@@ -94,7 +91,6 @@ def _render_refused(refused: list[Exchange]) -> Markup:
 
 
 def _describe_truncation(count: int) -> str:
-    """Say that there is more than is shown."""
     return f" (the {_MAX_ROWS} most frequent of {count:,})" if count > _MAX_ROWS else ""
 
 

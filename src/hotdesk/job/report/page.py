@@ -33,7 +33,6 @@ def _read_style() -> tuple[str, str]:
 
 
 def render_page(report: JobReport) -> str:
-    """Write the whole page."""
     text, policy = _read_style()
     head = tag(
         "head",
@@ -50,12 +49,10 @@ def render_page(report: JobReport) -> str:
 
 
 def _render_contents() -> Markup:
-    """Make the list of sections."""
     return tag("nav", *(tag("a", name, href=f"#{place}") for place, name in PLACES.items()), aria_label="Sections")
 
 
 def main(report: JobReport) -> Markup:
-    """Lay the sections out."""
     parts = (
         render_deliverables,
         render_plan,
@@ -69,5 +66,4 @@ def main(report: JobReport) -> Markup:
 
 
 def _render_footer() -> Markup:
-    """Return what made it."""
     return tag("footer", tag("p", "hotdesk · a real computer for an AI worker, gone when the job is done"))

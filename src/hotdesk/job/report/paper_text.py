@@ -81,7 +81,6 @@ class PaperReader:
 
 
 def _parse_step(step: dict[str, object]) -> PlannedStep:
-    """Read a step."""
     makes, grants = (step.get(name) for name in ("makes", "grants"))
     return PlannedStep(
         str(step.get("name", "")),
@@ -93,7 +92,6 @@ def _parse_step(step: dict[str, object]) -> PlannedStep:
 
 
 def list_texts(value: object) -> tuple[str, ...]:
-    """Return a list of texts."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
@@ -116,7 +114,6 @@ def describe_use(call: dict[str, object]) -> str:
 
 
 def format_one_line(text: str, longest: int = SHORT) -> str:
-    """Return the beginning of a text, in one line."""
     flat = " ".join(text[: 4 * longest].split())
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
 

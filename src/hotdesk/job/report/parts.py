@@ -17,18 +17,15 @@ MANY = 4
 
 
 def render_section(name: str, title: str, *children: Markup | None) -> Markup:
-    """Make a part of the page that has a heading."""
     head = tag("h2", title, id=f"{name}-title")
     return tag("section", head, *children, id=name, aria_labelledby=f"{name}-title")
 
 
 def render_pill(text: str, tone: Tone) -> Markup:
-    """Return how something stands."""
     return tag("span", tag("span", SIGNS[tone], aria_hidden="true"), " ", text, class_=f"pill {tone}")
 
 
 def note(tone: Tone, *children: Child) -> Markup:
-    """Make a remark that stands out."""
     return tag("p", *children, class_=f"note {tone}")
 
 
@@ -49,13 +46,11 @@ def render_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Chil
 
 
 def render_facts(*pairs: tuple[str, Child], class_: str = "facts") -> Markup:
-    """List facts by name."""
     rows = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in (None, ""))
     return tag("dl", *rows, class_=class_)
 
 
 def render_bullets(items: Iterable[Child], class_: str = "") -> Markup:
-    """Make a list."""
     return tag("ul", *(tag("li", each) for each in items), class_=class_ or None)
 
 
@@ -65,7 +60,6 @@ def render_time(at: int) -> Markup:
 
 
 def render_picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
-    """Show a picture."""
     image = tag("img", src=shown.source, alt=alt, width=shown.width, height=shown.height)
     return tag("figure", image, tag("figcaption", caption))
 

@@ -15,14 +15,12 @@ STANDS: dict[str, tuple[str, Tone]] = {
 
 
 def render_plan(report: JobReport) -> Markup:
-    """Tell what was planned, and who said yes."""
     return render_section(
         "plan", "Plan and approvals", _render_steps(report), _render_digest(report), _render_approvals(report.decisions)
     )
 
 
 def _render_steps(report: JobReport) -> Markup:
-    """List the steps, each with how it stands."""
     intents = {each.name: each for each in report.plan}
     items = []
     for step in report.tale.list_steps():
@@ -34,7 +32,6 @@ def _render_steps(report: JobReport) -> Markup:
 
 
 def _render_means(step: PlannedStep) -> Markup | None:
-    """Return what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: rolled back if it fails" if step.risk == "high" else ""))
     parts = [tag("span", f"{name} ", isolate(value)) for name, value in rows if value]
@@ -42,7 +39,6 @@ def _render_means(step: PlannedStep) -> Markup | None:
 
 
 def _render_digest(report: JobReport) -> Markup | None:
-    """Return which plan it was, and that it was tried beforehand."""
     if not report.tale.plan:
         return None
     tried = report.tale.preflight
@@ -53,7 +49,6 @@ def _render_digest(report: JobReport) -> Markup | None:
 
 
 def _render_approvals(decisions: list[ReportedDecision]) -> Markup:
-    """List who decided what, and when."""
     if not decisions:
         return note("wait", "No approvals were requested.")
     rows = [

@@ -63,7 +63,6 @@ class Timeline:
             self.timeline.append(Moment(at, *entry, number=number, changed=number))
 
     def take_step(self, event: StepBegun | StepEnded | RolledBack | Summed, at: int, number: int) -> None:
-        """Take in how an attempt begins and ends."""
         last = next((each for each in reversed(self.attempts) if each.step == event.step), None)
         match event:
             case StepBegun() if event.step not in OURS:
@@ -83,7 +82,6 @@ class Timeline:
             last.changed = number
 
     def take_turn(self, event: Thought | Acted | Observed, at: int, number: int) -> None:
-        """Take in what was thought and done."""
         match event:
             case Thought() if event.step:
                 reply = self.reading.read_json(event.paper)
@@ -100,7 +98,6 @@ class Timeline:
                 self.acts[event.act].changed = number
 
     def observe(self, act: ToolUse, event: Observed) -> None:
-        """Take in what came of an act."""
         act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
         observation = self.reading.read_json(event.paper)
         if event.outcome == "failed":
@@ -135,7 +132,6 @@ class Following:
     desks: set[str] = field(default_factory=set)
 
     def read_on(self, journal: Path) -> None:
-        """Take in what was written since."""
         for row in self.iterate_rows(journal):
             self.last = row.id
             with suppress(ValueError, RecursionError):
@@ -155,7 +151,6 @@ class Following:
 
 
 def find_desk(row: Row) -> str:
-    """Return the desk that an event of a job names."""
     if row.name in (StepBegun.__name__, Verified.__name__):
         with suppress(ValueError, RecursionError):
             return str(getattr(row.read_event(), "desk", ""))

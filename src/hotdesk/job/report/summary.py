@@ -65,7 +65,6 @@ def _get_finding(report: JobReport) -> str:
 
 
 def _render_outcome(report: JobReport) -> Markup:
-    """Say in one sentence what came of it."""
     how, why = report.state
     took, because = format_duration(compute_work_seconds(report)), isolate(why.rstrip("."), 600) if why else None
     match how:
@@ -99,12 +98,10 @@ def _render_outcome(report: JobReport) -> Markup:
 
 
 def resume(report: JobReport) -> Markup:
-    """Return how it goes on."""
     return tag("code", f"hotdesk resume {report.tale.job}")
 
 
 def _render_results(report: JobReport) -> Markup:
-    """Return what came out."""
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
         return tag("span", "No file was stored.")
@@ -123,7 +120,6 @@ def anchor(report: JobReport, path: str) -> str:
 
 
 def compute_work_seconds(report: JobReport) -> float:
-    """Return how long it was worked at."""
     course = report.tale.course
     return course.compute_elapsed(course.last)
 
@@ -156,7 +152,6 @@ def describe_cost(cost: Cost) -> str:
 
 
 def render_brain(name: str) -> Markup:
-    """Return who decided, plainly."""
     who = isolate(name or "not recorded", 200)
     if name.startswith(("written script", "recorded script")):
         sentence = join_markup(

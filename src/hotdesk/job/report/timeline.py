@@ -31,7 +31,6 @@ def render_timeline(report: JobReport) -> Markup:
 
 
 def _render_moment(each: Moment) -> Markup:
-    """Tell of a moment."""
     return tag(
         "li",
         tag(
@@ -49,7 +48,6 @@ def _render_moment(each: Moment) -> Markup:
 
 
 def _render_attempt(each: Attempted) -> Markup:
-    """Tell of an attempt at a step."""
     word, tone = STANDS[each.outcome or "begun"]
     again = f", attempt {each.attempt}" if each.attempt > 1 else ""
     took = f"{format_duration((each.ended - each.at) / 1000)}, " if each.ended else ""
@@ -88,7 +86,6 @@ def _render_attempt(each: Attempted) -> Markup:
 
 
 def _render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
-    """Tell of an act that failed, and how it went on."""
     after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
     if after is None:
         went_on = "The step was rolled back." if attempt.rolled_back else "Nothing was done after it in this attempt."
@@ -115,7 +112,6 @@ def _render_act(act: ToolUse) -> Markup:
 
 
 def _render_screens(attempt: Attempted) -> Markup | None:
-    """Show what the screen showed."""
     shown = [
         render_picture(
             act.picture, f"The screen after act {act.number} of step {attempt.step}", f"Screen, act {act.number}"
@@ -127,7 +123,6 @@ def _render_screens(attempt: Attempted) -> Markup | None:
 
 
 def _render_acts(attempt: Attempted) -> Markup:
-    """List every act."""
     rows = [
         (
             f"{act.number}",
