@@ -237,7 +237,6 @@ class NodeAgent:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
     async def control(self, server: str, tenant: str) -> NodeControl:
-        """Return what answers for a tenant of a server."""
         machine = (await self.machines.get_tenant(get_tenant_on_node(server, tenant))).host
         found = self.controls.get((server, tenant))
         if found is None or found.host is not machine:
@@ -272,7 +271,6 @@ class NodeAgent:
                 self.absent[server] = time.monotonic()
 
     def count_desks(self) -> int:
-        """Count the desks that servers have here."""
         return sum(len(each.runtime.desks) for each in self.controls.values())
 
     async def burn_orphans(self, seconds: float) -> None:

@@ -156,7 +156,6 @@ def find_peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
 
 
 def read_name(identity: Path, role: Role) -> str:
-    """Return the name in one's own certificate."""
     try:
         certificate = x509.load_pem_x509_certificate((identity / CERTIFICATE).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

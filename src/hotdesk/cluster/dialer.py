@@ -50,7 +50,6 @@ class NodeDialer:
         return sock
 
     async def connect(self) -> socket.socket:
-        """Make a connection."""
         self._require_open()
         try:
             with anyio.fail_after(_CONNECT_SECONDS):

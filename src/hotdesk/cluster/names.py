@@ -33,7 +33,6 @@ def new_node_id(node: str) -> DeskId:
 
 
 def get_node_code(desk: str) -> str:
-    """Return the code of the node that has a desk."""
     return desk[1 : 1 + _CODE_LENGTH]
 
 

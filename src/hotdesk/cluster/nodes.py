@@ -38,17 +38,14 @@ class NodeCalls(RemoteRuntime):
         self.prefix = prefix
 
     async def dial(self) -> socket.socket:
-        """Call the node."""
         return await self.dialer.dial()
 
     async def call(
         self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
     ) -> dict[str, object]:
-        """Make one request and return its answer."""
         return await super().call(method, self.prefix + target, value, seconds)
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
-        """Turn a call into a stream."""
         return await super().upgrade(self.prefix + target, protocol)
 
 
@@ -145,7 +142,6 @@ class Nodes:
         self.followed.discard(address)
 
     async def is_listed(self, address: Address) -> bool:
-        """Return whether an address is still where a node is found."""
         found: set[Address] = set()
         for discovery in self.discoveries:
             try:
@@ -217,7 +213,6 @@ class Nodes:
         return sorted(fit, key=lambda each: (not each.has_image(spec.image), each.load(), random.random()))  # noqa: S311
 
     def list_walls(self) -> set[str]:
-        """Name the walls that some node has."""
         return {wall for each in self.by_name.values() for wall in each.report.walls}
 
 

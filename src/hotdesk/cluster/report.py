@@ -43,12 +43,10 @@ class NodeReport:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it opens desks."""
         return not self.cordoned and not self.lacks
 
 
 def write_report(report: NodeReport) -> bytes:
-    """Write a report as a line."""
     return json.dumps(asdict(report)).encode() + b"\n"
 
 

@@ -63,7 +63,6 @@ class ClusterDesk(LinkedDesk):
         return self.link
 
     def is_open(self) -> bool:
-        """Return whether its node may still have it."""
         return isinstance(self.outside, ClusterHandle) and self.id in self.outside.cluster.desks
 
 
@@ -86,13 +85,11 @@ class ClusterRuntime:
         nodes.on_loss.append(self.lose)
 
     def on(self, node: ClusterNode) -> TenantNode:
-        """Return the tenant's calls to a node."""
         if (found := self.calls.get(node.boot)) is None:
             found = self.calls[node.boot] = TenantNode(node, self.tenant)
         return found
 
     def get_node(self, desk: DeskId) -> ClusterNode:
-        """Return the node that has a desk."""
         if (node := self.nodes.find(desk)) is None:
             raise DeskGone(f"desk {desk} is gone: its node does not answer; open another")
         return node
@@ -147,7 +144,6 @@ class ClusterRuntime:
                 await anyio.sleep(_RETRY_S)
 
     async def find(self, desk: DeskId) -> ClusterDesk:
-        """Return an open desk."""
         if (found := self.desks.get(desk)) is None:
             raise DeskGone(f"desk {desk} is not open here")
         return found
@@ -240,7 +236,6 @@ class ClusterHandle(RemoteHandle):
         self.calls = calls
 
     async def open_forks(self, order: dict[str, object]) -> Sequence[LinkedDesk]:
-        """Have the node open forks, and have each."""
         reply = await self.calls.call("POST", f"/desks/{self.desk}/forks", order, SAVE_MEMORY_SECONDS)
         ids = reply.get("ids")
         forks = [self.calls.check_id(each) for each in ids] if isinstance(ids, list) else []

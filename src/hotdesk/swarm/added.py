@@ -55,7 +55,6 @@ class AddedItems:
         self.run.items = items
 
     def read_list(self) -> list[tuple[str, str, str]]:
-        """Return the items the swarm has, as they are written down."""
         begun = self.run.state.begun
         assert begun is not None
         return read_manifest(self.run.papers.read(begun.paper))

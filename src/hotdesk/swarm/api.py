@@ -61,7 +61,6 @@ class Swarm:
             raise unwrap_group(group) from None
 
     async def carry_out(self, machine: Machine, listener: object) -> None:
-        """Carry it out on a machine."""
         Drive(machine.config.lib / "drive")
         order = JobContext(machine, self.brief, listener=listener, exact=self.brains.exact)  # type: ignore[arg-type]
         self.id, doors = order.id, machine.doors if isinstance(machine, Host) else None

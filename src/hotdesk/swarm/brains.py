@@ -65,22 +65,18 @@ class ScriptBrains:
 
     @classmethod
     def from_base64(cls, source: str, path: Path) -> ScriptBrains:
-        """Make them of a script as a request has it."""
         return cls(base64.b64decode(source), path)
 
     def __post_init__(self) -> None:
         self.scenes = load(self.source, self.path)
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return who plans."""
         return self._make(brief, "")
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Return who takes one item."""
         return self._make(brief, item)
 
     def reduce(self, brief: Brief) -> Brain:
-        """Return who builds the report."""
         model = ScriptedModel(self.source, self.path, load(self.source, self.path, REDUCE))
         return ModelBrain(brief, [model], [model])
 
@@ -102,7 +98,6 @@ class ModelBrains:
     exact: bool = False
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return who plans."""
         return SharedBrain(brief, self.planners, self.workers)
 
     def take(self, brief: Brief, item: str) -> Brain:
@@ -110,11 +105,9 @@ class ModelBrains:
         return SharedBrain(brief, self.planners, self.workers)
 
     def reduce(self, brief: Brief) -> Brain:
-        """Return who builds the report."""
         return SharedBrain(brief, self.planners, self.workers)
 
     async def close(self) -> None:
-        """Let go of connections."""
         for model in {id(each): each for each in (*self.planners, *self.workers)}.values():
             await model.close()
 

@@ -55,19 +55,16 @@ class RequestShape:
 
     @classmethod
     def find(cls, question: Asked, item: str) -> RequestShape:
-        """Return the shape of what an item's desk asks for."""
         rule, path = (_generalize(text, item) for text in (question.rule, question.path))
         return cls(rule, question.method, question.host, path, _describe_size(question.size))
 
     @property
     def subject(self) -> str:
-        """Return what is approved, whole."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
     def digest(self) -> str:
-        """Return the digest of what is approved."""
         return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -134,7 +131,6 @@ class Cohorts:
     cohorts: dict[str, Cohort] = field(default_factory=dict)
 
     def hear(self, question: Asked) -> None:
-        """Take in what a desk asks for."""
         item = self.find_item(question.desk)
         shape = RequestShape.find(question, item)
         cohort = self.cohorts.get(shape.digest)

@@ -34,7 +34,6 @@ def _fill_rule(rule: Rule, key: str, sharing: int) -> Rule:
 
 
 def fill_plan(plan: Plan, key: str) -> Plan:
-    """Return the plan as one item's worker has it."""
     return replace(plan, steps=tuple(_fill_step(step, key) for step in plan.steps))
 
 
@@ -56,7 +55,6 @@ def _fill_all(texts: Sequence[str], key: str) -> tuple[str, ...]:
 
 
 def fill_brief(brief: Brief, key: str) -> Brief:
-    """Return the brief as it is for one item."""
     deliverables = tuple(replace(each, path=fill_text(each.path, key)) for each in brief.deliverables)
     return replace(brief, goal=fill_text(brief.goal, key), deliverables=deliverables)
 

@@ -48,7 +48,6 @@ class ItemLog:
         return [first + place for place in range(len(reply.calls))]
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Take down a call and what came of it."""
         arguments = _cut(json.dumps(call.arguments, default=str))
         text = _cut(observation.text)
         self.add({"step": step, "act": act, "tool": call.tool, "with": arguments, "ok": observation.ok, "text": text})
@@ -69,7 +68,6 @@ class ItemLog:
             raise BudgetSpentError(why) if is_total else ItemBudgetError(why)
 
     def measure_balance(self) -> tuple[BudgetBalance, ...]:
-        """Return what is left of each limit the item has."""
         limits = [(name, getattr(self.ledger.each, name)) for name in ("acts", "tokens", "dollars")]
         return tuple(
             BudgetBalance(name, total - getattr(self.cost, name), total) for name, total in limits if total is not None

@@ -125,7 +125,6 @@ def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
 
 
 def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
-    """Read the rows of a table, each by its headings."""
     try:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
@@ -151,7 +150,6 @@ def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
 
 
 def _list_lines(data: bytes, each: Each) -> Iterator[Item]:
-    """List the lines of a text that hold something."""
     lines = [line for line in data.splitlines() if line.strip()]
     _require_few(len(lines))
     for index, start in enumerate(range(0, len(lines), each.batch)):
@@ -166,7 +164,6 @@ class _Keys:
         self.used: set[str] = set()
 
     def choose(self, proposal: str, index: int) -> str:
-        """Assign an item a name of its own."""
         name = proposal if proposal.lower() not in self.used else f"{proposal}-{index:06}"
         if name.lower() in self.used:
             name = f"item-{index:06}"
@@ -194,7 +191,6 @@ def _require_inside(folder: Path, path: Path) -> Path:
 
 
 def _read_file(path: Path, most: int) -> bytes:
-    """Read a plain file."""
     try:
         with open(os.open(path, _OPEN), "rb") as file:
             status = os.fstat(file.fileno())

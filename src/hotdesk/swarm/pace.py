@@ -64,7 +64,6 @@ class LoadReader:
         return MachineLoad((ticks[0] - before[0]) / spent, available, total)
 
     def _read_ticks(self) -> tuple[int, int]:
-        """Return the ticks that processors were idle, and all of them."""
         numbers = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         return numbers[3] + numbers[4], sum(numbers)
 
@@ -92,7 +91,6 @@ class Pace:
         self.running += 1
 
     def leave(self) -> None:
-        """Give a place back."""
         self.running -= 1
         self.wake()
 
@@ -102,7 +100,6 @@ class Pace:
         self.resting_until = time.monotonic() + seconds
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
         self.changed.set()
         self.changed = anyio.Event()
 

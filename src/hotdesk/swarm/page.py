@@ -52,7 +52,6 @@ def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) 
 
 
 def choose_quoted(state: SwarmState) -> list[ItemEnded]:
-    """Choose the items whose results are on the page."""
     return sorted(state.list_in_order(), key=lambda each: each.outcome == "done")[:MAX_QUOTED]
 
 

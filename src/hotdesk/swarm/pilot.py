@@ -25,7 +25,6 @@ class Forecast:
 
 
 def choose_pilot(items: Sequence[Item], count: int) -> list[Item]:
-    """Choose items for a pilot, spread over the whole list."""
     count = min(count, len(items))
     return [items[at * len(items) // count] for at in range(count)] if count else []
 

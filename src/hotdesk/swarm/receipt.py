@@ -33,7 +33,6 @@ class SwarmReceipt:
 
 
 def make_receipt(receipt: Receipt, state: SwarmState) -> SwarmReceipt:
-    """Make the receipt of a swarm from that of its job, and from where it stands."""
     records = state.items.values()
     return SwarmReceipt(
         job=receipt.job,

@@ -35,7 +35,6 @@ MARK = b"swarm "
 
 
 def _make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
-    """Return the brief of the report."""
     assert brief.reduce is not None
     reduce = brief.reduce
     return replace(

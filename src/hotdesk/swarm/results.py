@@ -48,7 +48,6 @@ class SwarmState:
     certified: SwarmCertified | None = None
 
     def take(self, event: Event) -> None:
-        """Take an event in."""
         match event:
             case SwarmBegun():
                 self.begun = event

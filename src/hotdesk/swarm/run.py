@@ -147,7 +147,6 @@ class SwarmRun:
     # -- where it stands ----------------------------------------------------------------------------------------
 
     def record(self, event: Event) -> None:
-        """Take in an event that is on disk, and tell of it."""
         self.state.take(event)
         self.context.order.listener(event)
 
@@ -285,7 +284,6 @@ class SwarmRun:
             await self.finished.wait()
 
     async def take_one(self, item: Item, queue: deque[Item]) -> None:
-        """Take one item to its end, with a place that was given to it."""
         try:
             await self.try_item(item)
             self.silent_models = self.failed_doors = 0

@@ -156,7 +156,6 @@ class ItemVerifier:
             return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
-        """Return a clean desk that may look at so many more items."""
         if self.clean is not None and self.uses + count > MOST_SHARED:
             await self.leave()
         if self.clean is None:
@@ -220,7 +219,6 @@ class ItemVerifier:
                 await self.desks.bring_input(at.desk, name, target)
 
     def list_looks(self, request: VerifyRequest) -> list[ItemLook]:
-        """List every look at what an item delivered."""
         return [
             ItemLook(request, place, look)
             for place, each in enumerate(request.candidates)
@@ -258,7 +256,6 @@ def _ask(look: ItemLook, folder: str) -> LookRequest:
 
 
 def _judge(looks: Sequence[ItemLook], evidence: Sequence[Evidence], image: str) -> list[StoredVerdict]:
-    """Judge what was seen of each file."""
     return [
         judge_evidence(look.required.check, each, look.required.name, image, look.required.expect)[1]
         for look, each in zip(looks, evidence, strict=True)

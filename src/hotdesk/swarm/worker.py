@@ -57,7 +57,6 @@ class ItemAttempt:
     failure: str = ""
 
     def as_json(self) -> dict[str, object]:
-        """Return it for the item's paper."""
         entries = self.log.entries if self.log is not None else []
         return {"attempt": self.number, "desk": self.desk, "entries": entries, "failure": self.failure}
 
@@ -118,7 +117,6 @@ class ItemWorker:
     async def work(
         self, item: Item, attempt: ItemAttempt, objections: str, brief: Brief, desks: Desks, brain: Brain, log: ItemLog
     ) -> None:
-        """Take every step of the plan for one item, then what was made."""
         data = item.read()
         main = await desks.begin(self.get_scope(item), self.plans.get_wall())
         attempt.desk = main.id
@@ -217,7 +215,6 @@ class ItemWorker:
 
 
 async def fetch(desk: Desk, item: Deliverable) -> Candidate:
-    """Take one deliverable from a desk, unread."""
     try:
         return Candidate(item, await desk.read(item.path, limit=MAX_RESULT_BYTES))
     except FileError as e:
