@@ -277,7 +277,6 @@ class BlockingHost(LoopOwner):
 
 
 async def _start_host(settings: Config | None) -> Host:
-    """Start a host in the loop it is to live in."""
     return await Host(settings).start()
 
 

@@ -176,7 +176,6 @@ def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, obje
 
 
 def _load_holder(table: object) -> dict[str, object]:
-    """Check what is said about the resident holder."""
     found = read_settings(
         "holder", table, {"enabled": bool, "ready": count(0, 100), "idle": make_number_hint(0.1, 86400)}
     )
@@ -185,7 +184,6 @@ def _load_holder(table: object) -> dict[str, object]:
 
 
 def _load_walls(table: object) -> dict[str, object]:
-    """Check what is said about walls."""
     walls = read_settings("wall", table, {"gvisor": dict, "microvm": dict})
     hints = {
         "gvisor": {"program": _PROGRAM, "platform": make_choice_hint(GVISOR_PLATFORMS)},
@@ -224,7 +222,6 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
 
 
 def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a table of settings, each by its type hint."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(hints)):
@@ -242,7 +239,6 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
 
 
 def _read_price(name: str, table: object) -> Price:
-    """Read what one model costs."""
     rate = make_number_hint(0, 1e6)
     found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
     if "input" not in found or "output" not in found:
@@ -251,7 +247,6 @@ def _read_price(name: str, table: object) -> Price:
 
 
 def make_number_hint(least: float, most: float) -> Any:
-    """Return the hint of a number within bounds."""
     return Annotated[float, Range(least, most), float]
 
 
@@ -261,12 +256,10 @@ def count(least: int, most: float) -> Any:
 
 
 def make_choice_hint(choices: tuple[str, ...]) -> Any:
-    """Return the hint of one of some words."""
     return Annotated[Literal[choices], Otherwise(f"must be one of {', '.join(choices)}")]
 
 
 def _make_list_hint(shape: str, what: str, least: int = 0) -> Any:
-    """Return the hint of a list of texts of a form."""
     return Annotated[
         tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"must be {what}")
     ]

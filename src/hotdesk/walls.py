@@ -131,7 +131,6 @@ class WallStatus:
         return not self.missing
 
     def prove(self) -> WallProof:
-        """Return what is to be told of a desk whose wall was seen to stand."""
         traits = self.traits
         return WallProof(self.name, traits.kernel, traits.is_boundary, self.version, self.platform)
 
@@ -161,11 +160,9 @@ class WallCatalog:
         return found
 
     def get_strength(self, name: str) -> int:
-        """Return how strong a wall is here."""
         return self.find(name).traits.strength
 
     def is_weaker(self, name: str, other: str) -> bool:
-        """Return whether a wall is weaker than another."""
         return self.get_strength(name) < self.get_strength(other)
 
     def choose(self, *required: str) -> str:

@@ -43,7 +43,6 @@ class SudoCaller:
         """Signals that came before the act began."""
 
     def close(self) -> None:
-        """Let go of its streams and the call."""
         for fd in self.streams:
             os.close(fd)
         self.streams = []
@@ -76,12 +75,10 @@ class SudoCalls:
         self.channel = None
 
     def listen(self) -> None:
-        """Take calls while there is room for more."""
         if len(self.callers) < MAX_CALLERS:
             self.guest.poll.register(self.listener.fileno(), select.EPOLLIN)
 
     def handle_event(self, fd: int) -> None:
-        """Take a call, or what a caller sent."""
         if fd == self.listener.fileno():
             self.accept()
         elif fd in self.callers:
@@ -92,7 +89,6 @@ class SudoCalls:
                 self.read(caller)
 
     def accept(self) -> None:
-        """Take one call."""
         try:
             fd, _ = self.listener._accept()  # type: ignore[attr-defined]
         except OSError:
@@ -146,7 +142,6 @@ class SudoCalls:
                 self.guest.tell(self.channel, EVENT, encode(proposal))
 
     def decide(self, number: int, allow: bool) -> None:
-        """Do what the host decided about an act."""
         caller = next((one for one in self.callers.values() if one.number == number and one.streams), None)
         if caller is None:
             return
@@ -189,7 +184,6 @@ class SudoCalls:
             caller.signals = (caller.signals + data)[-MAX_SIGNALS:]
 
     def signal(self, caller: SudoCaller, numbers: bytes) -> None:
-        """Signal an act and what it started in its group."""
         for number in numbers:
             if 0 < number < 65:
                 try:
@@ -198,7 +192,6 @@ class SudoCalls:
                     pass  # it ended just now
 
     def report_exit(self, caller: SudoCaller, status: int) -> None:
-        """Tell host and caller how an act ended."""
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         if self.channel is not None and self.channel.credit >= STEP:
             self.guest.tell(self.channel, EVENT, encode({"act": caller.number, "code": code}))
@@ -207,7 +200,6 @@ class SudoCalls:
             self.answer(caller, {"code": code})
 
     def answer(self, caller: SudoCaller, body: dict[str, object]) -> None:
-        """Give a caller its last word."""
         try:
             caller.sock.send(encode(body))
         except OSError:

@@ -129,7 +129,6 @@ class Guest:
             self.fail(self.channels[number], error)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Handle one frame."""
         if kind == OPEN:
             self.forget(number)
             self.channels[number] = GuestChannel(number)
@@ -169,7 +168,6 @@ class Guest:
             self.acts.decide(order["act"], order["allow"])
 
     def reply(self, channel: GuestChannel, body: dict[str, object]) -> None:
-        """Answer a channel for good."""
         self.line.send(REPLY, channel.number, encode(body))
         self.forget(channel.number)
 
@@ -196,7 +194,6 @@ class Guest:
     # -- what a host asks -------------------------------------------------------------------------------------
 
     def start(self, channel: GuestChannel, operation: str, ask: Ask) -> None:
-        """Find who carries an operation out."""
         if operation == "exec":
             self.programs.execute(channel, ask)
         elif operation == "attach":
@@ -305,7 +302,6 @@ class Guest:
             self.poll.modify(watch.fd, select.EPOLLIN if polled else 0)
 
     def run(self) -> None:
-        """Serve for ever."""
         pause = 0.02
         while True:
             if self.line.sock is None:

@@ -43,7 +43,6 @@ REASONS = {
 
 
 def reason(error: OSError) -> str:
-    """Return the word for an error."""
     return REASONS.get(error.errno or 0, "other")
 
 
@@ -103,7 +102,6 @@ class Sink:
             posix.fchmod(self.fd, mode)
 
     def write(self, data: bytes) -> None:
-        """Write all of it."""
         while data:
             data = data[posix.write(self.fd, data) :]
 
@@ -113,7 +111,6 @@ class Sink:
         posix.close(fd)
 
     def close(self) -> None:
-        """Close it, whatever happened."""
         if self.fd >= 0:
             posix.close(self.fd)
             self.fd = -1
@@ -138,7 +135,6 @@ def read(ask: Ask) -> Steps:
 
 
 def describe_entry(path: str, name: str, info: posix.stat_result) -> dict[str, object]:
-    """Describe one path."""
     mode = info.st_mode
     kind = "file" if S_ISREG(mode) else "directory" if S_ISDIR(mode) else "symlink" if S_ISLNK(mode) else "other"
     return {
@@ -234,7 +230,6 @@ def describe(ask: Ask) -> dict[str, object]:
 
 
 def make_folder(ask: Ask) -> dict[str, object]:
-    """Make a folder with its parents."""
     return {"made": make_folders(resolve(ask["path"]))}
 
 

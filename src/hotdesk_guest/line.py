@@ -66,7 +66,6 @@ class GuestLink:
         return True
 
     def greet(self, sock: LinkSocket) -> None:
-        """Take a stream for the link, and say hello."""
         self.sock = sock
         self.reader = FrameReader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
@@ -160,6 +159,5 @@ class PortLink(GuestLink):
         self.port = port
 
     def dial(self) -> bool:
-        """Say hello."""
         self.greet(VirtioPort(self.port))
         return True

@@ -104,7 +104,6 @@ class Mux:
         self.last = 0
 
     def tell(self, word: dict[str, object]) -> None:
-        """Tell the other side something."""
         self.carrier.send(WORD, 0, encode(word))
 
     def open(self, sock: _socket.socket, name: str) -> None:
@@ -136,7 +135,6 @@ class Mux:
         return True
 
     def carry(self, event: int) -> None:
-        """Take what came over the carrier."""
         if event & select.EPOLLOUT:
             self.carrier.flush()
             if len(self.carrier.out) < HIGH:
@@ -150,7 +148,6 @@ class Mux:
                 self.take(kind, number, payload)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Handle one frame."""
         if kind == WORD:
             word = decode(payload, MAX_PARTS)
             if not isinstance(word, dict):
@@ -178,7 +175,6 @@ class Mux:
             self.add(number, sock)
 
     def deliver(self, stream: MuxStream, kind: int, payload: bytes) -> None:
-        """Take what the other side sent on a stream."""
         if kind == DATA:
             if len(stream.end.out) + len(payload) > WINDOW:
                 raise WireError("more data than the flow-control credit allows")

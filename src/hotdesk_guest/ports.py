@@ -81,7 +81,6 @@ class PortSocket:
         return before - len(self.out)
 
     def close(self) -> None:
-        """Let go of it."""
         self.watch(0)
         self.sock.close()
 
@@ -170,7 +169,6 @@ class DialledPort:
         self.listen()
 
     def conclude(self) -> None:
-        """Tell the host whether somebody answers."""
         failure = self.end.sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
         if failure:
             self.ports.let_go(self.end)
@@ -186,7 +184,6 @@ class DialledPort:
         self.turn(self.end.fd, select.EPOLLOUT)
 
     def can_read(self) -> bool:
-        """Return whether the host has room."""
         return self.channel.credit >= STEP and not self.ports.guest.line.is_full()
 
     def read(self) -> None:
@@ -240,7 +237,6 @@ class GuestPorts:
         self.listener.watch(select.EPOLLIN)
 
     def dial(self, channel: GuestChannel, port: int) -> None:
-        """Connect to a port inside."""
         channel.port = DialledPort(self, channel, port)
 
     def handle_event(self, fd: int, event: int) -> bool:
@@ -280,7 +276,6 @@ class GuestPorts:
             self.listener.watch(0)
 
     def end(self, connection: Forwarding) -> None:
-        """Let go of a program's connection."""
         for fd in connection.ends:
             del self.by_fd[fd]
         connection.close()
@@ -294,12 +289,10 @@ class GuestPorts:
         self.listener.watch(0)
 
     def go_on(self) -> None:
-        """Take programs' connections again."""
         self.listener.watch(select.EPOLLIN)
         self.listen_again()
 
     def let_go(self, end: PortSocket) -> None:
-        """Let go of a dialled connection."""
         self.by_fd.pop(end.fd, None)
         end.close()
 

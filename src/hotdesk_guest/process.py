@@ -227,7 +227,6 @@ class GuestProcess:
             self.stdin = -1
 
     def signal(self, number: int) -> None:
-        """Signal this one pid."""
         if self.status is None:
             try:
                 posix.kill(self.pid, number)
@@ -235,7 +234,6 @@ class GuestProcess:
                 pass
 
     def end(self) -> None:
-        """Note that it is over."""
         self.close_stdin()
         self.over = True
         self.ended = time.monotonic()
@@ -259,7 +257,6 @@ class GuestProcess:
         return result
 
     def describe(self) -> dict[str, object]:
-        """Describe it for a list."""
         argv = [text[:256] for text in self.argv[:16]]
         return {"pid": self.pid, "argv": argv, "code": self.describe_outcome()["code"] if self.over else None}
 
@@ -301,7 +298,6 @@ def find_program(name: str, path: str) -> str:
 
 
 def is_file(path: str) -> bool:
-    """Return whether a path leads to a file."""
     try:
         return S_ISREG(posix.stat(path).st_mode)
     except (OSError, ValueError):

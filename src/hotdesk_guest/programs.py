@@ -86,12 +86,10 @@ class GuestPrograms:
             self.listen(channel.process)
 
     def describe(self) -> list[dict[str, object]]:
-        """List the programs that run, or whose exit is kept."""
         self.tidy()
         return [one.describe() for one in self.by_pid.values()]
 
     def obey(self, process: GuestProcess, order: Ask) -> None:
-        """Do to a program what its follower orders."""
         if "size" in order:
             process.resize(order["size"])
         elif order["tree"]:
@@ -159,7 +157,6 @@ class GuestPrograms:
             self.listen(process)
 
     def hear(self, process: GuestProcess, fd: int) -> None:
-        """Pass on what a program wrote."""
         if process.measure_room() <= 0:
             self.listen(process)
             return

@@ -94,7 +94,6 @@ def make_folder(path: str, mode: int = 0o755) -> None:
 
 
 def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Write a file anew, whatever lies there."""
     make_folder(path.rpartition("/")[0])
     try:
         posix.unlink(path)
@@ -116,7 +115,6 @@ def read_text(path: str) -> str:
 
 
 def _tell_kernel(path: str, text: str) -> None:
-    """Write to a file of the kernel's."""
     fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
     try:
         posix.write(fd, text.encode())
@@ -125,7 +123,6 @@ def _tell_kernel(path: str, text: str) -> None:
 
 
 def _open_port(name: str) -> int:
-    """Open a virtio port by its name."""
     folder = "/sys/class/virtio-ports"
     for _ in range(PORT_TRIES):  # the kernel hears of its ports one by one
         for each in posix.listdir(folder):
@@ -225,7 +222,6 @@ def _close_others(spared: int) -> None:
 
 
 def limit(limits: dict[str, int]) -> None:
-    """Limit what a guest and its programs may use."""
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
 
@@ -271,7 +267,6 @@ class Computer:
             self.turn()
 
     def turn(self) -> None:
-        """Take what happens next."""
         for fd, event in self.poll.poll():
             if fd == self.wake:
                 posix.read(self.wake, 4096)
@@ -285,7 +280,6 @@ class Computer:
                     time.sleep(0.01)  # nobody holds the other end of the port at this moment
 
     def hear(self, word: dict[str, Any]) -> None:
-        """Take a word of the process outside."""
         if "seed" in word and not self.seed:
             self.seed = word["seed"]
         elif word.get("root") and self.root:
@@ -308,7 +302,6 @@ class Computer:
             self.poll.register(listener.fileno(), select.EPOLLIN)
 
     def accept(self, listener: _socket.socket, name: str) -> None:
-        """Have one call carried on."""
         try:
             fd, _ = listener._accept()  # type: ignore[attr-defined]
         except OSError:
@@ -386,7 +379,6 @@ class Computer:
 
 
 def _power_off() -> None:
-    """End the machine."""
     posix.sync()
     check(libc.reboot(POWER_OFF), "reboot")
 

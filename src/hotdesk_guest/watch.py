@@ -54,7 +54,6 @@ class GuestWatch:
             raise
 
     def add(self, below: str) -> None:
-        """Watch one folder."""
         if len(self.folders) >= MAX_FOLDERS:
             raise OSError(errno.ENOSPC, "more than %d folders cannot be watched" % MAX_FOLDERS)
         flags = WATCHED_EVENTS | (DONT_FOLLOW if below else 0)
@@ -101,7 +100,6 @@ class GuestWatch:
                 self.note(number, mask, name)
 
     def note(self, number: int, mask: int, name: str) -> None:
-        """Take down one event."""
         if mask & OVERFLOW:
             self.waiting.append({"kind": "overflow", "path": ""})
         elif mask & IGNORED:
@@ -110,7 +108,6 @@ class GuestWatch:
             self.change(mask, self.folders[number] + name)
 
     def change(self, mask: int, path: str) -> None:
-        """Take down what happened to a path."""
         kind = next((word for bits, word in KINDS if mask & bits), None)
         if kind is None:
             return

@@ -42,7 +42,6 @@ class WireError(Exception):
 
 
 def encode_frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
-    """Write one frame."""
     return len(payload).to_bytes(4, "big") + bytes((kind,)) + channel.to_bytes(4, "big") + payload
 
 

@@ -24,7 +24,6 @@ class InterpreterServer:
         self.contexts = contexts
 
     async def respond(self, request: InterpreterRequest) -> InterpreterResponse:
-        """Answer one request."""
         match request.method, request.path.strip("/").split("/"):
             case "GET", ["health"]:
                 return InterpreterResponse("OK")
@@ -52,7 +51,6 @@ class InterpreterServer:
         raise HttpError(404, "this path does not exist")
 
     def execute(self, body: dict[str, object]) -> AsyncIterator[Event]:
-        """Run code."""
         code, name, language = body.get("code"), body.get("context_id"), body.get("language")
         if not isinstance(code, str):
             raise HttpError(400, "code must be a text")
@@ -63,13 +61,11 @@ class InterpreterServer:
 
 
 def _select_variables(env: object) -> dict[str, str]:
-    """Return the variables that a process can have."""
     found = env.items() if isinstance(env, dict) else ()
     return {key: value for key, value in found if isinstance(value, str) and key and "\0" not in key + value}
 
 
 async def _as_lines(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
-    """Write events as lines."""
     try:
         async for event in events:
             yield json.dumps(event).encode() + b"\n"

@@ -38,7 +38,6 @@ class Context:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def describe(self) -> dict[str, str]:
-        """Describe which it is."""
         return {"id": self.id, "language": self.language.name, "cwd": self.cwd}
 
 
@@ -53,18 +52,15 @@ class Contexts:
             self.get_default(name)
 
     def get_default(self, name: object) -> Context:
-        """Return the default context of a language, made when it is first asked for."""
         language = get_language(name)
         return self.by_id.setdefault(language.name, Context(language.name, language, self.home))
 
     def get(self, name: object) -> Context:
-        """Return a context by its id."""
         if not isinstance(name, str) or name not in self.by_id:
             raise HttpError(404, f"Context {str(name)[:64]} not found")
         return self.by_id[name]
 
     def make(self, language: Language, cwd: object) -> Context:
-        """Make a context."""
         folder = self.home if cwd is None else cwd
         if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
             raise HttpError(400, f"cwd {str(folder)[:100]!r} is not a folder")
@@ -75,7 +71,6 @@ class Contexts:
         return context
 
     async def remove(self, context: Context) -> None:
-        """End a context, also while it runs something."""
         self.by_id.pop(context.id, None)
         await self.stop(context)
 
@@ -117,7 +112,6 @@ class Contexts:
         return context.kernel
 
     def start(self, context: Context) -> InterpreterKernel:
-        """Start a kernel."""
         try:
             return InterpreterKernel(context.language.argv, self.env, context.cwd)
         except OSError as e:
@@ -180,7 +174,6 @@ def _encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
 
 
 def _describe_death(kernel: InterpreterKernel) -> Event:
-    """Say that a kernel ended."""
     code = kernel.process.returncode
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
     text = f"The kernel ended {how}; its state is lost, and the next code starts a new kernel."

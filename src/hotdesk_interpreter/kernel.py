@@ -67,7 +67,6 @@ class InterpreterKernel:
 
     @property
     def lives(self) -> bool:
-        """Return whether its process runs."""
         return self.process.poll() is None
 
     async def wait_until_ready(self) -> None:
@@ -105,7 +104,6 @@ class InterpreterKernel:
                 yield {"type": "keepalive"}
 
     def discard(self) -> None:
-        """Forget what was said while nobody asked."""
         self.pending.clear()
         for fd in list(self.outputs):
             self.read_output(fd)
@@ -129,7 +127,6 @@ class InterpreterKernel:
         return found + [event for event in events if event.get("type") != "up"]
 
     def read_output(self, fd: int) -> list[Event]:
-        """Read what was said at a descriptor."""
         kind, decoder = self.outputs[fd]
         parts = []
         for _ in range(MAX_READS):
@@ -149,7 +146,6 @@ class InterpreterKernel:
             os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """End it with what it started."""
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()

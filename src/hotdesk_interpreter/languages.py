@@ -71,12 +71,10 @@ NEEDED = {
 
 
 def _list_offered() -> list[str]:
-    """List the languages that this image can run."""
     return [name for name in LANGUAGES if name not in NEEDED or NEEDED[name].exists()]
 
 
 def get_language(name: object) -> Language:
-    """Return a language by one of its names."""
     if not isinstance(name, str):
         raise HttpError(400, "language must be a text")
     offered = _list_offered()
@@ -88,7 +86,6 @@ def get_language(name: object) -> Language:
 
 
 def check_variables(data: object) -> dict[str, str]:
-    """Check variables."""
     if data is None:
         return {}
     if not isinstance(data, dict):

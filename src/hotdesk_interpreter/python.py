@@ -48,7 +48,6 @@ class EventChannel:
         self.something.set()
 
     def flush(self) -> None:
-        """Tell what waits."""
         with self.lock:
             waiting, self.waiting, self.size = self.waiting, [], 0
             while waiting:
@@ -73,7 +72,6 @@ class EventChannel:
             self.write(event)
 
     def write(self, event: Mapping[str, object]) -> None:
-        """Write an event."""
         view = memoryview(json.dumps(event, default=str).encode("utf-8", "replace") + b"\n")
         while view:
             view = view[os.write(self.fd, view) :]
@@ -87,7 +85,6 @@ class OutputStream(io.RawIOBase):
         self.rest = b""
 
     def writable(self) -> bool:
-        """Say that it can be written."""
         return True
 
     def fileno(self) -> int:
@@ -124,7 +121,6 @@ class ResultHook(DisplayHook):  # type: ignore[misc]
         """Write no number before it."""
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
-        """Tell it as a result."""
         self.shell.channel.tell(showing.make_result(format_dict, main=True))
 
     def finish_displayhook(self) -> None:
@@ -135,7 +131,6 @@ class Displayed(DisplayPublisher):  # type: ignore[misc]
     """What code displays."""
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
-        """Tell it as a result."""
         self.shell.channel.tell(showing.make_result(data, main=False))
 
     def clear_output(self, wait: bool = False) -> None:
@@ -148,12 +143,10 @@ class InterpreterShell(InteractiveShell):  # type: ignore[misc]
     channel: EventChannel
 
     def init_displayhook(self) -> None:
-        """Tell results as events."""
         self.displayhook_class = ResultHook
         super().init_displayhook()
 
     def init_display_pub(self) -> None:
-        """Tell what is displayed as events."""
         self.display_pub_class = Displayed
         super().init_display_pub()
 
@@ -171,7 +164,6 @@ def as_text(value: object) -> str:
 
 
 def _make_shell(channel: EventChannel) -> InterpreterShell:
-    """Make the shell."""
     InterpreterShell.channel = channel
     shell: InterpreterShell = InterpreterShell.instance(colors="nocolor", history_length=1000)
     shell.history_manager.enabled = False
@@ -190,7 +182,6 @@ def settle(env: Mapping[str, str], cwd: str) -> None:
 
 
 def carry_out(shell: InterpreterShell, code: str, env: Mapping[str, str]) -> None:
-    """Run code with some more variables."""
     before = {key: os.environ.get(key) for key in env}
     os.environ.update(env)
     try:

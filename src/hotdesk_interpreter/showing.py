@@ -72,7 +72,6 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
     format_type = Unicode("e2b/data")
 
     def __call__(self, value: Any) -> dict[str, object] | None:
-        """Return a table so."""
         return _list_columns(value) if _is_a(value, "pandas", "DataFrame") else None
 
 
@@ -82,7 +81,6 @@ class ChartFormatter(BaseFormatter):  # type: ignore[misc]
     format_type = Unicode("e2b/chart")
 
     def __call__(self, value: Any) -> dict[str, object] | None:
-        """Return a figure so."""
         return _describe_chart(value) if _is_a(value, "matplotlib.figure", "Figure") else None
 
 
@@ -93,7 +91,6 @@ def _is_a(value: object, module: str, name: str) -> bool:
 
 
 def _list_columns(table: Any) -> dict[str, object]:
-    """Return a table as lists by column."""
     return {str(name): _make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
 
 
@@ -123,7 +120,6 @@ def _fill_boxes(figure: Any) -> Iterator[None]:
 
 
 def _has_boxes(axes: Any) -> bool:
-    """Return whether axes show boxes, each with its whiskers and median."""
     boxes = sum(map(_is_box, axes.lines))
     return 0 < 3 * boxes <= sum(len(line.get_xdata()) == 2 for line in axes.lines)
 
@@ -137,12 +133,10 @@ def _is_box(artist: Any) -> bool:
 
 
 def _as_patch(line: Any) -> Any:
-    """Return the area inside a line."""
     return import_module("matplotlib.patches").PathPatch(line.get_path())
 
 
 def equip(shell: Any) -> None:
-    """Teach a shell all that."""
     formatter = shell.display_formatter
     for each in (DataFormatter(parent=formatter), ChartFormatter(parent=formatter)):
         formatter.formatters[each.format_type] = each

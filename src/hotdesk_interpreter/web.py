@@ -117,7 +117,6 @@ def parse_size(text: str, base: int) -> int:
 
 
 async def read_chunks(reader: asyncio.StreamReader) -> bytes:
-    """Read a body that comes in chunks."""
     parts: list[bytes] = []
     total = 0
     while size := parse_size((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
@@ -165,7 +164,6 @@ async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lin
 
 
 async def send(writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> None:
-    """Write lines as chunks, and the end."""
     try:
         async for line in lines:
             writer.write(b"%x\r\n%b\r\n" % (len(line), line))

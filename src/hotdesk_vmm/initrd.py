@@ -40,7 +40,6 @@ exec $b env -i PATH=/usr/bin:/bin HOME=/home/user LANG=C.UTF-8 $b switch_root /r
 
 
 def find_kernel() -> str:
-    """Return the release of the kernel that is there."""
     releases = sorted(each.name for each in MODULES.iterdir() if Path(f"/boot/vmlinuz-{each.name}").is_file())
     if not releases:
         raise OSError("the image vmm has no kernel")
@@ -68,7 +67,6 @@ def _encode_name(file: str) -> str:
 
 
 def _read_module(file: Path) -> bytes:
-    """Read a module as a kernel takes it."""
     data = file.read_bytes()
     return lzma.decompress(data) if file.suffix == ".xz" else data
 

@@ -204,14 +204,12 @@ class Emulator:
         self.ask("cont")
 
     def save(self, state: str) -> None:
-        """Stop a machine, and save it."""
         self.use_memory_file()
         self.ask("stop")
         self.ask("migrate", uri=f"file:{state}")
         self.wait_for_migration()
 
     def end(self) -> None:
-        """End the emulator, and let go of its streams."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -122,7 +122,6 @@ class MachineSupervisor:
         os.unlink(state)
 
     def start(self, memory: MemoryFile | None, boot: Boot | None) -> None:
-        """Start an emulator."""
         emulator = self.emulator = Emulator(qemu.write_arguments(self.task, memory, boot))
         emulator.greet()
         emulator.ends["console"].setblocking(False)
@@ -152,7 +151,6 @@ class MachineSupervisor:
     # -- serving ----------------------------------------------------------------------------------------------
 
     def turn(self, seconds: float | None) -> None:
-        """Take what happens next."""
         assert self.emulator is not None
         assert self.mux is not None
         for fd, event in self.poll.poll(seconds):
@@ -180,11 +178,9 @@ class MachineSupervisor:
         self.console = (self.console + data)[-_MAX_CONSOLE_BYTES:]
 
     def hear(self, word: dict[str, Any]) -> None:
-        """Take a word of the machine's."""
         self.words |= {name for name in ("ready", "up") if word.get(name) is True}
 
     def connect(self, name: str) -> socket.socket | None:
-        """Connect a stream that the machine opened."""
         if name == "root":
             return self.root.pop(0) if self.root else None
         if name not in SOCKETS:
@@ -280,7 +276,6 @@ def hand_over(ram: str, state: str) -> None:
 
 
 def main() -> None:
-    """Carry out the task."""
     supervisor = MachineSupervisor(VmTask.load(Path(FOLDER, TASK).read_text()))
     try:
         supervisor.run()

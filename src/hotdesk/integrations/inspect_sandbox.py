@@ -71,7 +71,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
 
     @classmethod
     async def task_init(cls, task_name: str, config: SandboxEnvironmentConfigType | None) -> None:
-        """Have a machine."""
         cls.tasks += 1
         if cls.host is None:
             cls.host = await Host(control=False).start()
@@ -88,7 +87,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
     async def sample_init(
         cls, task_name: str, config: SandboxEnvironmentConfigType | None, metadata: dict[str, str]
     ) -> dict[str, SandboxEnvironment]:
-        """Open a desk for a sample."""
         chosen = config if isinstance(config, HotdeskConfig) else HotdeskConfig()
         assert cls.host is not None, "task_init was not called"
         spec = Spec(
