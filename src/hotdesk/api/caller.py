@@ -25,7 +25,6 @@ class Caller:
 
     @property
     def described(self) -> str:
-        """Name who asks, for the journal."""
         return f"{self.name} key {self.key}"
 
     def may(self, power: Power) -> bool:

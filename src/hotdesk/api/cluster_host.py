@@ -60,15 +60,12 @@ class ClusterHost(MeteredHost):
         """Be ready: nodes take their own notes."""
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Have every node keep so many desks ready."""
         self.cluster.keep_ready(self.route(spec), count, proven=proven)
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str = "owner") -> None:
-        """Have a desk reach something else from now on."""
         await self.cluster.change_scope(desk, scope, by)
 
     def sweep(self) -> None:
-        """Count no desk that is gone."""
         for desk in [desk for desk in self.counted if desk not in self.cluster.desks]:
             self.counted.pop(desk).free()
 

@@ -21,13 +21,12 @@ class SurvivorFreezer:
         self.remaining = freezes
 
     def start(self) -> None:
-        """Collect and freeze what is there now, and watch the collections to come."""
+        """Freeze the objects that exist now, and watch later collections."""
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self.note_collection)
 
     def stop(self) -> None:
-        """Watch no longer."""
         if self.note_collection in gc.callbacks:
             gc.callbacks.remove(self.note_collection)
 

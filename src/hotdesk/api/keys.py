@@ -81,7 +81,6 @@ class ApiKeys:
         return _make_caller(key) if key is not None and is_valid(key, time.time()) else None
 
     async def wait_end(self, number: str) -> None:
-        """Wait until a key is revoked or over."""
         while self.find_caller(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
             await anyio.sleep(POLL_INTERVAL_S)
 
@@ -144,7 +143,6 @@ class ApiKeys:
             self.wrong = str(e)
 
     def refresh(self) -> None:
-        """Read the file again where it changed."""
         try:
             info = self.path.stat()
         except FileNotFoundError:
@@ -185,7 +183,6 @@ def read(path: Path) -> dict[str, Key]:
 
 
 def check(name: str, tenant: str, powers: Collection[Power], seconds: float | None) -> None:
-    """Refuse a key that cannot be meant."""
     if not NAME_SHAPE.fullmatch(name):
         raise BriefError(
             f"{make_printable(name[:80])!r} is not a valid key name; use up to 64 letters, digits and . _ @ -"

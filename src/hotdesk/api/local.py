@@ -50,7 +50,6 @@ async def listening(settings: Config, *, opens_desks: bool = True) -> AsyncItera
 
 
 def admit(path: Path) -> None:
-    """Give a socket to the group, if there is one."""
     try:
         os.chown(path, 0, grp.getgrnam(GROUP).gr_gid)
     except (KeyError, PermissionError):

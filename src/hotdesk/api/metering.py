@@ -53,7 +53,6 @@ class MeteredHost(Host):
                 share.free()
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk, if the tenant may have one more of its size."""
         spec = spec or Spec()
         share = self.take(desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
         try:
@@ -135,7 +134,6 @@ class MeteredHost(Host):
             return self.quotas.take(self.tenant, **amounts)
 
     def sweep(self) -> None:
-        """Count no desk that is gone."""
         try:
             there = set(os.listdir(self.config.run / "desks"))
         except FileNotFoundError:

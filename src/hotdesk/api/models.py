@@ -38,7 +38,6 @@ def explain_refusal(name: str, listed: Sequence[str] = ()) -> str:
 
 
 def _suggest_name(name: str) -> str:
-    """Return the full name that was probably meant."""
     for begin, provider in FAMILIES.items():
         whole = f"{provider}:{name}"
         if name.lower().startswith(begin) and SHAPE.fullmatch(whole):

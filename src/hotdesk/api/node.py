@@ -116,7 +116,7 @@ async def serve_node(
 
 
 async def _bury(settings: Config, registry: Tenants) -> None:
-    """Have burnt what an agent left that was killed with its keepers."""
+    """Burn the desks left by a killed agent and its killed keepers."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     for name in names:
         try:

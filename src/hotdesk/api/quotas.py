@@ -134,7 +134,6 @@ class Quotas:
         return self.count(tenant, **amounts)
 
     def count(self, tenant: str, **amounts: float) -> QuotaShare:
-        """Count what a tenant has already, be it too much."""
         have = self.used.setdefault(tenant, {})
         for kind, amount in amounts.items():
             have[kind] = have.get(kind, 0.0) + amount

@@ -56,7 +56,7 @@ class Reloading:
 
 
 def make_certificate_loader(context: ssl.SSLContext) -> Callable[[Serving], None]:
-    """Return what has new connections use the certificate that settings name."""
+    """Return a function that gives new connections the certificate of the current settings."""
 
     def load(serving: Serving) -> None:
         assert serving.certificate is not None

@@ -94,7 +94,6 @@ class Listening(uvicorn.Server):
         self.answers.set()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer until it is asked to end."""
         try:
             await super().serve(sockets)
         finally:
@@ -177,7 +176,7 @@ async def _find_live(
 
 
 async def _end_sandboxes(sandboxes: Sandboxes, saved: SavedSandboxes, *, leave: bool) -> None:
-    """Leave sandboxes to the next server, or burn what would outlast this one."""
+    """Leave sandboxes to the next server, or burn those that cannot outlive this one."""
     if sandboxes.live is not None:
         for sandbox in [] if leave else list(sandboxes.by_id.values()):
             await sandboxes.kill(sandbox)
@@ -188,7 +187,7 @@ async def _end_sandboxes(sandboxes: Sandboxes, saved: SavedSandboxes, *, leave: 
 
 
 def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas, walls: TenantWalls) -> None:
-    """Have settings that were reloaded hold."""
+    """Apply reloaded settings."""
     sandboxes.serving = shared.serving = serving
     quotas.limits = serving.quota
     walls.usual, walls.own = serving.wall, serving.tenants
@@ -197,14 +196,13 @@ def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Qu
 def _survey_walls(
     settings: Config, walls: TenantWalls, reloading: Reloading, tasks: TaskGroup, changed: Callable[[], object]
 ) -> None:
-    """Survey the walls of this machine again from time to time, and when settings are read again."""
+    """Survey this machine's walls periodically and after each reload."""
     surveyor = WallSurvey(settings, walls, changed)
     reloading.add(lambda found: surveyor.ask())
     tasks.start_soon(surveyor.run)
 
 
 def _look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:
-    """Begin what goes on for as long as the server runs."""
     tasks.start_soon(clock.run, sandboxes)
     tasks.start_soon(metrics.run, sandboxes)
     tasks.start_soon(snapshots.run)
@@ -220,7 +218,6 @@ async def _cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
 
 
 async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
-    """Have desks ready for the first few who have a key."""
     keys.refresh()
     for name in sorted({key.tenant for key in keys.by_id.values()})[:WARM]:
         try:

@@ -117,12 +117,10 @@ class Serving:
 
     @property
     def is_local(self) -> bool:
-        """Return whether only this machine reaches it."""
         return is_loopback(self.host)
 
     @property
     def egress_of_builds(self) -> Egress:
-        """Return what steps of a template build reach."""
         return self.build_egress or self.egress
 
     @property
@@ -144,7 +142,6 @@ def read(table: object) -> Serving:
 
 
 def check(serving: Serving, has_keys: bool) -> Serving:
-    """Refuse what must not listen, or cannot."""
     if serving.host == "localhost":
         raise BriefError("host must be an IP address; 127.0.0.1 serves this machine only")
     if serving.acme and not (serving.tls_port and serving.names):

@@ -92,7 +92,6 @@ class Tenants:
                 tasks.cancel_scope.cancel()
 
     def make_host(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
-        """Return a tenant's machine, which is not up yet."""
         if self.nodes is not None:
             return ClusterHost(settings, name, self.quotas, self.walls, self.nodes)
         return MeteredHost(settings, name, self.quotas, keeper, self.walls)

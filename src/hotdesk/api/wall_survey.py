@@ -42,7 +42,6 @@ class WallSurvey:
         self.requested.set()
 
     async def run(self) -> None:
-        """Survey the walls once in a period, and whenever asked."""
         while True:
             with anyio.move_on_after(self.period):
                 await self.requested.wait()

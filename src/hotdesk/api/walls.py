@@ -65,7 +65,7 @@ class TenantWalls:
                 yield str(e)
 
     def route(self, tenant: str, spec: Spec) -> Spec:
-        """Return a spec behind the tenant's wall, or behind the stronger one that was asked for."""
+        """Return the spec behind the tenant's wall, or behind a stronger one that was requested."""
         wall = self.catalog.choose(self.of(tenant), spec.wall)
         self.catalog.require(wall)
         return spec if wall == spec.wall else replace(spec, wall=wall)

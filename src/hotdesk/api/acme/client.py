@@ -102,7 +102,6 @@ class AcmeClient:
         return order, reply.headers.get("location", "")
 
     def _authorize(self, url: str, publish: Callable[[str, str], None], end: float) -> None:
-        """Prove that a name leads here."""
         found = self.post(url, None).read_json()
         if found.get("status") == "valid":
             return
@@ -178,7 +177,6 @@ class AcmeClient:
 
 
 def describe_problem(found: Mapping[str, Any]) -> str:
-    """Describe what an authority says is wrong, in one short printable line."""
     inner = [found.get("error"), *(each.get("error") for each in found.get("challenges", ()) if isinstance(each, dict))]
     problem = next((each for each in inner if isinstance(each, dict)), found)
     return (
@@ -187,14 +185,13 @@ def describe_problem(found: Mapping[str, Any]) -> str:
 
 
 def _build_request(key: ec.EllipticCurvePrivateKey, names: Sequence[str]) -> bytes:
-    """Make a certificate signing request, in DER."""
+    """Return a certificate signing request in DER."""
     listed = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(listed, critical=False)
     return builder.sign(key, SHA256()).public_bytes(Encoding.DER)
 
 
 def _check_chain(chain: bytes, key: ec.EllipticCurvePrivateKey, names: Sequence[str]) -> None:
-    """Refuse a chain that is not for our key and names."""
     try:
         leaf = x509.load_pem_x509_certificates(chain)[0]
     except (ValueError, IndexError):

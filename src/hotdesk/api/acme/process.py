@@ -53,7 +53,6 @@ class CertificateProcess:
                 return
 
     def look(self) -> tuple[float, float, bool]:
-        """Say from when to when the certificate that is there is valid, and whether it has the right names."""
         leaf = read_certificate(self.folder)
         if leaf is None or is_placeholder(leaf):
             return 0.0, 0.0, False
@@ -99,7 +98,6 @@ def read_attempts(folder: Path) -> Attempts:
 
 
 def main() -> None:
-    """Work for the server at descriptor 3."""
     settings = json.loads(sys.argv[3])
     names = tuple(str(each) for each in settings.pop("names"))
     tls_port = int(settings.pop("tls_port"))

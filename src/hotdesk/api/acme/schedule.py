@@ -23,7 +23,6 @@ class Attempts:
     """When the next attempt may begin, by the clock."""
 
     def fail(self, now: float) -> Attempts:
-        """Return it after one more failure."""
         pause = min(MAX_RETRY_S, FIRST_RETRY_S * 2 ** min(self.failures, 16))
         return Attempts(self.failures + 1, now + pause)
 
@@ -36,7 +35,6 @@ def is_due(now: float, begins: float, ends: float, attempts: Attempts, *, covers
 
 
 def pause_until_next(now: float, begins: float, ends: float, attempts: Attempts, *, covers: bool) -> float:
-    """Return the seconds until it is looked at again."""
     if now < attempts.next_at:
         return min(MAX_RETRY_S, max(1.0, attempts.next_at - now))
     if not covers:

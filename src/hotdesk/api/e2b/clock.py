@@ -15,7 +15,6 @@ _MAX_INTERVAL_S = 1.0
 
 
 async def run(sandboxes: Sandboxes) -> None:
-    """Watch over every sandbox for as long as the server runs."""
     ending: set[str] = set()
     while True:
         now = time.time()
@@ -34,7 +33,6 @@ async def run(sandboxes: Sandboxes) -> None:
 
 
 def wait(sandboxes: Sandboxes, now: float) -> float:
-    """Return the seconds until something may be due."""
     due = (each.ends for each in sandboxes.by_id.values() if each.state == "running" and each.ends > now)
     return max(0.01, min(min(due, default=now + _MAX_INTERVAL_S) - now, _MAX_INTERVAL_S))
 

@@ -34,7 +34,6 @@ class Defaults:
 
 
 def compute_defaults(serving: Serving) -> Defaults:
-    """Work out what a server's sandboxes get."""
     ready = {(parse_image_name(name), parse_wall(name)): count for name, count in serving.ready.items()}
     for reason in list_package_rules()[1] if serving.egress == "packages" else ():
         LOG.write("start", f"sandboxes cannot reach the package index of {reason}")

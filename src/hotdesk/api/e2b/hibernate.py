@@ -78,7 +78,6 @@ class SavedSandboxes:
 
     @property
     def longest(self) -> float:
-        """Return the seconds a sandbox lasts at most."""
         return self.sandboxes.serving.longest
 
     # -- at the start ---------------------------------------------------------------------------------------------
@@ -104,7 +103,6 @@ class SavedSandboxes:
                 log(e)
 
     def take_up(self, tenant: Tenant, record: SavedSandbox) -> None:
-        """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
         if until <= time.time() or record.id in self.sandboxes.by_id:
             private_files.remove(get_folder(tenant), _get_file_name(record.id))
@@ -120,7 +118,6 @@ class SavedSandboxes:
         self.sandboxes.add(sandbox)
 
     def count(self, sandbox: Sandbox, record: SavedSandbox) -> None:
-        """Count what a sandbox without a desk takes."""
         share = self.tenants.quotas.count(sandbox.tenant.name, disk=sandbox.spec.disk)
         self.records[sandbox.id] = (record, share)
 
@@ -166,14 +163,13 @@ class SavedSandboxes:
         return await network.find_scope(serving, config, record.internet, tokens)
 
     async def note_pause(self, sandbox: Sandbox) -> None:
-        """Write the record of a sandbox that was hibernated, so that it is left also by a server that is killed."""
+        """Write the record of a hibernated sandbox at once, so that it survives a killed server."""
         sandbox.until = sandbox.started + self.longest
         sandbox.saved_image = PREFIX + new_word()
         data = make_record(sandbox, sandbox.desk.id).model_dump_json().encode()
         await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
-        """Remove the record of a sandbox that goes on under the same server."""
         sandbox.saved_image = ""
         await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
 
@@ -239,7 +235,7 @@ class SavedSandboxes:
                 tasks.start_soon(self.keep, sandbox, places, saved)
 
     async def keep(self, sandbox: Sandbox, places: anyio.CapacityLimiter, saved: list[Sandbox]) -> None:
-        """Keep a sandbox's files, and last its record."""
+        """Save a sandbox's files, then write its record."""
         async with places, sandbox.turning:
             try:
                 desk = await self.hibernate(sandbox)

@@ -60,7 +60,6 @@ class LiveRecords:
     written: dict[str, tuple[Tenant, bytes]] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Keep records as their sandboxes are, for as long as the server runs."""
         while True:
             await anyio.sleep(_WRITE_INTERVAL_S)
             for sandbox in list(self.sandboxes.by_id.values()):
@@ -69,7 +68,6 @@ class LiveRecords:
                 await self.remove(name)
 
     async def write(self, sandbox: Sandbox) -> None:
-        """Write a sandbox's record, if it changed."""
         if sandbox.opened is None:
             return
         data = make_record(sandbox).model_dump_json().encode()
@@ -78,7 +76,6 @@ class LiveRecords:
             await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
 
     async def remove(self, name: str) -> None:
-        """Remove the record of a sandbox that is no more."""
         tenant, _ = self.written.pop(name)
         await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{name}.json")
 

@@ -21,7 +21,6 @@ _MIN_INTERVAL_S = 0.05
 
 
 async def run(sandboxes: Sandboxes) -> None:
-    """Sample every sandbox for as long as the server runs."""
     while True:
         end = anyio.current_time() + _SAMPLE_INTERVAL_S
         for sandbox in list(sandboxes.by_id.values()):
@@ -60,7 +59,6 @@ async def sample(sandbox: Sandbox) -> None:
 
 
 async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
-    """Return the samples of a time, the newest of now."""
     start, end = parse_seconds(query, "start", 0), parse_seconds(query, "end", 1 << 40)
     if start > end:
         raise E2bError(400, "start is after end")
@@ -83,7 +81,6 @@ def _strip_internals(found: Mapping[str, object]) -> dict[str, object]:
 
 
 def parse_seconds(query: Mapping[str, str], name: str, default: int) -> int:
-    """Read a moment in seconds."""
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdecimal() or len(text) > 13:
         raise E2bError(400, f"{name} must be a Unix time in seconds")

@@ -38,7 +38,6 @@ Words = Annotated[list[Word], Field(max_length=200)]
 
 
 def _require_ipv4(text: str) -> str:
-    """Refuse what is no IPv4 address."""
     return str(IPv4Address(text))
 
 
@@ -141,7 +140,6 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
 
 
 def list_secrets(network: Mapping[str, object]) -> set[str]:
-    """Name the secrets whose values a program's rules attach."""
     return list_secret_names(read(network).rules or {})
 
 

@@ -32,7 +32,6 @@ def answer(value: object, status: int = 200, headers: dict[str, str] | None = No
 
 
 def answer_empty() -> Response:
-    """Say that it is done, and no more."""
     return Response(status_code=204)
 
 

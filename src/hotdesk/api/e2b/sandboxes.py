@@ -198,7 +198,7 @@ class Sandboxes:
         return sandbox
 
     async def record(self, sandbox: Sandbox) -> None:
-        """Write down a sandbox whose desk outlives this server."""
+        """Record a sandbox whose desk outlives this server."""
         if self.live is not None:
             await self.live.write(sandbox)
 
@@ -277,7 +277,6 @@ class Sandboxes:
         sandbox.ends = max(sandbox.ends, self.cap_end(sandbox, time.time() + timeout))
 
     def cap_end(self, sandbox: Sandbox, moment: float) -> float:
-        """Return a moment within what its desk lasts at most."""
         return min(moment, sandbox.started + self.serving.longest)
 
     async def finish(self, sandbox: Sandbox, *, due: bool = False) -> None:
@@ -334,7 +333,6 @@ class Sandboxes:
             return True
 
     async def go_on(self, sandbox: Sandbox, *, memory: bool) -> None:
-        """Have a paused sandbox's desk run."""
         if not memory and sandbox.pause_mode == "full":
             await sandbox.desk.pause(memory=False)
             sandbox.pause_mode = "filesystem"
@@ -385,7 +383,7 @@ class Sandboxes:
         return forks
 
     def require(self, sandbox: Sandbox) -> None:
-        """Refuse what is meant for a sandbox that ended while somebody waited."""
+        """Refuse a request for a sandbox that ended while the caller waited."""
         if self.by_id.get(sandbox.id) is not sandbox or has_ended(sandbox):
             raise make_not_found_error(sandbox.id)
 
@@ -412,7 +410,6 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 
 def can_keep_memory(sandbox: Sandbox) -> bool:
-    """Return whether the programs of a sandbox can be copied, and written to disk while it is paused."""
     return TRAITS[sandbox.spec.wall].can_keep_memory and not sandbox.spec.volumes
 
 

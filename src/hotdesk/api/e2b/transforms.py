@@ -65,7 +65,6 @@ class Attachments:
 
 
 def attach(rules: Rules, tokens: Tokens) -> Attachments:
-    """Turn the headers of network rules into grants."""
     headers = {(host.lower(), name.lower()): value for host, name, value in list_values(rules)}
     if len(headers) > MAX_HEADERS:
         raise BriefError(f"network rules attach {MAX_HEADERS} headers at most")
@@ -107,7 +106,6 @@ def _find_placeholder(name: str, value: str) -> re.Match[str] | None:
 
 
 def _read_place(name: str, before: str, after: str) -> SecretPlace:
-    """Return where a placeholder's value goes."""
     if name == "authorization" and _BEARER.fullmatch(before) and not after:
         return SecretPlace("bearer")
     return SecretPlace("header", name, before=before, after=after)
@@ -127,7 +125,6 @@ def _find_token(name: str, tokens: Tokens) -> WorkloadToken:
 
 
 def list_secret_names(rules: Rules) -> set[str]:
-    """Name the secrets of the vault whose values network rules attach."""
     matches = (_PLACEHOLDER.search(value) for _, _, value in list_values(rules))
     return {match["secret"].lower() for match in matches if match is not None and match["secret"]}
 

@@ -61,7 +61,6 @@ def _make_too_large_error(most: int) -> BodyError:
 
 
 def _replay_message(first: Message, receive: Receive) -> Receive:
-    """Return a message again, then what comes after it."""
     waiting = [first]
 
     async def receive_again() -> Message:

@@ -25,7 +25,6 @@ def find_origin(headers: Headers, listed: Collection[str]) -> str:
 
 
 def is_preflight(scope: Scope, headers: Headers) -> bool:
-    """Return whether a browser asks for leave to ask."""
     return scope["type"] == "http" and scope["method"] == "OPTIONS" and "access-control-request-method" in headers
 
 
@@ -52,8 +51,6 @@ def answer_preflight(headers: Headers, origin: str) -> Response:
 
 
 def wrap_send(send: Send, origin: str) -> Send:
-    """Return what lets the page read every answer."""
-
     async def send_with_origin(message: Message) -> None:
         if message["type"] == "http.response.start":
             fields = MutableHeaders(scope=message)

@@ -167,13 +167,12 @@ def _find_oddity(scope: Scope, headers: Headers) -> str | None:
 
 
 def get_host_name(host: str) -> str:
-    """Return the name in a Host header, without its port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
 
 
 def _find_aim(headers: Headers, name: str, domain: str) -> Aim | None:
-    """Return which sandbox and port a request is for, by its headers or the name it is sent to."""
+    """Find the sandbox and port of a request, from its headers or its host name."""
     if (sandbox := headers.get("e2b-sandbox-id")) is not None:
         port = headers.get("e2b-sandbox-port", "49983")
         number = int(port) if port.isdecimal() and len(port) < 6 else 0

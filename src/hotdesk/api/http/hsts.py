@@ -21,7 +21,6 @@ class Strict:
     names: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add the rule to its answer."""
         host = Headers(scope=scope).get("host", "").partition(":")[0].lower()
         if scope["type"] != "http" or host not in self.names:
             await self.app(scope, receive, send)

@@ -70,6 +70,5 @@ def of_traffic(scope: Scope) -> Labels:
 
 
 def page_route(scope: Scope) -> str:
-    """Return the route of a request for the page, or for what a desk wrote."""
     path: str = scope["path"]
     return path if path == "/" else next((route for above, route in PAGE.items() if path.startswith(above)), "")

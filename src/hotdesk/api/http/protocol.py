@@ -197,7 +197,6 @@ def is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def is_full(connections: Collection[object], client: tuple[str, int] | None) -> bool:
-    """Return whether there are too many connections, or too many from one address."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
     if len(connections) <= most // 2:
         return False
@@ -207,7 +206,7 @@ def is_full(connections: Collection[object], client: tuple[str, int] | None) -> 
 
 
 def widen() -> None:
-    """Have as many descriptors as this process may have, within reason."""
+    """Raise this process's limit of open files, within reason."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -94,7 +94,6 @@ class StallWatch:
                 self.judge(begun, elapsed, time.thread_time() - cpu, self.collected - collected, handle)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        """Count the time that collections of garbage take in the watched thread."""
         if threading.get_ident() == self.thread:
             if phase == "start":
                 self.collection_began = time.thread_time()
@@ -102,7 +101,6 @@ class StallWatch:
                 self.collected += time.thread_time() - self.collection_began
 
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
-        """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
         losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in measure_other_threads(self.name).items()}
         # What the hypervisor took is contained in the times of threads that ran, and in no wait for something else.
@@ -115,7 +113,6 @@ class StallWatch:
             self.tell(Stall(seconds, cpu, repr(handle)[:300], stack, collected))
 
     def look(self) -> None:
-        """Look at what runs, in a thread of its own, until it is over."""
         while not self.over.wait(_LOOK_INTERVAL_S):
             begun = self.begun
             if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
@@ -161,7 +158,6 @@ def measure_other_threads(but: str) -> dict[str, float]:
 
 @contextmanager
 def watch_loop(limit: float, tell: Tell) -> Iterator[StallWatch]:
-    """Watch the callbacks of this thread's event loop."""
     watch = StallWatch(limit, tell)
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
     work = asyncio.Handle._run
@@ -180,7 +176,6 @@ def watch_loop(limit: float, tell: Tell) -> Iterator[StallWatch]:
 
 @contextmanager
 def watch_if_enabled(switch: str | None = None) -> Iterator[None]:
-    """Watch, and report on standard error, where the environment says so."""
     limit_ms = os.environ.get(SWITCH, "") if switch is None else switch
     if not limit_ms.isdecimal() or not int(limit_ms):
         yield

@@ -83,7 +83,6 @@ class Starting:
         """What is over soon, by pid: the request's number, and where it says what went wrong."""
 
     def serve(self) -> None:
-        """Answer until the server is gone."""
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -158,7 +157,6 @@ class Starting:
         raise BriefError("unknown request to the launcher")
 
     def start_keeper(self, tenant: str, fd: int) -> int:
-        """Start a keeper for a tenant, with the server at the other end of a line it made."""
         settings = get_tenant_settings(self.settings, tenant)
         for folder in (settings.run, settings.lib):
             folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -217,7 +215,6 @@ class Starting:
                         self.tell({"event": "ended", "tenant": tenant, "job": job, "code": code})
 
     def report(self, pid: int, code: int) -> None:
-        """Answer with how an errand ended."""
         if pid not in self.errands:
             return
         number, output = self.errands.pop(pid)
@@ -231,7 +228,7 @@ class Starting:
             send_now(self.line, json.dumps(message).encode(), [])
 
     def close(self) -> None:
-        """Remove the server's socket, stop the jobs where they can be resumed, and wait for everything."""
+        """Remove the server's socket, stop jobs so that they can be resumed, and wait for every child."""
         self.line.close()
         with suppress(OSError):
             remove_file(self.settings.run / SOCKET, self.socket_file)
@@ -282,7 +279,6 @@ def run(
 
 
 def main() -> None:
-    """Serve the server at descriptor 3."""
     os.umask(0o022)
     line = socket.socket(fileno=LINE)
     line.set_inheritable(False)

@@ -95,12 +95,10 @@ class LauncherClient(PacketCalls):
         return pid
 
     def give_back(self, tenant: str, job: str) -> None:
-        """Count a job no more."""
         if (share := self.counted.pop((tenant, job), None)) is not None:
             share.free()
 
     def is_running(self, tenant: str, job: str) -> bool:
-        """Return whether a job's process runs."""
         return (tenant, job) in self.running
 
     async def signal(self, tenant: str, job: str, number: int = signal.SIGINT) -> None:
@@ -132,7 +130,6 @@ class LauncherClient(PacketCalls):
         return int(read_body(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:
-        """Note the end of a job."""
         match message:
             case {"event": "ended", "tenant": str(tenant), "job": str(job)}:
                 self.running.discard((tenant, job))
@@ -141,7 +138,6 @@ class LauncherClient(PacketCalls):
 
 @contextmanager
 def _put_in_memory(value: bytes) -> Iterator[int]:
-    """Yield a descriptor from which a secret can be read, for the length of a block."""
     fd = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:
         os.write(fd, value)

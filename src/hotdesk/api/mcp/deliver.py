@@ -57,7 +57,6 @@ class Delivering:
     by: str
 
     async def deliver(self, desk: Desk, arguments: Arguments) -> ToolAnswer:
-        """Take a file, have it looked at, keep it, and say what was done."""
         path = get_text(arguments, "path")
         name = check_name(f"{desk.id}/{get_text(arguments, 'name') or PurePosixPath(path).name}")
         data = await desk.read(path, limit=MAX_FILE_BYTES)
@@ -92,7 +91,6 @@ class Delivering:
     async def look(
         self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes
     ) -> StoredVerdict:
-        """Have one check look at a file in a clean desk of its own, and judge what it saw."""
         wall = self.host.config.verify_wall or Spec().wall
         spec = Spec(image=check.image, deadline=_CHECK_TIMEOUT_S, idle=_CHECK_TIMEOUT_S, sterile=True, wall=wall)
         async with AsyncExitStack() as stack:
@@ -127,6 +125,5 @@ class Delivering:
 
 
 def _make_deliverable(name: str) -> Deliverable:
-    """Return what a file must pass, by its kind."""
     kind = PurePosixPath(name).suffix.lstrip(".").lower()
     return Deliverable(name, kind, (RequiredCheck(kind if kind in KINDS else ACTIVE),))

@@ -71,7 +71,6 @@ class Mcp:
         await RequestBodyLimitMiddleware(self.answer, _MAX_REQUEST_BYTES)(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
         request = Request(scope, receive)
         caller = self.keys.find(parse_bearer_key(request))
         refused = _find_refusal(request, caller)
@@ -110,7 +109,7 @@ class Mcp:
             await live.transport.terminate()
 
     async def outlive(self, caller: Caller, live: LiveSession) -> None:
-        """End a session whose key is revoked or over."""
+        """End the session when its key expires or is revoked."""
         await self.keys.wait_end(caller.key)
         await live.transport.terminate()
 

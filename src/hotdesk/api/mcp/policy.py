@@ -24,6 +24,5 @@ class McpPolicy:
 
 
 def build_policy(serving: Serving, scope: Scope) -> McpPolicy:
-    """Return what a server's operator decided."""
     env = build_preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
     return McpPolicy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

@@ -57,7 +57,6 @@ def _fence_text(text: str) -> str:
 
 
 def shorten_text(text: str) -> str:
-    """Return a text, or the beginning and the end of a long one."""
     if len(text) <= MAX_TEXT_CHARS:
         return text
     half = MAX_TEXT_CHARS // 2

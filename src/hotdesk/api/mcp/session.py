@@ -64,7 +64,6 @@ class McpSession:
         return await fetch_tools(self.host.runtime, desk.id)
 
     async def ensure_desk(self) -> tuple[Desk, Using]:
-        """Return the desk and its tools, opened where there is none."""
         async with self.opening:
             if self.desk is None or self.toolbox is None:
                 self.desk = await self.host.open(replace(self.policy.spec, by=self.by), self.policy.scope)
@@ -93,7 +92,6 @@ class McpSession:
             return ToolAnswer(observation=observation, ok=observation.ok)
 
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:
-        """Take a file from the desk, have it looked at, and keep it."""
         if isinstance(self.host.runtime, RemoteRuntime):
             return ToolAnswer(_UNDELIVERED, ok=False)
         try:

@@ -44,7 +44,6 @@ async def _send_schema(request: Request) -> Response:
 
 
 def write_schema(app: FastAPI) -> bytes:
-    """Write the description of this API, worked out once."""
     if not hasattr(app.state, "schema"):
         app.state.schema = json.dumps(app.openapi()).encode()
     written: bytes = app.state.schema

@@ -28,7 +28,6 @@ BYTES_RESPONSE: dict[int | str, dict[str, Any]] = {
 
 
 async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
-    """Yield a body piece by piece, and no more of it than is allowed."""
     size = 0
     async for piece in request.stream():
         size += len(piece)
@@ -60,7 +59,7 @@ async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
 
 
 def require_room(folder: Path, floor: int) -> None:
-    """Refuse to fill the disk that everybody shares."""
+    """Refuse an upload that would fill the shared disk."""
     if shutil.disk_usage(folder).free < floor:
         raise ProblemError(507, "disk.full", "this server's disk is nearly full; try later, or ask its operator")
 

@@ -67,7 +67,6 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
 
 
 async def read_content(context: RequestContext, order: ContentOrder) -> tuple[bytes, str]:
-    """Return a thing's bytes, and its name."""
     match order:
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(context, path)

@@ -148,7 +148,6 @@ def _open_drive(context: RequestContext) -> Drive:
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Do something that takes its time beside the loop."""
     return await anyio.to_thread.run_sync(work)
 
 

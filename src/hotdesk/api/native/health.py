@@ -67,7 +67,6 @@ async def ready(request: Request) -> Health:
 
 
 def find_faults(tenants: Tenants) -> Iterator[str]:
-    """Name what keeps desks from being opened."""
     if tenants.nodes is not None:
         if not any(each.is_heard and each.report.is_open for each in tenants.nodes.by_name.values()):
             yield "nodes"
@@ -91,7 +90,6 @@ async def metrics(context: ForAdmin) -> Response:
 
 
 async def _format_numbers(context: RequestContext) -> list[str]:
-    """Write what tenants have and spent."""
     desks: dict[str, float] = {}
     walls: dict[str, float] = {}
     jobs: dict[str, float] = {}

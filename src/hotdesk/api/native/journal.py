@@ -87,7 +87,6 @@ async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit =
 def read_rows(
     context: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int
 ) -> list[Row]:
-    """Read some events, the oldest first."""
     path = get_journal_path(context.tenant.settings)
     found: list[Row] = []
     few = chains is None or len(chains) <= _MAX_CHAINS

@@ -58,7 +58,6 @@ class Measures:
         self.telemetry.tell(part, method, route, status, seconds)
 
     def iterate_lines(self) -> Iterable[str]:
-        """Write requests and durations."""
         yield from _format_heading(
             "hotdesk_requests_total", "counter", "Requests by the part of the server that answered."
         )
@@ -86,7 +85,6 @@ def _format_heading(name: str, kind: str, words: str) -> Iterable[str]:
 
 
 def format_values(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
-    """Write a number by labels, exactly."""
     yield from _format_heading(name, kind, words)
     for label_text, value in values.items():
         yield f"{name}{label_text} {int(value) if value == int(value) else repr(float(value))}"

@@ -61,7 +61,6 @@ def _make_problem_response(status: int, code: str, message: str, headers: dict[s
 
 
 def problem_from_error(error: HotdeskError) -> ProblemError:
-    """Say for an error of ours which status and code it has."""
     if isinstance(error, FileError):
         return ProblemError(_OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
     if isinstance(error, QuotaError):
@@ -71,7 +70,6 @@ def problem_from_error(error: HotdeskError) -> ProblemError:
 
 
 def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the errors a route may answer with, beside those that every one has."""
     every = (400, 401, 403, 404, 422, 429, 503)
     return {
         status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _PROBLEM_SCHEMA}}}
@@ -99,7 +97,6 @@ _MEANINGS = {
 
 
 def install(app: FastAPI) -> None:
-    """Have every error answered in one shape."""
     app.add_exception_handler(ProblemError, _answer_problem)
     app.add_exception_handler(HotdeskError, _answer_ours)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
@@ -134,7 +131,6 @@ def describe_fault(error: dict[str, Any]) -> str:
 
 
 async def _answer_http(request: Request, error: Exception) -> JSONResponse:
-    """Answer for what is no route, or another method's."""
     assert isinstance(error, HTTPException)
     word = WORDS.get(error.status_code, "refused")
     headers = {"Allow": ", ".join(_list_methods(request))} if error.status_code == 405 else dict(error.headers or {})
@@ -142,7 +138,6 @@ async def _answer_http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _list_methods(request: Request) -> list[str]:
-    """List the methods a path has, in whichever routes."""
     routes: Sequence[BaseRoute] = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in METHODS}
     return [method for method in METHODS if any(each.matches(scopes[method])[0] is Match.FULL for each in routes)]

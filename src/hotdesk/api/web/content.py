@@ -62,7 +62,6 @@ class Content:
         self.links: dict[str, ContentLink] = {}
 
     def offer(self, tenant: str, data: bytes, name: str, report: bool = False) -> str:
-        """Return the path of a new link, below the second origin."""
         now = self.clock()
         for key in [key for key, link in self.links.items() if link.until <= now]:
             del self.links[key]
@@ -79,7 +78,6 @@ class Content:
         return link if link is not None and link.until > self.clock() else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request at the second origin."""
         link = self.find(scope["path"]) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
         answer = Response(
             "This link has expired. Open it again from the page.", 404, RULES, "text/plain; charset=utf-8"
@@ -88,7 +86,6 @@ class Content:
 
 
 def link_to_response(link: ContentLink) -> Response:
-    """Answer with what was written, harmlessly."""
     media, inline = choose_media_type(link.name, link.report)
     how = "inline" if inline else "attachment"
     headers = {**RULES, "content-disposition": f"{how}; filename*=UTF-8''{quote(link.name, safe='')}"}
@@ -111,6 +108,5 @@ def get_content_name(domain: str) -> str:
 
 
 def get_content_origin(scheme: str, host: str, domain: str) -> str:
-    """Return the second origin, as whoever reached the first one at `host` reaches it."""
     _, colon, port = host.rpartition(":")
     return f"{scheme}://{get_content_name(domain)}{f':{port}' if colon and port.isdecimal() else ''}"

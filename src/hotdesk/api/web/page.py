@@ -100,7 +100,6 @@ class WebPage:
 
 
 def _split_host(host: str) -> tuple[str, str]:
-    """Return the name in a Host header, and its port with the colon."""
     name, colon, port = host.rpartition(":")
     return (name.lower(), f":{port}") if colon and port.isdecimal() else (host.lower(), "")
 

@@ -57,7 +57,6 @@ class BuildLog:
         self.entries.append(LogEntry(now, level, text, step))
 
     def read_page(self, offset: int, level: Level = "debug") -> list[dict[str, object]]:
-        """Return the entries from an offset on, as many as one answer has."""
         lowest = LEVELS.index(level)
         found = [each for each in self.entries if LEVELS.index(each.level) >= lowest] if lowest else self.entries
         return [each.view for each in found[offset : offset + PAGE]]

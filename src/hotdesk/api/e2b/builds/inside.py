@@ -133,14 +133,12 @@ class BuildDesk:
             raise StepError(number, f"user '{user}' could not be added: {extract_last_line(done)}")
 
     async def act(self, number: str, program: str, *words: str) -> None:
-        """Run a small program of ours as root."""
         argv = [self.python, "-I", "-S", "-c", program, *words]
         done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
         if not done.ok:
             raise StepError(number, f"'{words[0][:200]}': {extract_last_line(done)}")
 
     async def copy(self, number: str, numbered: NumberedStep, archive: Path) -> None:
-        """Have an archive unpacked inside, and its files put in place."""
         step, context = numbered.step, numbered.context
         owner = step.get_argument(2) or context.user
         order = {
@@ -169,7 +167,6 @@ class BuildDesk:
             raise StepError(number, f"failed to copy '{step.args[0][:200]}' to '{step.args[1][:200]}': {why}")
 
     async def install_start(self, context: BuildContext) -> None:
-        """Put the program into the image that starts what the template starts."""
         order = json.dumps({
             "start": context.start, "ready": context.ready, "user": context.user, "workdir": context.workdir,
             "env": dict(context.env), "seconds": READY_TIMEOUT_S,
@@ -229,7 +226,6 @@ def _check_mode(number: str, mode: str) -> str:
 
 
 async def read_chunks(path: Path) -> AsyncIterator[bytes]:
-    """Yield a file's bytes."""
     async with await anyio.open_file(path, "rb") as file:
         while data := await file.read(_CHUNK):
             yield data
@@ -246,6 +242,5 @@ def describe(done: Done) -> str:
 
 
 def extract_last_line(done: Done) -> str:
-    """Return the last line a program printed, or how it ended."""
     lines = [line for line in (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace").splitlines() if line]
     return lines[-1][:300] if lines else describe(done)

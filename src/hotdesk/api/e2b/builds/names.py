@@ -78,7 +78,6 @@ def list_local_images(reference: str, configured: Mapping[str, str]) -> list[str
 
 
 def import_advice(reference: str) -> str:
-    """Return what the operator can do about a base image that is missing."""
     shown = make_printable(reference[:100])
     names = list_local_images(reference, {})
     if not names:

@@ -41,7 +41,6 @@ class BuildStep(Body):
 
     @model_validator(mode="after")
     def check_arguments(self) -> BuildStep:
-        """Refuse a step with too few arguments, or that copies nothing."""
         count = len(self.args)
         fewest = {"COPY": 2, "ENV": 2}.get(self.type, 1)
         if count < fewest:

@@ -84,7 +84,7 @@ def plan_build(order: BuildOrder, base_key: str, context: BuildContext) -> Build
 
 
 def _derive_context(context: BuildContext, step: BuildStep) -> BuildContext:
-    """Return the context a step leaves for those that follow, and in which it runs itself."""
+    """Return the context that a step runs in and leaves for later steps."""
     match step.type:
         case "ENV":
             pairs = dict(zip(step.args[::2], step.args[1::2], strict=True))
@@ -97,7 +97,6 @@ def _derive_context(context: BuildContext, step: BuildStep) -> BuildContext:
 
 
 def join_path(folder: str, path: str) -> str:
-    """Return a path from the root, without steps up."""
     parts: list[str] = []
     for part in (path if path.startswith("/") else f"{folder}/{path}").split("/"):
         if part == "..":

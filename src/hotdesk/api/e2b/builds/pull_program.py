@@ -99,7 +99,6 @@ def choose(index: dict[str, Any], machine: str) -> str:
 
 
 def put(name: str, size: int, chunks: Any) -> None:
-    """Write one file of the tar."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, 0o644
     out = sys.stdout.buffer

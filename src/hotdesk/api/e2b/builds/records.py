@@ -203,12 +203,10 @@ class TenantTemplates:
             self.unfinished[old.image] = time.time()
 
     def use(self, key: str, *, proven: bool = False) -> None:
-        """Note that a layer was used now."""
         layer = self.layers[key]
         self.layers[key] = replace(layer, used=time.time(), proven=layer.proven or proven)
 
     async def write(self) -> None:
-        """Write everything down, whatever becomes of whoever asked."""
         with anyio.CancelScope(shield=True):
             async with self.writing:
                 layers = [*self.layers.values(), *(LayerRecord("", each, 0.0) for each in sorted(self.unfinished))]

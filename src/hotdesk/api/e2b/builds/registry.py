@@ -175,7 +175,6 @@ class PullOutput:
         return None
 
     def make_step_error(self) -> StepError:
-        """Return why it failed, in its words."""
         words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
         return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
 
@@ -193,7 +192,6 @@ class PullOutput:
         return shape[1].decode()
 
     async def save(self, place: Path, floor: int) -> None:
-        """Write the archive to a file, as far as there is room."""
         fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         size, checked = 0, -_LOOK
         piece: bytes | None = self.rest
@@ -211,5 +209,4 @@ class PullOutput:
 
 
 def describe_import(error: HotdeskError) -> StepError:
-    """Return why a fetched image was not imported."""
     return StepError("base", f"the image cannot be used here: {error}")

@@ -35,7 +35,6 @@ _PARAMETER = "upload"
 
 
 async def receive_upload(builds: TemplateBuilds, request: Request, digest: str) -> Response:
-    """Take the archive of a COPY step from whoever has a link."""
     link = builds.files.take_link(request.query_params.get(_PARAMETER, ""), digest)
     await builds.files.save(link, request)
     return Response(status_code=200)
@@ -102,7 +101,6 @@ async def _request_build(store: TenantTemplates, request: Request) -> Response:
 
 
 def _offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, digest: str) -> Response:
-    """Say whether an archive is here already, and where it can be sent."""
     template = store.find(name)[0].id
     if not _DIGEST.fullmatch(digest):
         raise E2bError(400, "The digest of an archive has 64 hexadecimal digits.")
@@ -178,7 +176,6 @@ def _find_alias(store: TenantTemplates, name: str) -> Response | None:
 
 
 async def assign_tags(store: TenantTemplates, request: Request) -> Response:
-    """Have tags mean a build that another tag means."""
     body = await read(request, orders.TagAssignment)
     found, tag = store.find(body.target)
     meant = found.tags.get(tag or DEFAULT_TAG)
@@ -245,5 +242,4 @@ def _describe_build(build: BuildRecord) -> dict[str, object]:
 
 
 def as_time(moment: float) -> str:
-    """Write a moment as RFC 3339."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")

@@ -63,12 +63,10 @@ class TemplateBuildRun:
         await self.store.write()
 
     def note(self, record: BuildRecord) -> None:
-        """Have the tenant's records know how far it is."""
         self.record = record
         self.store.change(self.template, record)
 
     def fail(self, error: Exception) -> None:
-        """Note why it failed, in words for whoever wrote the template."""
         self.reason = _as_step_error(error)
         self.log.write(f"Build failed: {self.reason}", "error", self.reason.step)
         self.note(replace(self.record, status="error", message=str(self.reason), step=self.reason.step))
@@ -118,7 +116,6 @@ class TemplateBuildRun:
             return None
 
     def find_cached(self, base: Image, plan: BuildPlan) -> tuple[Image, Sequence[PlannedLayer]]:
-        """Return the latest image that is there already, and the layers that are missing on it."""
         usable = next((at for at, layer in enumerate(plan.layers) if layer.forced), len(plan.layers))
         for at in range(usable, 0, -1):
             layer = plan.layers[at - 1]
@@ -129,7 +126,6 @@ class TemplateBuildRun:
         return base, plan.layers
 
     def use_cached(self, key: str) -> Image | None:
-        """Return the image of a layer, and note that it was used."""
         layer = self.store.layers.get(key)
         if layer is None:
             return None
@@ -140,7 +136,6 @@ class TemplateBuildRun:
         return picture
 
     def announce(self, layer: PlannedLayer, *, cached: bool = False) -> None:
-        """Write the steps of a layer to the log."""
         total = len(self.order.steps)
         for each in layer.steps:
             words = " ".join(each.step.args)[:300]
@@ -193,7 +188,6 @@ class TemplateBuildRun:
         return picture
 
     async def finalize(self, picture: Image, plan: BuildPlan, before: BuildContext) -> Image:
-        """Install what the template starts, then try the image as a sandbox will use it."""
         starts = plan.context.start or plan.context.ready
         forced = any(layer.forced for layer in plan.layers) or bool(self.order.force)
         if starts and (plan.context != before or self.order.start_cmd or self.order.ready_cmd):

@@ -86,7 +86,6 @@ class TemplateBuilds:
         self.sweeping.set()
 
     def forget_runs(self) -> None:
-        """Forget the logs of builds that ended longest ago."""
         over = [key for key, run in self.runs.items() if is_over(run.record)]
         for key in over[: max(0, len(over) - _RUNS_REMEMBERED)]:
             del self.runs[key]
@@ -97,7 +96,6 @@ class TemplateBuilds:
     # -- what is removed ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Remove images that nothing needs, now and then and whenever something ended."""
         while True:
             with anyio.move_on_after(_SWEEP_INTERVAL_S):
                 await self.sweeping.wait()
@@ -126,7 +124,7 @@ class TemplateBuilds:
             await store.write()
 
     def find_surplus(self, store: TenantTemplates) -> Iterator[LayerRecord]:
-        """Yield layers beyond what a tenant may keep, those first that were used longest ago."""
+        """Yield the layers beyond the tenant's limit, least recently used first."""
         needed, now, begin = store.list_needed(), time.time(), self.find_begin(store.tenant.name)
         unneeded = (each for each in store.layers.values() if each.image not in needed and each.used < begin)
         spare = sorted(unneeded, key=lambda each: each.used)
@@ -142,7 +140,6 @@ class TemplateBuilds:
         return min((run.record.created for run in runs), default=math.inf)
 
     def is_used(self, store: TenantTemplates, name: str) -> bool:
-        """Return whether a sandbox or a build stands on an image."""
         layers = any(each.image == name for each in store.layers.values())
         return layers or self.sandboxes.stand_on(name)
 

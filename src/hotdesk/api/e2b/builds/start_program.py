@@ -34,7 +34,6 @@ PORTS = 'command -v ss >/dev/null || ss() { "$TEMPLATE_PYTHON" -I -S -c "$TEMPLA
 
 
 def become(name: str) -> None:
-    """Be another user, in its group."""
     user = pwd.getpwnam(name)
     os.initgroups(name, user.pw_gid)
     os.setgid(user.pw_gid)

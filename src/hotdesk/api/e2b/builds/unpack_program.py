@@ -30,7 +30,6 @@ class RefusedArchive(Exception):  # noqa: N818 - a state of the archive
 
 
 def split(name: str) -> list[str]:
-    """Return the parts of a name below the archive's top."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise RefusedArchive(f"the archive has an entry outside its own root: {name[:200]!r}")
@@ -102,7 +101,6 @@ class Unpacking:
             os.close(place)
 
     def clear(self, place: int, name: str) -> None:
-        """Remove what an earlier entry of the same name put there."""
         try:
             os.unlink(name, dir_fd=place)
         except FileNotFoundError:
@@ -111,7 +109,6 @@ class Unpacking:
             raise RefusedArchive(f"the archive has {name[:200]!r} twice, as a folder and as a file")
 
     def link(self, member: tarfile.TarInfo, place: int, name: str) -> None:
-        """Give a file of the archive a second name."""
         parts = split(member.linkname)
         if not parts:
             raise RefusedArchive("the archive has a link without a target")
@@ -208,7 +205,7 @@ def make_folders(path: str, owner: tuple[int, int]) -> None:
 
 
 def _merge(source: str, target: str, owner: tuple[int, int]) -> None:
-    """Move what is in a folder into another one, folder into folder."""
+    """Move the content of one folder into another; folders of the same name are merged."""
     make_folders(target, owner)
     for name in os.listdir(source):
         old, new = os.path.join(source, name), os.path.join(target, name)
@@ -242,7 +239,6 @@ def place_files(top: str, order: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Do what the first line asks for with the archive that follows it."""
     order = json.loads(sys.stdin.buffer.readline())
     sys.setrecursionlimit(10000)
     os.umask(0o022)

@@ -61,7 +61,6 @@ class TemplateFiles:
         return word
 
     def take_link(self, word: str, digest: str) -> UploadLink:
-        """Return what a word allows, and allow it no more."""
         link = self.links.pop(word, None)
         if link is None or link.digest != digest or link.until <= time.time():
             raise E2bError(401, "This upload link is not valid, or was used already. Request a new link.")
@@ -83,7 +82,6 @@ class TemplateFiles:
                 await anyio.Path(fresh).unlink(missing_ok=True)
 
     async def receive(self, request: Request, path: Path, floor: int) -> None:
-        """Write what is sent, as far as it is allowed and there is room."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         size, checked = 0, -_LOOK
         pieces = request.stream().__aiter__()

@@ -105,7 +105,6 @@ class ControlPlane:
 
     @property
     def domain(self) -> str:
-        """Return what sandboxes' ports are reached below."""
         return self.sandboxes.serving.reached
 
     def authenticate_caller(self, request: Request) -> Caller:
@@ -162,7 +161,6 @@ class ControlPlane:
         return answer([views.summarize(each) for each in page], headers=headers)
 
     def list_running(self, caller: Caller, request: Request) -> Response:
-        """List what runs, newest first."""
         metadata = paging.parse_metadata(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
         found = [each for each in running if metadata.items() <= each.metadata.items()]
@@ -198,7 +196,6 @@ class ControlPlane:
         raise E2bError(404, "this path does not exist")
 
     async def get_many_metrics(self, caller: Caller, request: Request) -> Response:
-        """Return what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
             raise E2bError(400, f"sandbox_ids has at most {paging.MAX_PAGE_ITEMS} ids")
@@ -230,7 +227,6 @@ class ControlPlane:
         return answer_empty()
 
     async def set_timeout(self, request: Request, sandbox: Sandbox) -> Response:
-        """Let a sandbox last so long from now."""
         body = await requests.read(request, requests.Timeout)
         if sandbox.state == "paused":
             raise E2bError(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
@@ -260,12 +256,10 @@ class ControlPlane:
         return answer({"logs": [], "logEntries": []})
 
     async def share(self, request: Request, sandbox: Sandbox) -> Response:
-        """Make a link that lets whoever has it reach a port for a while."""
         body = await requests.read(request, requests.NewShare)
         return answer(sharing.make(sandbox, self.sandboxes.serving, body), 201)
 
     async def list_shares(self, request: Request, sandbox: Sandbox) -> Response:
-        """List the links to a sandbox's ports that are valid."""
         return answer([sharing.describe(each) for each in sharing.list_valid(sandbox)])
 
     async def change_network(self, request: Request, sandbox: Sandbox) -> Response:

@@ -50,7 +50,6 @@ async def read_order(
 
 
 def apply_build(order: SandboxOrder, build: BuildRecord) -> SandboxOrder:
-    """Return an order with what its template's build says of its sandboxes."""
     context = build.context
     return replace(order, cpus=float(build.cpus), memory=build.memory, user=context.user, workdir=context.workdir)
 
@@ -65,7 +64,6 @@ async def find_scope(sandboxes: Sandboxes, body: New, tenant: str) -> Scope:
 
 
 def choose_timeout(requested: int | None, default: int, longest: float) -> float:
-    """Read how long a sandbox shall last."""
     timeout = default if requested is None else requested
     if timeout <= 0:
         raise E2bError(400, "timeout must be a number of seconds greater than 0")

@@ -22,7 +22,6 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
 
 
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
-    """Return a template's name, once it is sure that there is one."""
     try:
         image.find(tenant.settings.images, snapshots.find_image(tenant, name))
     except ImageError:

@@ -42,7 +42,6 @@ def read_page_request(query: Mapping[str, str]) -> PageRequested:
 def cut(
     items: Iterable[Item], where: Callable[[Item], Place], page: PageRequested
 ) -> tuple[list[Item], dict[str, str]]:
-    """Return one page, and the header that says how to ask for the next."""
     ordered = sorted(items, key=where, reverse=not page.ascending)
     if page.after is not None:
         after = page.after
@@ -57,7 +56,6 @@ def _encode_token(place: Place) -> str:
 
 
 def _read_place(token: str) -> Place:
-    """Read where the page before ended."""
     try:
         text = base64.urlsafe_b64decode(token[:200] + "=" * (-len(token) % 4)).decode()
         created, _, name = text.partition(" ")

@@ -20,7 +20,6 @@ Variables = Annotated[dict[Word, Text], Field(max_length=1024)]
 
 
 def _require_printable(text: str) -> str:
-    """Refuse text with characters that cannot be seen."""
     if not text.isprintable():
         raise ValueError("has characters that cannot be printed")
     return text
@@ -97,7 +96,6 @@ class New(Body):
 
     @property
     def audiences(self) -> dict[str, str]:
-        """Return the audiences of its workload tokens, by name."""
         return {name: token.audience for name, token in self.iam.tokens.items()} if self.iam is not None else {}
 
     @property

@@ -50,7 +50,6 @@ class SecretValue(requests.Body):
     @field_validator("metadata")
     @classmethod
     def check_metadata(cls, metadata: dict[str, str] | None) -> dict[str, str] | None:
-        """Refuse more than E2B takes."""
         pairs = [(len(name.encode()), len(value.encode())) for name, value in (metadata or {}).items()]
         if any(name > 128 or value > 1024 for name, value in pairs) or sum(map(sum, pairs)) > _MAX_METADATA_BYTES:
             raise ValueError("metadata is limited to 128 bytes per name, 1024 per value and 8192 in total")
@@ -107,7 +106,6 @@ class E2bSecrets:
         return answer(await self.put(caller, tenant, name, body), 201)
 
     async def put(self, caller: Caller, tenant: Tenant, name: str, body: SecretValue) -> dict[str, object]:
-        """Write a value, and the metadata if there is some."""
         stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "put", caller.described))
         await self.starter.keep_secret(tenant.name, stored, "token", body.value.encode("utf-8", "surrogatepass"))
@@ -165,7 +163,6 @@ class E2bSecrets:
 
 
 def _parse(reference: str) -> str:
-    """Return the name of a secret that is named by its id or its name."""
     name = reference.removeprefix(_ID_PREFIX).lower()
     if not _NAME.fullmatch(name):
         raise E2bError(

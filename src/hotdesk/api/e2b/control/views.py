@@ -13,7 +13,6 @@ CLIENT = "hotdesk"
 
 
 def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
-    """Describe what a program needs to use a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,
@@ -62,5 +61,4 @@ def describe_sandbox(sandbox: Sandbox, domain: str) -> dict[str, object]:
 
 
 def as_time(moment: float) -> str:
-    """Write a moment as RFC 3339."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")

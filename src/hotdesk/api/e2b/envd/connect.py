@@ -98,7 +98,6 @@ async def unary(request: Request) -> Message:
 
 
 async def iterate_messages(request: Request) -> AsyncIterator[Message]:
-    """Yield what a caller streams, to its end."""
     buffer = bytearray()
     async for data in read_body(request):
         buffer += data

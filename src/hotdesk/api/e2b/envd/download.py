@@ -82,7 +82,6 @@ class FileResponse(Response):
         self.path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file, or say why not."""
         begun = False
 
         async def put(message: Message) -> None:
@@ -137,7 +136,6 @@ class FileResponse(Response):
 
 
 def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
-    """Read what the program says of a file."""
     match frame[0], as_json(frame[1]):
         case "H", {"size": int(size), "modified": int(modified)} if 0 <= size < 1 << 60:
             return size, modified

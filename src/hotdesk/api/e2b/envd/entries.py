@@ -36,19 +36,16 @@ def as_entry(value: object) -> Message:
 
 
 def _as_metadata(value: object) -> dict[str, str]:
-    """Return what callers noted about a file."""
     if not isinstance(value, dict):
         raise make_malformed_error()
     return {str(key): str(text) for key, text in value.items()}
 
 
 def as_time(nanoseconds: int) -> str:
-    """Write a moment as RFC 3339, with all that is known of it."""
     seconds, rest = divmod(nanoseconds, 10**9)
     moment = datetime.fromtimestamp(min(max(seconds, EARLIEST), LATEST), UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment.year >= 1000 else "1970-01-01T00:00:00Z"
 
 
 def make_malformed_error() -> LinkError:
-    """Say that a description makes no sense."""
     return LinkError("malformed description of a path")

@@ -43,7 +43,6 @@ class EnvdCall:
 
     @contextmanager
     def cut(self) -> Iterator[None]:
-        """Have the connection cut when the sandbox ends."""
         self.sandbox.cuts.add(self.reset)
         try:
             yield
@@ -74,7 +73,6 @@ def _as_rpc(error: HotdeskError) -> RpcError:
 
 
 def get_reset(scope: Scope) -> Callable[[], None]:
-    """Return what cuts a request's connection."""
     found: Callable[[], None] = scope.get("extensions", {}).get("hotdesk.reset", lambda: None)
     return found
 
@@ -101,7 +99,6 @@ def _stream_error(error: RpcError) -> Response:
 
 
 async def _route_call(call: EnvdCall) -> Response:
-    """Find who answers a call, and have it answered."""
     path = call.request.url.path
     if path == "/health":
         return Response(status_code=204)

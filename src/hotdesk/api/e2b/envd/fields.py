@@ -50,7 +50,6 @@ def read_text_map(message: Message, name: str) -> dict[str, str]:
 
 
 def _reject_field(name: str) -> NoReturn:
-    """Refuse a field of another kind."""
     raise RpcError("invalid_argument", f"{name} has the wrong type")
 
 

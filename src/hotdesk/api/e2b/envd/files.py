@@ -28,7 +28,6 @@ def choose_act(request: Request) -> signing.Act:
 
 
 async def authorize_and_respond(call: EnvdCall) -> Response:
-    """Answer whoever shows the sandbox's token, or a signature by it."""
     act = choose_act(call.request)
     shown = call.request.headers.get("x-access-token")
     if shown is not None:
@@ -40,7 +39,6 @@ async def authorize_and_respond(call: EnvdCall) -> Response:
 
 
 async def respond(call: EnvdCall) -> Response:
-    """Read or write, for the user that is named."""
     query = call.request.query_params
     try:
         user = await look_up(call, query.get("username", ""))

@@ -54,7 +54,6 @@ async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
 
 
 def _make_rpc_error(error: GuestFilesError, path: str) -> RpcError:
-    """Return a failure as callers know it."""
     if error.code == "ENOENT":
         return RpcError("not_found", f"path '{path}' does not exist")
     return RpcError(CODES.get(error.code, "internal"), f"'{path}': {error}")
@@ -122,7 +121,6 @@ async def _start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
 
 
 async def watch_dir(call: EnvdCall) -> Response:
-    """Tell what happens in a folder, as it happens."""
     message, seconds = await read_single_message(call.request), parse_deadline(call.request)
 
     async def tell(say: Say) -> None:
@@ -169,7 +167,6 @@ async def _describe_path(call: EnvdCall, path: str) -> Message | None:
 
 
 async def _create_watcher(call: EnvdCall) -> Response:
-    """Begin to watch a folder for a caller who asks now and then."""
     message = await unary(call.request)
     if len(call.room.watchers) >= MAX_WATCHERS:
         raise RpcError("resource_exhausted", f"{MAX_WATCHERS} folders are watched already; stop watching one")
@@ -180,7 +177,6 @@ async def _create_watcher(call: EnvdCall) -> Response:
 
 
 async def _get_watcher_events(call: EnvdCall) -> Response:
-    """Return what happened since the last call."""
     watcher = _find_watcher(call, await unary(call.request))
     events = await watcher.tell(await watcher.watch.changes(), lambda path: _describe_path(call, path))
     return answer({"events": events})

@@ -77,7 +77,6 @@ class Worker:
         return letter.decode(), payload
 
     async def take(self, size: int) -> bytes:
-        """Return so many of the bytes it said."""
         while len(self.buffer) < size:
             piece = await anext(self.output, None)
             if piece is None:
@@ -120,7 +119,6 @@ class Inside:
                     await end(worker)
 
     async def take_idle_worker(self) -> Worker | None:
-        """Return a program that still listens."""
         while self.idle:
             worker = self.idle.pop()
             try:
@@ -197,7 +195,6 @@ async def end(worker: Worker) -> None:
 
 
 def as_json(payload: bytes) -> object:
-    """Read what the program says."""
     try:
         value: object = json.loads(payload)
     except (ValueError, RecursionError):
@@ -206,7 +203,6 @@ def as_json(payload: bytes) -> object:
 
 
 def _as_failed(payload: bytes) -> Exception:
-    """Read what it could not do."""
     match as_json(payload):
         case [str(code), str(text)]:
             return GuestFilesError(code[:20], text[:200])

@@ -40,7 +40,6 @@ def take() -> bytes:
 
 
 def _get_owner_name(find: Any, number: int) -> str:
-    """Return a user's or a group's name, else its number."""
     try:
         return str(find(number)[0])
     except KeyError:
@@ -229,7 +228,6 @@ def note(fd: int, notes: dict[str, str]) -> None:
 
 
 def answer(ask: dict[str, Any]) -> object:
-    """Show that we listen."""
     return {}
 
 
@@ -238,7 +236,6 @@ ACTS = {"ping": answer, "stat": describe, "make": make, "move": move, "remove": 
 
 
 def main() -> None:
-    """Serve until nobody asks any more."""
     os.umask(0o022)
     while True:
         ask = json.loads(take())

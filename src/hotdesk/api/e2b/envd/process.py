@@ -84,13 +84,11 @@ async def start_program(call: EnvdCall, user: User, message: Message) -> Sandbox
 
 
 async def _explain_start_failure(process: Process, cmd: str, cwd: str) -> str:
-    """Explain why a program did not start."""
     reason = (await process.wait()).reason
     return f"cwd '{cwd}' does not exist" if reason.startswith(_NO_FOLDER) else f"error starting process {cmd}: {reason}"
 
 
 async def connect(call: EnvdCall) -> Response:
-    """Follow a program from now on."""
     message, seconds = await read_single_message(call.request), parse_deadline(call.request)
 
     async def tell(say: Say) -> None:
@@ -154,7 +152,6 @@ async def _send_input(call: EnvdCall) -> Response:
 
 
 async def feed(program: SandboxProgram, data: Message) -> None:
-    """Write to a program's input what is meant for it."""
     stdin, pty = get_bytes(data, "stdin"), get_bytes(data, "pty")
     if program.request.terminal and stdin is not None:
         raise RpcError("internal", "error writing to stdin: this program has a terminal; its input goes to the pty")
@@ -166,7 +163,6 @@ async def feed(program: SandboxProgram, data: Message) -> None:
 
 
 async def close_stdin(call: EnvdCall) -> Response:
-    """Let a program read end of file."""
     program = find_program(call, await unary(call.request))
     if program.request.terminal:
         raise RpcError("unknown", "cannot close stdin for PTY process; send Ctrl+D (0x04) instead")
@@ -200,7 +196,6 @@ async def _wait_until_gone(program: SandboxProgram) -> None:
 
 
 async def update(call: EnvdCall) -> Response:
-    """Return a terminal another size."""
     message = await unary(call.request)
     program = find_program(call, message)
     if message.get("pty") is not None:
@@ -236,7 +231,6 @@ def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> Sa
 
 
 def parse_request(message: Message) -> ProgramRequest:
-    """Read what a caller wants to run."""
     config = get_table(message, "process")
     if not (cmd := get_text(config, "cmd")):
         raise RpcError("invalid_argument", "no process is selected; pass pid or tag")

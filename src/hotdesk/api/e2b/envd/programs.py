@@ -65,7 +65,6 @@ class SandboxProgram:
         return self.done is not None or self.lost is not None
 
     async def hear(self) -> None:
-        """Hear it to its end, whether anyone follows it or not."""
         try:
             async for piece in self.process.output():
                 for follower in list(self.followers):
@@ -125,7 +124,6 @@ class SandboxPrograms:
         return [one for one in self.by_pid.values() if not one.over]
 
     def tidy(self) -> None:
-        """Forget what ended long ago."""
         over = sorted((one.ended, pid) for pid, one in self.by_pid.items() if one.over)
         limit = time.monotonic() - _EXIT_TTL_S
         for place, (when, pid) in enumerate(over):

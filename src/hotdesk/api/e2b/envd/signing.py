@@ -51,12 +51,11 @@ class Signed:
         return "v1_" + base64.b64encode(digest).decode().rstrip("=")
 
     def is_by(self, token: str) -> bool:
-        """Return whether a token signed it, in the same time whatever it shows."""
+        """Return whether a token signed it; the comparison takes constant time."""
         return bool(token) and hmac.compare_digest(self.compute_signature(token).encode(), self.signature.encode())
 
 
 def check_token(shown: str, token: str) -> None:
-    """Refuse whoever does not show the token."""
     if not hmac.compare_digest(shown.encode(), token.encode()):
         raise E2bError(401, "unauthorized access, please provide a valid access token")
 
@@ -83,7 +82,6 @@ def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
 
 
 def check_expiry(signed: Signed) -> None:
-    """Refuse what was good once."""
     if not signed.expiration:
         return
     digits = signed.expiration

@@ -36,7 +36,6 @@ Event: TypeAlias = tuple[str, bytes]
 
 
 async def read_body(request: Request) -> AsyncIterator[bytes]:
-    """Yield what a caller sends, unpacked."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
         raise E2bError(400, "the only supported encodings are identity and gzip")
@@ -63,7 +62,7 @@ async def _receive_bytes(request: Request) -> AsyncIterator[bytes]:
 
 
 async def _gunzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield what gzip packed, a bounded piece at a time."""
+    """Decompress gzip in bounded pieces."""
     unpacker = zlib.decompressobj(31)
     try:
         async for data in packed:
@@ -81,7 +80,6 @@ async def _gunzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def rechunk(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield bytes in pieces of a good size."""
     buffer = bytearray()
     async for part in data:
         buffer += part
@@ -114,7 +112,6 @@ class UploadForm:
         return lambda: self.events.append((name, b""))
 
     def make_data_recorder(self, name: str):  # type: ignore[no-untyped-def]
-        """Give what notes that bytes came."""
         return lambda data, start, end: self.events.append((name, data[start:end]))
 
     async def iterate_events(self) -> AsyncGenerator[Event]:
@@ -164,7 +161,6 @@ async def read_head(happening: AsyncGenerator[Event]) -> dict[str, str]:
 
 
 async def read_content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
-    """Yield a part's bytes."""
     async for event, data in happening:
         if event == "part_end":
             return
@@ -182,7 +178,6 @@ def parse_disposition(headers: Mapping[str, str]) -> tuple[str, str]:
 
 
 def parse_metadata(headers: Headers) -> dict[str, str]:
-    """Return what a caller wants noted about its files."""
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):

@@ -33,8 +33,6 @@ class AccessEntry:
     began: float = field(default_factory=time.monotonic)
 
     def watch_receive(self, receive: Receive) -> Receive:
-        """Count the bytes of the body."""
-
         async def receive_and_count() -> Message:
             message = await receive()
             self.received += len(message.get("body", b""))

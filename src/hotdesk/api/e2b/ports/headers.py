@@ -109,7 +109,7 @@ def build_outward_headers(response: Response) -> list[tuple[bytes, bytes]]:
 
 
 def is_ours(name: bytes, value: bytes) -> bool:
-    """Return whether a header would set a cookie for more than its own name, or one of this server's."""
+    """Return whether a header would set a cookie for other hosts, or one of the server's own."""
     return name.lower() == b"set-cookie" and (DOMAIN.search(value) is not None or COOKIE.match(value) is not None)
 
 

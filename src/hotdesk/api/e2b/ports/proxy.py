@@ -136,7 +136,6 @@ class Passing:
         return bytes(buffer[:end])
 
     async def switch(self, head: bytes) -> None:
-        """Pass bytes both ways from here on."""
         reader, writer = self.take()
         self.begun = True
         try:

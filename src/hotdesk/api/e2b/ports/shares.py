@@ -55,7 +55,6 @@ def verify(key: bytes, sandbox: str, port: int, token: str, now: float | None = 
 
 
 def derive_key(token: str) -> bytes:
-    """Return the key that signs the links of a sandbox, made of a secret of its own."""
     return hmac.new(token.encode(), b"hotdesk share links", "sha256").digest()
 
 

@@ -125,7 +125,6 @@ class Traffic:
             self.quotas.ask(sandbox.tenant.name, "calls")
 
     async def forward(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to a port inside."""
         share = check_token(scope, sandbox, port, self.sandboxes.serving)
         _note_access(scope, sandbox, share)
         if share is not None:

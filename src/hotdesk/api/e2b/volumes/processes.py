@@ -122,7 +122,6 @@ class VolumeProcesses:
         raise AssertionError
 
     async def get_line(self, tenant: Tenant, volume: str) -> VolumeLine:
-        """Return the line to a volume's process, which is started on first need."""
         async with self.starting.setdefault(volume, anyio.Lock()):
             if (line := self.lines.get(volume)) is None:
                 keeper = tenant.host.get_keeper_runtime().keeper
@@ -134,7 +133,6 @@ class VolumeProcesses:
             return line
 
     def hang_up(self, volume: str) -> None:
-        """Let go of a volume's process, which ends by itself."""
         if (line := self.lines.pop(volume, None)) is not None:
             line.control.close()
 

@@ -105,7 +105,6 @@ class VolumeRegistry:
     # -- looking --------------------------------------------------------------------------------------------------
 
     def of(self, tenant: str) -> list[VolumeRecord]:
-        """Return the volumes of a tenant, oldest first."""
         mine = [record for name, record in self.records.values() if name == tenant and record.ready]
         return sorted(mine, key=lambda record: (record.created, record.id))
 
@@ -117,7 +116,6 @@ class VolumeRegistry:
         return record
 
     def find(self, tenant: str, reference: str) -> VolumeRecord:
-        """Return the volume a program means, by its name or its id."""
         for record in self.of(tenant):
             if record.name == reference:
                 return record
@@ -135,7 +133,7 @@ class VolumeRegistry:
 
     @contextmanager
     def reserve(self, volumes: Iterable[str]) -> Iterator[None]:
-        """Have volumes stay while a sandbox that mounts them is opened."""
+        """Keep volumes from being deleted while a sandbox that mounts them opens."""
         ids = list(volumes)
         if any(self.copying[each] for each in ids):
             raise E2bError(409, "the volume is being copied; try again when that is done")
@@ -146,7 +144,6 @@ class VolumeRegistry:
             self.mounting.subtract(ids)
 
     def list_users(self, volume: str) -> Sequence[str]:
-        """Return the ids of the sandboxes that have a volume mounted, running or paused."""
         return [each.id for each in self.sandboxes.by_id.values() if volume in each.spec.volumes.values()]
 
     def require_unused(self, record: VolumeRecord) -> None:
@@ -238,7 +235,6 @@ class VolumeRegistry:
             await self.finish(tenant, record)
 
     async def finish(self, tenant: Tenant, record: VolumeRecord) -> None:
-        """Delete a volume that is not ready, and then its record."""
         await self.processes.end(record.id)
         await tenant.host.get_keeper_runtime().keeper.ask(KeeperRequest("drop-volume", DeskId(record.id)))
         self.records.pop(record.id, None)
@@ -247,7 +243,6 @@ class VolumeRegistry:
         await self.write(tenant)
 
     async def note(self, tenant: Tenant, record: VolumeRecord, what: str, by: str) -> None:
-        """Have it written down in the tenant's journal."""
         await tenant.host.prepare()
         event = VolumeChanged(new_id(), record.id, what, by, record.name, record.size)  # type: ignore[arg-type]
         await anyio.to_thread.run_sync(tenant.host.note, event)
@@ -260,7 +255,6 @@ class VolumeRegistry:
 
 
 def show(record: VolumeRecord) -> Mapping[str, object]:
-    """Return what a program needs to use a volume."""
     return {**record.view, "token": record.token}
 
 

@@ -308,7 +308,6 @@ class Http2Connection(asyncio.Protocol):
 
 
 def _new_state() -> H2Connection:
-    """Make the state of a connection, with our limits in force from its first frame on."""
     state = H2Connection(H2Configuration(client_side=False, header_encoding=None))
     limits = {
         SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,

@@ -26,7 +26,6 @@ class FloodBudget:
     resets: float = MAX_RESETS
 
     def refill(self, now: float) -> None:
-        """Add what time adds."""
         passed, self.at = max(0.0, now - self.at), now
         self.credit = min(MAX_CREDIT, self.credit + passed * REFILL_PER_S)
         self.resets = min(MAX_RESETS, self.resets + passed * RESETS_PER_S)
@@ -39,10 +38,8 @@ class FloodBudget:
         self.credit -= 1
 
     def spend_reset(self) -> None:
-        """Take for a request that the client cancelled."""
         self.resets -= 1
 
     @property
     def is_spent(self) -> bool:
-        """Return whether the client sent too much of it."""
         return self.credit < 0 or self.resets < 0

@@ -79,7 +79,6 @@ class Http2Stream:
             self.connection.forget(self)
 
     async def receive(self) -> Message:
-        """Return the next piece of the body, or that the client has gone."""
         while not (self.body or self.is_gone or self.is_complete):
             if not (self.more_body or self.is_read):
                 self.is_read = True
@@ -105,7 +104,6 @@ class Http2Stream:
             self.connection.reset_stream(self.number)
 
     async def send(self, message: Message) -> None:
-        """Send the head of the answer, or a piece of it."""
         await self.connection.drain()
         if self.is_gone:
             return

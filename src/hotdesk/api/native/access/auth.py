@@ -41,7 +41,6 @@ class RequestContext:
         return self.native.get_ledger(self.tenant)
 
     async def run_once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
-        """Carry out a request once for an Idempotency-Key, which is the caller's own."""
         store, caller = self.native.idempotency, self.caller
         return await store.run_once(caller.tenant, key, body, work, (caller.key, act))
 
@@ -53,7 +52,6 @@ class RequestContext:
 
     @property
     def by(self) -> str:
-        """Name who asks, for the journal."""
         return self.caller.described
 
 
@@ -78,7 +76,6 @@ def authenticate_caller(connection: HTTPConnection) -> Caller:
 
 
 def find_key(connection: HTTPConnection) -> str | None:
-    """Return the key a request came with, if it came with one."""
     scheme, _, key = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return key.strip()

@@ -72,17 +72,15 @@ class Browsers:
             )
 
     def find_session(self, connection: HTTPConnection) -> BrowserSession | None:
-        """Return the session a browser's cookie names."""
         found = self.sessions.get(connection.cookies.get(COOKIE, ""))
         return found if found is not None and found.until > time.monotonic() else None
 
     def find(self, connection: HTTPConnection) -> Caller | None:
-        """Return who signed in with this browser, while their key holds."""
         found = self.find_session(connection)
         return None if found is None else self.keys.find_caller(found.key)
 
     def check(self, connection: HTTPConnection) -> None:
-        """Refuse a change that another page may have had this browser make."""
+        """Refuse a change that another page may have triggered (CSRF)."""
         self.check_origin(connection)
         if connection.scope["type"] == "websocket":
             return  # a browser sends no header of ours with one: its Origin is what it cannot choose
@@ -94,7 +92,7 @@ class Browsers:
             )
 
     def check_origin(self, connection: HTTPConnection) -> None:
-        """Refuse what comes from another page than the server's own."""
+        """Refuse a request whose origin is not the server's own page."""
         if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):
             raise ProblemError(403, "session.origin", "cross-origin requests are refused; use the server's own page")
 

@@ -311,12 +311,10 @@ def _describe_exit(done: Done, encoding: str) -> Ended:
 
 
 def as_text(data: bytes) -> str:
-    """Read bytes as text, whatever they are."""
     return data.decode("utf-8", "replace")
 
 
 def decode_base64(text: str) -> bytes:
-    """Read base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

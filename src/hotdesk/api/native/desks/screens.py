@@ -143,7 +143,7 @@ async def _relay_screen(
 
 
 async def _keep_driving(far: Far, viewer: str) -> None:
-    """Tell the desk's owner, again and again, that a viewer is still there."""
+    """Renew the viewer's control of the screen until cancelled."""
     while True:
         await anyio.sleep(KEEPALIVE_INTERVAL_S)
         with suppress(HotdeskError):

@@ -76,7 +76,6 @@ async def _pass_up(websocket: WebSocket, sock: socket.socket) -> None:
 
 
 async def _send_down(websocket: WebSocket, sock: socket.socket) -> None:
-    """Send the caller what comes from the desk, then its end."""
     while data := await receive(sock):
         await websocket.send_bytes(data)
     await websocket.send_bytes(b"")

@@ -129,7 +129,6 @@ def _get_requester(context: RequestContext, tale: JobSummary) -> str:
 
 
 def require_other(context: RequestContext, tale: JobSummary) -> None:
-    """Refuse whoever asked for a job, where somebody else has to decide."""
     if not context.native.serving.requester_may_approve and _get_requester(context, tale) == context.caller.name:
         raise ProblemError(
             403, "approval.requester", "the person who requested a job may not approve it here; another person must"
@@ -157,7 +156,6 @@ def draft(subject: str) -> str:
 
 
 async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
-    """Decide what a job waits for, if nobody was first."""
     require_other(context, tale)
     answer = _interpret_decision(case, decision)
     edited = from_draft(decision.plan) if decision.answer == "edit" else ""
@@ -215,7 +213,6 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
 
 
 async def _answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
-    """Answer what a desk asks for, at its owner."""
     if decision.answer not in ("approve", "refuse"):
         raise ProblemError(
             400, "approval.kind", f"no approval {number} is pending, or it takes `approve` or `refuse` only"

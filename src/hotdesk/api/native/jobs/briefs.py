@@ -82,7 +82,6 @@ def _route_job(context: RequestContext, job: Brief) -> Brief:
 
 
 def refuse_reserved(text: str) -> None:
-    """Refuse what only whoever runs this machine may say."""
     try:
         fields = tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -19,7 +19,6 @@ WIDTH = 1280
 
 
 def frame(settings: Config, job: str, act: int) -> bytes:
-    """Return the picture of the screen that came of an act, as JPEG."""
     paper = _find_paper(settings, job, act)
     content = PaperReader(settings.lib / JOBS, job).read_json(paper) if paper else {}
     try:

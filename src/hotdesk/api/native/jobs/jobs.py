@@ -143,7 +143,6 @@ async def start(context: ForJobs, order: JobOrder, again: IdempotencyKey = None)
 
 
 async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
-    """Lay a brief out, and have it carried out."""
     job = new_id()
     folder = make_folder(context.tenant.settings, job)
     jobs = context.native.jobs
@@ -217,7 +216,6 @@ def _choose_models(context: RequestContext, order: JobOrder, read: Brief, templa
 
 
 def _require_models(names: Iterable[str], listed: Sequence[str]) -> None:
-    """Refuse models that jobs of this server may not use."""
     for name in names:
         if why := explain_refusal(name, listed):
             raise ProblemError(400, "brief.models", why)

@@ -30,7 +30,6 @@ class JobLedger:
         self.reading = anyio.Lock()
 
     async def read_summaries(self) -> dict[str, JobSummary]:
-        """Return every job there is, the oldest first."""
         async with self.reading:
             if (now := stamp(self.journal)) != self.last_stamp:
                 await anyio.to_thread.run_sync(self.read_on)

@@ -76,7 +76,6 @@ def _find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePi
 
 
 def encode_jpeg(picture: PagePicture) -> bytes:
-    """Encode a page anew, no wider than a screen."""
     output = io.BytesIO()
     with Image.open(io.BytesIO(picture.png), formats=["PNG"]) as image:
         page = image.convert("RGB")

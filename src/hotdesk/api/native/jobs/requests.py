@@ -77,7 +77,6 @@ class Jobs:
     """What was asked for, by tenant and job."""
 
     def read_requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
-        """Return everything that was asked for here, read once."""
         if tenant not in self.by_tenant:
             found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
             self.by_tenant[tenant] = {each.job: each for each in found if each is not None}
@@ -111,7 +110,6 @@ def make_folder(settings: Config, job: str) -> Path:
 
 
 def read_last_line(settings: Config, job: str) -> str:
-    """Return what a job said last, where it ended before it began."""
     try:
         with (get_folder(settings, job) / "stderr").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))

@@ -43,7 +43,6 @@ class FollowedSwarm:
                 self.ends.append(row.at)
 
     def measure_rate(self) -> float:
-        """Return how many items ended a second, lately."""
         now = time.time() * 1000
         while self.ends and now - self.ends[0] > _RATE_WINDOW_MS:
             self.ends.popleft()
@@ -68,7 +67,6 @@ class SwarmCache:
     swarms: OrderedDict[tuple[str, str], FollowedSwarm] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str) -> FollowedSwarm:
-        """Return a swarm, the remembered one if there is one."""
         found = self.swarms.pop((tenant, job), None) or FollowedSwarm(job)
         self.swarms[tenant, job] = found
         while len(self.swarms) > _MAX_SWARMS:

@@ -112,7 +112,6 @@ def _describe_files(reading: PaperReader, record: ItemEnded) -> list[ItemFile]:
 
 
 def _read_excerpt(reading: PaperReader, paper: str) -> str:
-    """Return the beginning of a file that is text."""
     data = (reading.read_data(paper) or b"")[:_MAX_TEXT_BYTES]
     try:
         return cut_text(data.decode(), ARGUMENT)

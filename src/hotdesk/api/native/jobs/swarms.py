@@ -249,7 +249,6 @@ def find_template(context: RequestContext, job: str) -> Template | None:
 
 
 def _require_item_name(name: str, over: str) -> str:
-    """Refuse a file that would be no item of a swarm, or its brief."""
     path = PurePosixPath(check_name(name))
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
     if not is_item or path.parts[0] in FILES:
@@ -311,7 +310,6 @@ def _describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
 
 
 def group_failures(state: SwarmState) -> list[FailureGroup]:
-    """Group what is in quarantine by cause, with the names of some."""
     return [
         FailureGroup(cause=clean(cause), why=clean(why), count=len(items), examples=items[:_EXAMPLES])
         for (cause, why), items in state.list_failures()[:_MAX_GROUPS]

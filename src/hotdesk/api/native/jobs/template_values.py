@@ -42,7 +42,6 @@ class Parameters:
         return put_in(value, self.values)
 
     def free_in(self, value: object) -> list[str]:
-        """List the parameters in texts that a client wrote."""
         return [name for text in _iterate_texts(value) for name in _HOLE.findall(text) if name in self.free]
 
 
@@ -101,7 +100,7 @@ def read_rules(value: object) -> tuple[Rule, ...]:
 
 
 def require_fixed(data: object, parameters: Parameters) -> None:
-    """Refuse a client's text where it would say how a deliverable is checked."""
+    """Refuse a client's text in fields that decide how a deliverable is checked."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             if key in FIXED:
@@ -113,7 +112,7 @@ def require_fixed(data: object, parameters: Parameters) -> None:
 
 
 def require_none(key: str, value: object, parameters: Parameters) -> None:
-    """Refuse a client's text in a field that is the operator's alone."""
+    """Refuse a client's text in fields that only the operator may set."""
     for name in parameters.free_in(value):
         raise ProblemError(
             400,

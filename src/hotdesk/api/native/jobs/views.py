@@ -199,7 +199,6 @@ def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence
 
 
 def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
-    """Tell all there is of a job that has not begun."""
     none: list[object] = []
     rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}
     return JobShown.model_validate({**build_unborn_fields(context, request), **rest})
