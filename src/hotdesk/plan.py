@@ -49,7 +49,6 @@ def check_text(value: str) -> str:
 
 
 def _require_some(value: str) -> str:
-    """Refuse an empty text."""
     if not value:
         raise ValueError("it is missing or empty")
     return value
@@ -67,7 +66,7 @@ def _read_arguments(value: object) -> dict[str, object]:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Return whether a value can be written as JSON by everybody in the same way."""
+    """Return whether every JSON writer would write a value alike."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() == value
@@ -169,7 +168,6 @@ def from_json(text: str) -> Plan:
 
 
 def read_part(kind: type[T], data: object, where: str = "") -> T:
-    """Read a plan, or a part of one that stands at a place, from what JSON or TOML gave."""
     try:
         return read(kind, data)
     except StrictError as e:
@@ -184,7 +182,6 @@ def read_part(kind: type[T], data: object, where: str = "") -> T:
 
 
 def make_error(where: str, why: str, remedy: str) -> BriefError:
-    """Return what of a plan cannot be read."""
     return BriefError(f"{where} cannot be read: {why}; {remedy}")
 
 
@@ -204,7 +201,6 @@ def as_text(plan: Plan) -> str:
 
 
 def _step_fields(step: Step) -> list[tuple[str, object]]:
-    """List what a step says that is not as usual."""
     usual = Step(step.name, step.intent)
     values = [(each.name, getattr(step, each.name)) for each in fields(Step)]
     return [(name, value) for name, value in values if name in ("name", "intent") or value != getattr(usual, name)]
@@ -222,7 +218,6 @@ def _format_toml_value(value: object) -> str:
 
 
 def _to_line(action: Action) -> str:
-    """Write an action's arguments as JSON."""
     return json.dumps(dict(action.arguments), ensure_ascii=False, allow_nan=False)
 
 
@@ -240,7 +235,6 @@ def _escape_toml_character(character: str) -> str:
 
 
 def parse_text(text: str) -> Plan:
-    """Read a plan a person edited."""
     if len(text) > 2 * MAX_PLAN_CHARS:
         raise make_error(
             "the plan", f"it is longer than {2 * MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps"

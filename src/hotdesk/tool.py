@@ -237,7 +237,6 @@ def is_whole(text: str) -> bool:
 
 
 def _describe_bounds(least: float, most: float) -> str:
-    """Say between what a number lies."""
     if math.isinf(most):
         return f"at least {least:g}"
     return f"at most {most:g}" if math.isinf(least) else f"between {least:g} and {most:g}"

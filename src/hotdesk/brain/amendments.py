@@ -122,7 +122,7 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Col
 
 
 def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
-    """Refuse steps that are called like one that stays, or like each other."""
+    """Refuse a step that has the name of a remaining step, or of another new one."""
     names = {step.name for step in stays}
     for step in steps:
         if step.name in names:
@@ -147,7 +147,7 @@ def _merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[s
 
 
 def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
-    """Return a brief's scope with what a person approved beyond it, each rule for its step alone."""
+    """Return the scope with the rules a person approved, each limited to its step."""
     rules = list_rules(amendment)
     more = [
         replace(rule, step=step) for step, rule in rules if find_cover(rule, select_rules(step, scope.rules)) is None
@@ -162,7 +162,6 @@ def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
 
 
 def asks_for_secrets(amendment: Amendment) -> bool:
-    """Return whether an amendment gives secrets to this step or to one after it."""
     return bool(amendment.grants) or any(step.grants for step in amendment.steps or ())
 
 
@@ -188,7 +187,6 @@ _SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "rea
 
 
 def describe_changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
-    """Say in which facts two steps differ."""
     for each in fields(Step):
         before, after = getattr(old, each.name), getattr(new, each.name)
         if before == after or each.name in ("name", "intent", "expect"):
@@ -206,7 +204,6 @@ def shorten(text: str) -> str:
 
 
 def _diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
-    """Return what stands in one list and not in another."""
     show = _format_rule if what == _SINGULAR["hosts"] else make_printable
     if before is None or after is None:
         yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
@@ -216,7 +213,6 @@ def _diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...
 
 
 def _format_rule(text: str) -> str:
-    """Write a rule with its host's domain first where that is long."""
     try:
         return make_printable(put_domain_first(parse_rule(text).host, text))
     except BriefError:
@@ -267,7 +263,6 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
 
 
 def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:
-    """Return whether a step would lose the wall it asked for, with the step or without."""
     after = {step.name: step.wall for step in new if step.wall in NAMES}
     return any(step.wall and job.walls.is_weaker(after.get(step.name, job.wall), step.wall) for step in old)
 

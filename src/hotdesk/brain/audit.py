@@ -56,14 +56,12 @@ def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = Tru
 
 
 def _format_rules(scope: Scope) -> str:
-    """List the brief's rules, once for all steps."""
     rules = [f"`{make_printable(rule_text(each)[:_SHOWN_RULE_CHARS])}`" for each in scope.rules[:_SHOWN_RULES]]
     rest = len(scope.rules) - _SHOWN_RULES
     return ", ".join([*rules, *([f"and {rest} more"] if rest > 0 else [])]) or "none, so no step has network access"
 
 
 def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
-    """Check how many steps there are, and what they are called."""
     if not 0 < len(plan.steps) <= MOST_STEPS:
         yield f"The plan has {len(plan.steps)} steps; it needs 1 to {MOST_STEPS}. Join steps that belong together."
     if job.budget.acts is not None and len(plan.steps) > job.budget.acts:
@@ -91,7 +89,6 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
 
 
 def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
-    """Check that where it goes is within the brief, and that what it writes is named."""
     for text in step.hosts or ():
         try:
             rule = parse_rule(text)
@@ -102,7 +99,6 @@ def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
 
 
 def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
-    """Check one place it goes to."""
     shown = repr(rule_text(rule))
     if rule.verdict == "deny":
         yield f"{shown} is a deny rule. A plan lists only the hosts a step uses; leave it out."
@@ -122,7 +118,6 @@ def _is_explicit(path: str) -> bool:
 
 
 def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
-    """Check that each secret is granted by the brief, and can be used where the step goes."""
     mine = [each for each in scope.grants if each.step in ("", step.name)]
     for name in step.grants or ():
         hosts = [(each.host, each.port) for each in mine if each.secret == name]
@@ -144,7 +139,6 @@ def can_reach(step: Step, scope: Scope, host: str, port: int) -> bool:
 
 
 def _list_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
-    """Return the rules a step lists, but for those that are none."""
     if step.hosts is None:
         return select_rules(step.name, scope.rules)
     found = []
@@ -211,7 +205,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def audit_wall(step: Step, job: Brief) -> Iterator[str]:
-    """Check that the wall a step asks for can be had here. One weaker than the brief's lowers nothing."""
+    """Check that this machine has the wall; a wall weaker than the brief's lowers nothing."""
     if not step.wall:
         return
     there = f"There are: {_format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
@@ -241,7 +235,6 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
-    """Check that files come from somewhere."""
     there = [*(locate_input(name) for name in job.inputs), *([MEMORY] if job.memory else [])]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
@@ -274,7 +267,7 @@ def says_nothing(plan: Plan) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text is a path below a folder, and the same for everybody who sees it."""
+    """Return whether a text is a path below a folder that every reader resolves alike."""
     path = PurePosixPath(text)
     plain = text == make_printable(text) and text.isprintable() and "*" not in text
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
@@ -285,7 +278,6 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _audit_size(plan: Plan, job: Brief) -> list[str]:
-    """Check that what it permits can be told to a door."""
     scope = compile_scope(plan, job.scope)
     if len(scope.rules) <= MOST_RULES and len(scope.grants) <= MOST_GRANTS:
         return []

@@ -41,13 +41,11 @@ class ModelBrain:
 
     @property
     def name(self) -> str:
-        """Return who plans, and who acts where that is somebody else."""
         names = dict.fromkeys(describe_model(model) for model in (self.planners[0], self.workers[0]))
         return " and ".join(names)
 
     @property
     def sees(self) -> bool:
-        """Return whether everybody who may take a step can be shown pictures."""
         return all(model.sees for model in (*self.planners, *self.workers))
 
     def recall(self, notes: Notes) -> None:
@@ -88,7 +86,6 @@ class ModelBrain:
         return items if goes_on and name == model.name else ()
 
     def list_takers(self, attempt: int) -> list[LanguageModel]:
-        """List who takes a step at an attempt, in the order they are asked."""
         order = (*self.workers, *self.planners) if attempt == 1 else (*self.planners, *self.workers)
         return list({id(model): model for model in order}.values())
 

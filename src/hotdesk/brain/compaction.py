@@ -110,7 +110,6 @@ class ConversationTurn:
         self.count_pictures()
 
     def put(self, number: int, item: Item) -> None:
-        """Have another item in one's place."""
         self.items[number], self.costs[number] = item, estimate_tokens(item)
         self.count_pictures()
 
@@ -122,7 +121,6 @@ class ConversationTurn:
         self.pictures, self.picture_bytes = len(sizes), sum(sizes)
 
     def shorten(self, change: Callable[[Call, Observation], Observation]) -> None:
-        """Change each observation, before it is sent for the first time."""
         for number, results in list(self.iterate_results()):
             self.put(number, Results(tuple((call, change(call, each)) for call, each in results.pairs)))
 
@@ -171,21 +169,18 @@ class WorkingSet:
             self.compact()
 
     def take_digest(self, text: str) -> None:
-        """Go on from what was cut before."""
         self.lines = text.split("\n")[1:]
         if self.lines and (found := _UNLISTED.match(self.lines[0])):
             self.unlisted = int(found[1])
             del self.lines[0]
 
     def write_digest(self) -> list[OurMessage]:
-        """Return what dropped turns became, if there are any."""
         if not self.lines and not self.unlisted:
             return []
         before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
     def iterate_items(self) -> Iterator[Item]:
-        """Yield all that is left, in order."""
         yield from self.head[:1]
         yield from self.write_digest()
         yield from self.head[1:]
@@ -196,7 +191,6 @@ class WorkingSet:
         return sum(map(estimate_tokens, (*self.head, *self.write_digest()))) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
-        """Return whether it takes no more than a share of the window."""
         return self.estimate_cost() <= share * self.window
 
     def has_many_pictures(self, share: float) -> bool:
@@ -237,7 +231,6 @@ class WorkingSet:
 
 
 def _shorten_to_line(call: Call, observation: Observation) -> Observation:
-    """Return what was observed in a line, unless it is little."""
     if len(observation.text) <= SMALL:
         return _drop_picture(observation)
     find = f'; recall("{words}") finds it' if (words := extract_words(observation.text)) else ""
@@ -253,7 +246,6 @@ def _drop_picture(observation: Observation) -> Observation:
 
 
 def _clip_observation(observation: Observation, longest: int) -> Observation:
-    """Leave beginning and end of a long text."""
     if len(observation.text) <= longest:
         return observation
     half = longest // 2
@@ -270,16 +262,13 @@ def _summarize_call(call: Call, observation: Observation) -> str:
 
 
 def describe_outcome(observation: Observation) -> str:
-    """Describe how it went, and how much there was to read."""
     return f"{'ok' if observation.ok else 'failed'}, {len(observation.text):,} characters"
 
 
 def extract_words(text: str) -> str:
-    """Return a few words a text begins with, for finding it."""
     return " ".join(re.findall(r"\w+", text[:400])[:6])[:60]
 
 
 def format_one_line(text: str, longest: int) -> str:
-    """Write a text in a line of so many characters at most."""
     line = make_printable(" ".join(text[: 4 * longest].split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -116,7 +116,7 @@ class Loop:
         return reply, self.log.note_reply(self.situation.step.name, request, reply, spent)
 
     def share_window(self) -> WindowShares:
-        """Share the window out, anew when an amendment has changed what may be used."""
+        """Divide the context window; again when an amendment changes the tools."""
         tools = self.list_tools()
         if self.room is None or tools != self.offered:
             self.offered, self.room = tools, share_out(self.window, write_instructions(self.situation), tools)
@@ -134,7 +134,6 @@ class Loop:
         return OWN_WITH_MEMORY if self.situation.task.keeps_memory else OWN
 
     def list_replaced(self) -> frozenset[str]:
-        """Name the tools that a native computer tool stands for."""
         return NATIVE if self.native and self.stage.screen else frozenset()
 
     async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], StepOutcome | None]:
@@ -186,7 +185,6 @@ class Loop:
         return observations, ended[0] if ended else None
 
     def can_run_in_parallel(self, calls: Sequence[Call]) -> bool:
-        """Return whether all of these may go on at once."""
         parallel = {tool.name for tool in (*self.stage.tools, *self.own) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
@@ -227,7 +225,6 @@ class Loop:
         return await self.stage.use(replace(call, arguments=arguments)), None
 
     def offers(self, name: str) -> bool:
-        """Return whether a tool is among those this step has."""
         return any(tool.name == name for tool in self.stage.tools)
 
     async def finish(self, summary: str, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:

@@ -75,7 +75,6 @@ def _find_name(step: Step, plan: Plan, scope: Scope) -> str:
 
 
 def _fits(step: Step, name: str, scope: Scope) -> bool:
-    """Return whether the brief allows all that a step lists, were it called like this."""
     try:
         rules = [parse_rule(text) for text in step.hosts or ()]
     except BriefError:
@@ -140,7 +139,6 @@ def _count_common(brief: Rule, rule: Rule) -> int:
 
 
 def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
-    """Say in which parts a rule lies outside one of the brief's."""
     if brief.tunnel != rule.tunnel:
         yield "it is a tunnel" if brief.tunnel else "it is not a tunnel"
         return

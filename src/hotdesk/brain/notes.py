@@ -81,7 +81,6 @@ class Notes:
             self.add(entry)
 
     def remember(self, step: str, text: str) -> None:
-        """Note what a worker wants to know later."""
         self.add(NoteEntry("note", step, text=text))
 
     def add_summary(self, step: str, text: str) -> None:
@@ -182,7 +181,6 @@ def split(text: str) -> list[str]:
 
 
 def _split_passages(text: str) -> Iterator[str]:
-    """Yield a text's lines, long ones in parts that overlap."""
     for line in text.splitlines():
         stripped = line.strip()
         for start in range(0, max(len(stripped) - _OVERLAP, 1), _PASSAGE - _OVERLAP):

@@ -72,7 +72,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
 
 
 def _match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
-    """Yield each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
+    """Yield each planned rule that the brief admits without asking, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
         cover = find_cover(rule, select_rules(step.name, scope.rules)) if rule.step in ("", step.name) else None
@@ -120,7 +120,6 @@ def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[
 
 
 def _split_rule(rule: Rule) -> Iterator[Rule]:
-    """Split a rule so that each method can be planned by itself."""
     if rule.methods in (ANY, READ):
         yield rule
     else:
@@ -152,7 +151,6 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def list_reachable_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
-    """Return what a step may reach without being asked."""
     if step.hosts is None:
         return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
     return tuple(rule for rule, _ in _match_planned_rules(step, scope))
@@ -229,7 +227,7 @@ def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
 
 
 def can_taint(plan: Plan, index: int, job: Brief) -> bool:
-    """Return whether a step may leave something foreign at the desk that later steps are taken at."""
+    """Return whether a step may leave untrusted data at a desk that later steps use."""
     step = plan.steps[index]
     reads = step.hosts is None or bool(step.hosts)
     reaching = bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else reads

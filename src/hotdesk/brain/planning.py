@@ -79,7 +79,6 @@ async def make_plan(
 
 
 async def _ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
-    """Return the plan in the next reply, or what is wrong with its form."""
     reply = await thinking.ask_once()
     if reply.stop == "refused":
         return None, ("The model refused to plan this.",)
@@ -110,7 +109,6 @@ def _advise(remarks: Sequence[str]) -> str:
 
 
 def _explain_failure(findings: Sequence[str], rounds: int, readable: bool) -> str:
-    """Explain why there is no plan, and what a person can do."""
     listed = " ".join(map(make_printable, findings))
     if not readable:
         return (
@@ -141,5 +139,4 @@ def describe(task: PlanningTask) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Cut a text between two words."""
     return text if len(text) <= _TOOL_CHARS else f"{text[:_TOOL_CHARS].rpartition(' ')[0]} …"

@@ -32,7 +32,6 @@ class RepetitionWatcher:
         self.silences = 0
 
     def judge_call(self, call: Call, observation: Observation) -> Verdict:
-        """Judge after a call."""
         self.silences = 0
         self.failed = 0 if observation.ok else self.failed + 1
         self.marks.append(mark(call, observation))
@@ -50,7 +49,6 @@ class RepetitionWatcher:
         return "stop" if self.silences >= SILENT else "warn"
 
     def round(self, period: int) -> tuple[Verdict, str]:
-        """Judge whether the last calls are the same round again and again."""
         marks = list(self.marks)
         alike = 0
         while alike + period < len(marks) and marks[-1 - alike] == marks[-1 - alike - period]:

@@ -41,7 +41,6 @@ class AnthropicVision:
         self.model = model
 
     async def tell(self, client: Any, image: str, media: str, question: str) -> Reply:
-        """Ask, and give the answer with what it cost."""
         source = {"type": "base64", "media_type": media, "data": image}
         content = [{"type": "image", "source": source}, {"type": "text", "text": question}]
         reply = await client.messages.create(
@@ -64,7 +63,6 @@ class OpenAIVision:
         self.model = model
 
     async def tell(self, client: Any, image: str, media: str, question: str) -> Reply:
-        """Ask, and give the answer with what it cost."""
         picture = {"type": "input_image", "image_url": f"data:{media};base64,{image}", "detail": "auto"}
         content = [picture, {"type": "input_text", "text": question}]
         reply = await client.responses.create(
@@ -131,7 +129,6 @@ MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": An
 
 
 def _read_counts(reply: Any) -> dict[str, Any]:
-    """Return what a library says a reply cost, as plain data."""
     usage = getattr(reply, "usage", None)
     counts: dict[str, Any] = usage.to_dict(mode="json", warnings=False) if usage is not None else {}
     return counts

@@ -57,7 +57,6 @@ _estimates: dict[int, tuple[Tool, int]] = {}
 
 
 def _estimate_tool_tokens(tool: Tool) -> int:
-    """Estimate what one tool's description costs."""
     if (found := _estimates.get(id(tool))) is not None:
         return found[1]
     estimate = FRAME + estimate_text_tokens(tool.name + tool.what) + estimate_json_tokens(tool.build_schema())

@@ -49,7 +49,6 @@ def _find_culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make
 
 
 def fails(make_scope: MakeScope, rules: list[_ScopeEntry], grants: list[_ScopeEntry], names: dict[str, str]) -> bool:
-    """Return whether a scope cannot be made of these."""
     try:
         make_scope(rules, grants, names)
     except BriefError:

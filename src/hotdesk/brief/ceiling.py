@@ -49,7 +49,6 @@ def apply_ceiling(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CAT
 
 
 def find_excess(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> tuple[str, ...]:
-    """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
     if ceiling == FREE:
         return ()
     job = apply_ceiling(job, ceiling, walls)
@@ -57,7 +56,6 @@ def find_excess(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATAL
 
 
 def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[str]:
-    """Judge what holds the job, and who admits its plan."""
     if walls.is_weaker(job.wall, ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
     if _rank_approval(job.approve) < _rank_approval(ceiling.approve):
@@ -67,7 +65,6 @@ def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[st
 
 
 def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
-    """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
             yield (

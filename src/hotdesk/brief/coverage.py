@@ -111,7 +111,7 @@ def _choose_lesser(one: _Limit, other: _Limit) -> _Limit:
 
 
 def _is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
-    """Return whether a rule might admit what a deny or ask beside its cover would have caught."""
+    """Return whether a rule might admit what a deny or ask rule beside its cover would have caught."""
     if other is cover or other.tunnel or other.verdict == "allow" or not can_overlap(rule, other):
         return False
     if rule.tunnel:
@@ -122,7 +122,7 @@ def _is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
 
 
 def can_overlap(rule: Rule, catch: Rule) -> bool:
-    """Return whether there might be a request that a rule admits and a deny or ask catches."""
+    """Return whether some request could match both a rule and a deny or ask rule."""
     if not (shares_host(rule.host, catch.host) and list_endpoints(rule) & list_endpoints(catch)):
         return False
     if rule.tunnel:
@@ -156,7 +156,6 @@ def list_endpoints(rule: Rule) -> frozenset[tuple[str, int]]:
 
 @lru_cache(maxsize=1 << 14)
 def covers_host(wide: str, narrow: str) -> bool:
-    """Return whether one pattern of hosts holds whatever another holds."""
     if wide == narrow:
         return True
     if is_address(wide) or is_address(narrow):
@@ -180,7 +179,7 @@ def _covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
 
 
 def _covers_path(wide: str, narrow: str) -> bool:
-    """Return whether one glob of paths surely matches whatever another does."""
+    """Return whether a path glob certainly matches everything another does; False when unsure."""
     if wide in ("/**", narrow):
         return True
     outer, inner = wide[1:].split("/"), narrow[1:].split("/")
@@ -218,7 +217,6 @@ def _is_disjoint(one: str, other: str) -> bool:
 
 
 def _is_segment_disjoint(one: str, other: str) -> bool:
-    """Return whether two segments' globs surely have nothing in common."""
     if "*" not in one and "*" not in other:
         return one != other
     heads, tails = (one.split("*")[0], other.split("*")[0]), (one.split("*")[-1], other.split("*")[-1])
@@ -231,7 +229,6 @@ def _is_segment_disjoint(one: str, other: str) -> bool:
 
 
 def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[str, str], ...] | None) -> bool:
-    """Return whether parameters are all among others, with values that may be sent there."""
     if wide is None or narrow is None:
         return wide is None
     parameters = {unquote_plus(name): value for name, value in wide}
@@ -239,7 +236,7 @@ def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[
 
 
 def _covers_value(wide: str | None, narrow: str) -> bool:
-    """Return whether a value's glob surely matches whatever another does."""
+    """Return whether a value's glob certainly matches everything another does; False when unsure."""
     if wide is None or wide in ("*", narrow):
         return wide is not None
     return "*" not in narrow and compile_value(wide).fullmatch(unquote_plus(narrow)) is not None

@@ -76,7 +76,7 @@ def _read_drive_input(field: BriefValue) -> tuple[str, str]:
 
 
 def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple[Deliverable, ...]) -> None:
-    """Refuse an input or a deliverable where a desk has what earlier jobs left."""
+    """Refuse an input or deliverable below the folder for files of earlier jobs."""
     paths = [("inputs", locate_input(name)) for name in inputs] + [("deliverables", each.path) for each in items]
     for key, path in paths:
         if is_inside(path, MEMORY):

@@ -14,7 +14,6 @@ MAX_CA_BYTES = 8192
 
 
 def check_proxy(proxy: EgressProxy) -> EgressProxy:
-    """Return a proxy in canonical form, or refuse it."""
     if type(proxy.port) is not int or not 1 <= proxy.port <= 65535:
         raise BriefError("an egress proxy has a port from 1 to 65535, as in proxy.example.com:1080")
     if len(proxy.username.encode()) > MAX_CREDENTIAL_BYTES:

@@ -17,7 +17,6 @@ NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 def read_list(
     field: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
 ) -> list[BriefValue]:
-    """Read a list of texts, or of what else is meant."""
     if not isinstance(field.value, list) or len(field.value) > most:
         raise field.make_error(f"{key} must be a list of at most {most} {what}; write {format_example(field, key)}")
     for each in field.list_items():
@@ -34,7 +33,6 @@ def read_name(field: BriefValue, key: str, instead: str) -> str:
 
 
 def read_path(field: BriefValue) -> str:
-    """Read a path that stays below its folder, and is the same for everybody who sees it."""
     found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
         shown = make_printable(str(field.value)[:80])

@@ -51,7 +51,6 @@ def parse_grant(text: str) -> Grant:
 
 
 def check_grant(grant: Grant) -> Grant:
-    """Return a grant in canonical form, or refuse it."""
     try:
         return _canonicalize_grant(grant)
     except ValueError as e:
@@ -82,7 +81,6 @@ def _format_place(place: SecretPlace) -> str:
 
 
 def _encode_name(name: str) -> str:
-    """Write a name so that it is one word and ends where it ends."""
     return quote(name, safe="!#$&'*+.^_`|~[]-")
 
 
@@ -139,7 +137,6 @@ def _read_place(kind: str, value: str) -> SecretPlace:
 
 
 def _canonicalize_grant(grant: Grant) -> Grant:
-    """Check each field of a grant, and give it in canonical form."""
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("a secret name has at most 64 lower-case letters, digits and `-`")
     if grant.port is None:
@@ -175,7 +172,6 @@ def _parse_exact_host(text: str) -> str:
 
 
 def _check_fields(names: object) -> tuple[str, ...]:
-    """Return the fields of answers, each once."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError("the fields must be a list of names")
     for name in names:
@@ -228,7 +224,7 @@ def _check_around(place: SecretPlace) -> None:
 
 
 def _is_framing(name: str) -> bool:
-    """Return whether the door writes a header itself."""
+    """Return whether the door itself writes a header."""
     return name.lower() in FRAMING or name.lower().startswith("proxy-")
 
 
@@ -245,7 +241,6 @@ def _check_headers(names: object) -> tuple[str, ...]:
 
 
 def _check_pin(place: SecretPlace) -> SecretPlace:
-    """Check a place that is bound to one method and path."""
     _check_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
         raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
@@ -259,6 +254,5 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 
 
 def _check_name(name: object) -> None:
-    """Refuse what is no printable name."""
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
         raise ValueError("a field name is empty, too long, or contains invisible characters")

@@ -48,7 +48,6 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
 
 
 def read_wall(field: BriefValue) -> str:
-    """Read what stands between a desk and this machine."""
     match field.value:
         case "local" if os.environ.get(SWITCH) == "1":
             return "local"
@@ -129,7 +128,6 @@ def read_approve(field: BriefValue) -> Approve:
 
 
 def read_models(brief: BriefValue) -> Models:
-    """Read who plans and who takes the steps."""
     field = brief.get("models", {})
     field.require_table("models", ("plan", "act"), format_example(field, "models"))
     if brief.has("models") and not field.has("plan"):
@@ -138,7 +136,6 @@ def read_models(brief: BriefValue) -> Models:
 
 
 def _read_model_list(field: BriefValue) -> tuple[str, ...]:
-    """Read a model, or those that are tried one after the other."""
     if isinstance(field.value, str):
         return (_read_model(field),)
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
@@ -150,7 +147,6 @@ def _read_model_list(field: BriefValue) -> tuple[str, ...]:
 
 
 def read_look(field: BriefValue) -> str:
-    """Read which model may be shown pictures."""
     return "" if field.value == "" else _read_model(field)
 
 

@@ -54,7 +54,6 @@ def find_json_lines(text: str) -> dict[Where, int]:
 
 
 def find_nearest_line(lines: dict[Where, int], where: Where) -> int | None:
-    """Return the line of a value, or of the closest one around it."""
     for length in range(len(where), 0, -1):
         if where[:length] in lines:
             return lines[where[:length]]
@@ -72,7 +71,6 @@ class Scan:
         """How many tables each list of tables has so far."""
 
     def read_document(self) -> None:
-        """Read headers of tables, and what stands below each."""
         table: Where = ()
         self.skip()
         while self.at < len(self.text):
@@ -100,7 +98,6 @@ class Scan:
         return where
 
     def pair(self, table: Where) -> None:
-        """Read a key and its value."""
         line = self.get_line_number()
         for key in self.read_keys():
             table = (*table, key)
@@ -165,7 +162,7 @@ class Scan:
         self.at += 1
 
     def limit(self, depth: int) -> None:
-        """Refuse what lies so deep that parsers take long, or fail."""
+        """Refuse nesting so deep that parsers become slow or fail."""
         if depth > MAX_DEPTH:
             raise ValueError(
                 f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a "
@@ -173,7 +170,6 @@ class Scan:
             )
 
     def skip(self) -> None:
-        """Go past blanks, line breaks and comments."""
         self.take(BLANK)
 
     def take(self, shape: re.Pattern[str]) -> str:

@@ -163,7 +163,6 @@ def _parse_json(text: str) -> object:
 
 
 def _as_plain(value: object) -> object:
-    """Turn what Python users have at hand into what a file would hold."""
     if isinstance(value, Mapping):
         return {str(key): _as_plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

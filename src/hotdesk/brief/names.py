@@ -53,7 +53,6 @@ def canonicalize_name(text: str) -> str:
 
 
 def _canonicalize_address(text: str) -> str:
-    """Return an address in its one canonical form, without brackets."""
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
@@ -87,7 +86,6 @@ def canonicalize_pattern(text: str) -> str:
 
 
 def _canonicalize_network(text: str) -> str:
-    """Return a network in its canonical form, or the address if it holds one only."""
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
     except (AddressValueError, NetmaskValueError):
@@ -100,7 +98,6 @@ def _canonicalize_network(text: str) -> str:
 
 
 def _encode_host_name(text: str) -> str:
-    """Return a name a person wrote, in any script, as it is sent."""
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
@@ -147,5 +144,4 @@ def bracket_ipv6(host: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a canonical host or pattern is an address or a network of them."""
     return ":" in host or "/" in host or bool(_QUAD_SHAPE.fullmatch(host))

@@ -40,7 +40,6 @@ def canonicalize_path(text: str) -> str:
 
 
 def _canonicalize_escape(found: re.Match[str]) -> str:
-    """Write one percent form canonically."""
     code = int(found[1], 16)
     if code in _UNRESERVED:
         return chr(code)
@@ -71,7 +70,7 @@ def canonicalize_glob(text: str) -> str:
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """Compile a path's glob to an expression that takes linear time, whatever a desk sends."""
+    """Compile a path glob to an expression that takes linear time on any input."""
     groups: list[list[str]] = [[]]
     for segment in glob[1:].split("/"):
         if segment == "**":
@@ -90,12 +89,10 @@ def compile_glob(glob: str) -> re.Pattern[str]:
 
 
 def _build_segment_pattern(segment: str) -> str:
-    """Write one segment's glob as an expression."""
     return _build_glob_pattern(segment, "[^/]", _build_literal_pattern)
 
 
 def compile_value(glob: str) -> re.Pattern[str]:
-    """Compile the glob of a parameter's value, in which `*` is anything."""
     return re.compile(
         _build_glob_pattern(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL
     )
@@ -116,7 +113,6 @@ def _build_literal_pattern(text: str) -> str:
 
 
 def check_query(text: str) -> str:
-    """Return a query back, if it is visible ASCII."""
     if not _QUERY_SHAPE.fullmatch(text):
         raise ValueError("has a character that must be written as %XX")
     return text

@@ -64,7 +64,6 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
 
 
 def check_rule(rule: Rule) -> Rule:
-    """Return a rule in canonical form, or refuse it."""
     try:
         return _canonicalize_rule(rule)
     except ValueError as e:
@@ -94,7 +93,6 @@ def format_target(rule: Rule) -> str:
 
 
 def format_size(size: int) -> str:
-    """Write a size as short as it can be exactly."""
     return next((f"{size // unit}{name}" for name, unit in UNITS if size % unit == 0), str(size))
 
 
@@ -146,7 +144,6 @@ def _read_query(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _read_options(words: list[str]) -> dict[str, object]:
-    """Read what stands behind a rule's target."""
     options: dict[str, object] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -197,7 +194,6 @@ def _read_table_methods(value: object, verdict: object) -> object:
 
 
 def _canonicalize_rule(rule: Rule) -> Rule:
-    """Check each field of a rule, and give it in canonical form."""
     if not isinstance(rule.host, str) or rule.host in WORDS:
         raise ValueError("it names no host, or its host is a keyword of the rule grammar")
     check_choice("verdict", rule.verdict, ("allow", "deny", "ask"))
@@ -223,7 +219,6 @@ def _canonicalize_rule(rule: Rule) -> Rule:
 
 
 def _check_combination(rule: Rule) -> Rule:
-    """Check what only makes sense together."""
     if rule.query == () and rule.verdict != "allow":
         raise ValueError("a deny or ask rule with an empty query would match nothing; leave the `?` out")
     if rule.tunnel and replace(rule, port=None, up=None, down=None, rate=None, private=False, step="") != Rule(
@@ -236,7 +231,6 @@ def _check_combination(rule: Rule) -> Rule:
 
 
 def _canonicalize_methods(methods: object) -> tuple[str, ...]:
-    """Return methods sorted, each once."""
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
@@ -270,7 +264,6 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
 
 
 def read_part(what: str, text: object, read: paths.Reader) -> str:
-    """Read a part, and say which it was when it cannot be."""
     if not isinstance(text, str):
         raise ValueError(f"the {what} must be a text")
     try:

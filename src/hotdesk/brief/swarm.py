@@ -90,7 +90,6 @@ def _read_over(field: BriefValue) -> str:
 
 
 def _read_key(field: BriefValue) -> str:
-    """Read which column names a row."""
     key = field.get("key", "")
     if not isinstance(key.value, str) or not is_json_value(key.value) or len(key.value) > _LONGEST_COLUMN:
         shown = make_printable(str(key.value)[:80])

@@ -61,7 +61,6 @@ class BriefValue:
 
 
 def _format_location(where: Where) -> str:
-    """Write where a value is, as `deliverables[0].path`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{make_printable(part[:80])}" for part in where)
     return text.removeprefix(".")
 

@@ -26,7 +26,6 @@ class Turned:
         self.script = script
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Return the script's plan, or one that asks for everything."""
         return self.script.provide_plan(task) if self.script else make_widest_plan(task)
 
     async def close(self) -> None:

@@ -77,7 +77,6 @@ class Hijacked(Turned):
         self.player = Player(self.name, script.player.item if script is not None else "")
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Try the next way."""
         scene = self.script.scenes.get(request.step) if self.script else None
         return self.player.ask(request, _make_theft(request, scene.act if scene else None))
 
@@ -179,7 +178,7 @@ class Thief:
         await self.run_shell(f'{WAYS.read_text()}\n{way} "$@"', *arguments)
 
     async def run_shell(self, script: str, *arguments: str) -> None:
-        """Run a program of a shell by whatever tool there is, and listen. It ends well, so nobody counts failures."""
+        """Run a shell command through any available tool; it always exits 0, so that no failure is counted."""
         argv = ["sh", "-c", f"{script}\ntrue", "sh", *arguments]
         runner = next((name for name in _RUNNERS if name in self.offered), _RUNNERS[-1])
         options: dict[str, object] = {"command": shlex.join(argv)} if runner == "shell" else {"argv": argv}
@@ -192,12 +191,10 @@ def _find_places(text: str) -> list[str]:
 
 
 def _take_first(found: Iterable[str]) -> list[str]:
-    """Return the first few, each once."""
     return list(dict.fromkeys(found))[:MOST_PLACES]
 
 
 def get_text(observation: Observation) -> str:
-    """Return what a tool said as text, whichever tool it was."""
     with suppress(Failed):
         done = read_done(observation)
         return (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")

@@ -41,7 +41,6 @@ class Liar(Turned):
 
 
 def _make_empty_writes(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
-    """Return the calls that leave a file with nothing in it for each that the step must leave."""
     prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     offered = {tool.name for tool in request.tools}
     writer = next((name for name in WRITERS if name in offered), None)

@@ -21,7 +21,6 @@ def is_loopback(url: str) -> bool:
 
 
 def check(url: str, name: str) -> None:
-    """Refuse to ask a model elsewhere while the switch is set."""
     if os.environ.get(SWITCH) and not is_loopback(url):
         host = make_printable(urlsplit(url).hostname or "nowhere")[:200]
         raise ModelError(

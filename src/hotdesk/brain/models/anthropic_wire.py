@@ -48,7 +48,6 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 def write_body(
     request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
 ) -> dict[str, Any]:
-    """Write a request for a model that can do what is capabilities of it, by default what the table says."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
     spoken = join_turns(request.history)
     fields: dict[str, Any] = {
@@ -144,7 +143,6 @@ def _own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
 
 
 def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:
-    """Add to the last message, if it is of the same role."""
     if not content:
         return
     if written and written[-1]["role"] == role:
@@ -223,7 +221,6 @@ async def gather(events: Events) -> dict[str, Any]:
 
 
 def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inputs: dict[int, str]) -> None:
-    """Add a piece to its block."""
     block = content[index]
     match delta["type"]:
         case "text_delta":

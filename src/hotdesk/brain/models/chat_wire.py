@@ -175,7 +175,6 @@ def _repair_arguments(text: str) -> str:
 
 
 def is_broken(each: dict[str, str]) -> bool:
-    """Return whether a call's arguments are no object."""
     return not isinstance(parse_arguments(each["arguments"]), dict)
 
 

@@ -146,7 +146,6 @@ class ProviderClient:
     async def retry(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
-        """Try a few times."""
         for tried in range(1, self.patience.tries + 1):
             try:
                 return await self.try_once(begin, gather)
@@ -159,7 +158,6 @@ class ProviderClient:
     async def try_once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
-        """Try once, until an answer ends."""
         try:
             stream = await self.start_stream(begin)
             async with stream, aclosing(self.read(stream)) as events:
@@ -252,7 +250,6 @@ class ProviderClient:
         UNDER_WAY.get().sent.append(len(request.content))
 
     def describe(self, error: Exception, most: int = 300) -> str:
-        """Return what an error says, without the key."""
         return make_printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
 
     def hide_key(self, text: str) -> str:
@@ -262,7 +259,6 @@ class ProviderClient:
         return text
 
     def build_error(self, why: str, remedy: str) -> ModelError:
-        """Say that this model could not be asked, why, and what to do."""
         return ModelError(f"{self.name} could not be called: {why}; {remedy.format(variable=self.variable)}")
 
     def build_refusal(self, error: Any) -> ModelError:
@@ -295,7 +291,6 @@ async def drain(events: Events) -> None:
 
 
 def get_kind(error: Any) -> str:
-    """Return what sort of error a provider told amid a stream."""
     match error.body:
         case {"error": {"type": str(name)}} | {"type": str(name)} | {"code": str(name)}:
             return name

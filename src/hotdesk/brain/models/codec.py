@@ -47,7 +47,6 @@ def call_to_json(call: Call) -> Written:
 
 
 def observation_to_json(observation: Observation) -> Written:
-    """Write an observation, its picture in base64."""
     values = {field.name: getattr(observation, field.name) for field in fields(Observation)}
     return values | {"image": base64.b64encode(observation.image).decode()}
 
@@ -57,7 +56,6 @@ def observation_from_json(data: object) -> Observation:
 
 
 def item_to_json(item: Item) -> Written:
-    """Write an item of a history, by its kind."""
     if isinstance(item, OurMessage):
         return {"told": item.text}
     if isinstance(item, Reply):
@@ -82,7 +80,6 @@ def item_from_json(data: object) -> Item:
 
 
 def read_record(kind: type[T], data: object, what: str) -> T:
-    """Read something of a kind that was written here before."""
     try:
         return read(kind, data)
     except StrictError as e:
@@ -90,5 +87,4 @@ def read_record(kind: type[T], data: object, what: str) -> T:
 
 
 def build_error(what: str, why: str) -> ModelError:
-    """Say that something written cannot be read."""
     return ModelError(f"{what} cannot be read: {why}; it was written by another program, or changed since")

@@ -88,7 +88,6 @@ class Driver(ABC):
 
     @property
     def native_screen(self) -> bool:
-        """Return whether it has a computer tool of its own, for `ModelRequest.screen`."""
         return bool(self.capabilities.computer)
 
     @property

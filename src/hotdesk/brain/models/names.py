@@ -55,7 +55,7 @@ def split_name(name: str) -> tuple[str, str, str]:
 
 
 def is_same_place(name: str, other: str) -> bool:
-    """Return whether two models are at one address, so that a key for the one is for the other."""
+    """Return whether two models share an address, so that one key serves both."""
     (maker, _, url), (other_maker, _, other_url) = split_name(name), split_name(other)
     return (maker, url) == (other_maker, other_url)
 

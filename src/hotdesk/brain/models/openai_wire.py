@@ -109,7 +109,6 @@ def _is_unacknowledged(turn: HistoryTurn) -> bool:
 
 
 def _list_safety_checks(call: Call) -> list[dict[str, Any]]:
-    """Return the safety checks that a use of the native tool raised."""
     payload = call.arguments
     return list(payload.get("checks", [])) if call.tool == COMPUTER and isinstance(payload, dict) else []
 
@@ -147,7 +146,6 @@ def _write_output(observation: Observation, name: str) -> dict[str, Any]:
 
 
 def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
-    """Write what another model said, and what came of it."""
     names = assign_call_ids(turn)
     plain = [(call, observation) for call, observation in turn.pairs if call.tool != COMPUTER]
     texts = [each for each in (turn.reply.text, *describe_native_uses(turn)) if each.strip()]

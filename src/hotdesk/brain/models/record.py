@@ -135,7 +135,6 @@ def read_replies(file: Path) -> dict[str, list[Reply]]:
 
 
 def read_lines(file: Path) -> list[RecordedLine]:
-    """Read a record's lines, without its header."""
     numbered = [(number, line) for number, line in enumerate(_load(file), 1) if not _is_header(line)]
     return [read_record(RecordedLine, line, f"line {number} of {file}") for number, line in numbered]
 

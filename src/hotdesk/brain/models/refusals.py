@@ -93,7 +93,6 @@ def find_change(capabilities: Capabilities, message: str) -> Change:
 
 
 def describe_change(change: Change) -> str:
-    """Say in words what is done differently from now on."""
     words = {
         "output": "its replies are limited to {:,} tokens",
         "thinking": "thinking is requested as `{}`",

@@ -61,7 +61,6 @@ class Hands:
     """The name of the item it works at, in a swarm."""
 
     def say(self, text: str) -> None:
-        """Say what the next use is for, for people."""
         self.words.append(text)
 
     def use(self, tool: str, /, **arguments: object) -> ToolCall[Observation]:
@@ -109,7 +108,6 @@ class Hands:
 
 
 def check(observation: Observation) -> None:
-    """Refuse what is no success."""
     if not observation.ok:
         raise Failed(observation.text or observation.note or "the tool failed without a message")
 
@@ -144,7 +142,6 @@ def read_done(observation: Observation) -> Done:
 
 
 def decode_base64(value: object, observation: Observation) -> bytes:
-    """Return bytes that came as base64."""
     try:
         return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
     except (TypeError, ValueError):

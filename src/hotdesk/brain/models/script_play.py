@@ -63,7 +63,6 @@ class Play:
         return self.go_on(lambda running: running.send(tuple(observations)))
 
     def go_on(self, move: Callable[[Coroutine[Any, Any, object]], object]) -> Reply:
-        """Run it to its next wish, or to its end."""
         assert self.running is not None
         try:
             asks = move(self.running)
@@ -111,7 +110,6 @@ class Player:
     playing: Play | None = field(default=None)
 
     def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
-        """Return the next reply of the function that takes a request's step."""
         results = list(_iterate_results(request.history))
         playing = self.playing
         if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
@@ -119,7 +117,6 @@ class Player:
         return self.play(request, act, results)
 
     def play(self, request: ModelRequest, act: ScriptFunction, results: Sequence[Results]) -> Reply:
-        """Run a function from its beginning, up to where the history ends."""
         self.close()
         playing = self.playing = Play(
             request.step, self.name, act, Hands(request.attempt, request.before, item=self.item)
@@ -156,7 +153,6 @@ def _normalize_json(value: object) -> object:
 
 
 def _describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
-    """Describe where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
         f"the script does not repeat its earlier calls: call {place} of step {step} was "
@@ -175,11 +171,9 @@ def _choose_ending(act: ScriptFunction, value: object) -> Ask:
 
 
 def get_headline(act: ScriptFunction) -> str:
-    """Return the first line of a function's docstring, or its name."""
     return (inspect.getdoc(act) or act.__name__).splitlines()[0]
 
 
 def extract_last_line(done: Done) -> str:
-    """Return the last line a program said, made safe to show."""
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
     return make_printable(lines[-1][:500]) if lines else done.reason or "no output"

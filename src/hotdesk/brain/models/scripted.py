@@ -90,14 +90,12 @@ class ScriptedModel:
 
     @property
     def computer(self) -> bool:
-        """Use the screen by its tools."""
         return False
 
     def provide_plan(self, task: PlanningTask) -> Plan:
         return Plan(tuple(scene.step for scene in self.scenes.values()))
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Run the step's function to its next wish."""
         if request.step not in self.scenes:
             has = ", ".join(self.scenes)
             raise ModelError(f"the script {make_printable(str(self.path))} has no step {request.step!r}; it has {has}")
@@ -135,7 +133,6 @@ def _is_scene(part: object) -> bool:
 
 
 def _make_load_error(path: Path, error: Exception) -> BriefError:
-    """Say why a script cannot be loaded."""
     shown = make_printable(str(path))
     return BriefError(f"the script {shown} cannot be loaded: {error}; it must be a Python file that ends in {EXAMPLE}")
 

@@ -79,7 +79,6 @@ def list_texts(observation: Observation, flagged: bool = True) -> list[str]:
 
 
 def encode_data_url(observation: Observation) -> str:
-    """Write a picture as a URL that holds it."""
     return f"data:{observation.media};base64,{base64.b64encode(observation.image).decode()}"
 
 
@@ -98,7 +97,6 @@ def parse_arguments(text: str) -> object:
 
 
 def describe_native_uses(turn: HistoryTurn) -> Iterator[str]:
-    """Tell in words how another provider's native computer tool was used, and what was said then."""
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
             yield f"I used the computer: {json.dumps(get_arguments(call), ensure_ascii=False)}"

@@ -25,7 +25,7 @@ def read_prompt(name: str) -> str:
 
 
 def write_instructions(situation: Situation) -> str:
-    """Describe what holds in every step of a job, in the same words each time, so that a provider can cache it."""
+    """Describe what holds in every step, in identical words each time, so that providers can cache it."""
     task = situation.task
     parts = [
         read_prompt("worker"),
@@ -92,7 +92,6 @@ def describe_findings(situation: Situation) -> str:
 
 
 def _describe_limits(situation: Situation) -> Iterator[str]:
-    """Describe which attempt this is, how often a delivery may fail, and what is left of the budget."""
     yield f"Attempt {situation.attempt} of {max(situation.attempt, situation.attempts)} at this step."
     if situation.deliverables:
         often = {
@@ -120,7 +119,6 @@ def quote_text(text: str) -> str:
 
 
 def describe_step(step: Step) -> str:
-    """Describe a step, a line for each thing the plan says about it."""
     parts = {
         "Task": step.intent,
         "Read": ", ".join(step.files),
