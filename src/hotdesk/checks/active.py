@@ -96,7 +96,6 @@ class ActiveCheck:
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> ActiveCheck:
-        """Read what a brief allows."""
         allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
         if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):
             raise BriefError(
@@ -118,12 +117,10 @@ class ActiveCheck:
 
     @property
     def alone(self) -> bool:
-        """Open it beside others of its job."""
         return False
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need nothing else."""
         return ()
 
     @property

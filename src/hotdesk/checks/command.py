@@ -45,7 +45,6 @@ class CommandCheck(Ending):
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what the brief states, and how the command must end."""
         what = f"The command `{show(shlex.join(self.argv))}` ({FILE} is replaced by the file)"
         ending = self.describe_ending(what, self.seconds)
         return (*map(show, self.stated), *ending, *execution.describe_inputs(self.beside))

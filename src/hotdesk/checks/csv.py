@@ -71,7 +71,6 @@ class CsvCheck:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the source, if there is one."""
         return (self.source,) if self.source else ()
 
     @property
@@ -83,7 +82,6 @@ class CsvCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Describe what is expected, then what holds for every table."""
         between = "commas" if self.delimiter == "," else "tabs" if self.delimiter == "\t" else f"{self.delimiter!r}"
         yield f"It must be a table in UTF-8 with {between} between cells and a first line of headings, each once."
         if self.columns:
@@ -105,12 +103,10 @@ class CsvCheck:
             yield "No cell may start with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
 
     def ask_look(self, path: str, beside: str) -> LookRequest:
-        """Part it into cells together with other files."""
         source = f"{beside}/{locate_input(self.source)}" if self.source else ""
         return LookRequest("csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python part it into cells."""
         source = f"beside/{locate_input(self.source)}" if self.source else ""
         return await look(desk, "csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
 
@@ -130,7 +126,6 @@ class CsvCheck:
         return Verdict(LOOKED_FOR, faults, tuple(map(make_printable, facts)), values, more=more)
 
     def check_shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
-        """Find rows of another width, and columns that are others."""
         head = table[0]
         if self.columns and tuple(head) != self.columns:
             yield Fault("columns", "line 1", f"the headings {_format_cells(self.columns)}", _quote_cells(head))
@@ -180,7 +175,6 @@ class CsvCheck:
                         yield Fault("formulas", f"line {number}", expected, _quote_cells([cell]))
 
     def find_wrong_sums(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
-        """Find columns that do not add up."""
         for name, expected in self.sums.items():
             if isinstance(expected, str) and (not source or expected not in source[0]):
                 yield Fault(
@@ -234,7 +228,6 @@ def read_table(value: object) -> list[list[str]]:
 
 
 def _format_cells(cells: Sequence[str]) -> str:
-    """Write what a brief names."""
     return make_printable(", ".join(cells)[:400] if len(cells) != 1 else cells[0][:SHOWN])
 
 

@@ -48,7 +48,6 @@ class CustomCheck:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the check itself, and what it needs."""
         return (self.file, *self.more)
 
     @property
@@ -62,7 +61,6 @@ class CustomCheck:
         return (*map(show, self.stated), f"The brief's own program {show(self.file)}{given}, must find no fault in it.")
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Run it beside the file."""
         argv = ["python3", "-B", f"beside/{locate_input(self.file)}", path]
         stdin = json.dumps(dict(self.given))
         return execution.to_evidence({"check": await execution.run(desk, argv, stdin=stdin, seconds=self.seconds)})

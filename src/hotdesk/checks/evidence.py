@@ -144,7 +144,6 @@ def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
 
 
 def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[DrawnPixels]:
-    """Inflate pixels, never more than were announced."""
     pages, at = [], 0
     for width, height, size in sizes:
         inflating = zlib.decompressobj()

@@ -116,7 +116,6 @@ class Ending:
             yield f'Its standard output must contain "{show(each)}".'
 
     def find_faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
-        """Find how it ended otherwise, and what it did not print."""
         if run.trouble:
             yield Fault("ends", where, "a program that ends by itself", run.trouble, REMEDIES["ends"])
         if run.exit_code != self.exit_code:
@@ -132,7 +131,6 @@ class Ending:
 
 
 def quote_output(text: str) -> str:
-    """Write the end of an output as it may be shown."""
     return make_printable(" ".join(text.split())[-QUOTED:])
 
 
@@ -142,6 +140,5 @@ def show_output(text: str) -> str:
 
 
 def describe_inputs(beside: Sequence[str]) -> Iterator[str]:
-    """Describe where the files are that a check brings along."""
     if beside:
         yield f"The check puts {list_words(beside)} into the folder beside/."

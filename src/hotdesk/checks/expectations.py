@@ -16,7 +16,6 @@ T = TypeVar("T")
 
 
 def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], example: str) -> T:
-    """Read what a brief expects into a check, by the hints of its fields."""
     try:
         return read(kind, dict(expect))
     except StrictError as e:

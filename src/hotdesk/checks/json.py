@@ -49,7 +49,6 @@ MOST_PLACES = 100_000
 
 
 def _require_kind(name: str) -> str:
-    """Refuse a type there is not."""
     if name not in KINDS:
         raise ValueError(f"expected one of {', '.join(KINDS)}")
     return name
@@ -84,7 +83,6 @@ class JsonCheck:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a document must hold to pass."""
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
@@ -101,11 +99,9 @@ class JsonCheck:
             yield f"{_show_place(place)} must be exactly {show(json.dumps(value, default=str))}."
 
     def ask_look(self, path: str, beside: str) -> LookRequest:
-        """Read it together with other files."""
         return LookRequest("json_look", {"path": path})
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python read it."""
         return await look(desk, "json_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -186,7 +182,6 @@ def _show_place(place: str) -> str:
 
 
 def make_fault(rule: str, where: str, expected: str, value: object) -> Fault:
-    """Say that something else is there."""
     short = isinstance(value, str | int | float | bool) or value is None
     return Fault(rule, where, expected, read_text(repr(value), 100) if short else _name_kind(value))
 

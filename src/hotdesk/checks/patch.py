@@ -80,7 +80,6 @@ class PatchCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Describe how the change is tried, and what it may touch."""
         repository, tests = show(self.repository), show(" ".join(self.tests))
         yield f"`git apply` must accept it in {repository} as it was given: write paths relative to {repository}."
         failing = f": {list_words(self.red)}" if self.red else ""
@@ -108,7 +107,6 @@ class PatchCheck:
         return execution.to_evidence(runs)
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge both states, and what lies between them."""
         try:
             runs, _ = execution.read_runs(evidence, STEPS)
             changed = _read_changes(runs["changed"])
@@ -134,7 +132,6 @@ class PatchCheck:
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
     def find_forbidden_changes(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
-        """Find what it touches and may not."""
         for how, path, mode in changed:
             where = make_printable(path[:200])
             if mode not in PLAIN:
@@ -147,7 +144,6 @@ class PatchCheck:
                 yield Fault("tests unchanged", where, "tests, and how they are run, as they were", "a change")
 
     def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
-        """Find tests that passed before, or fail after."""
         if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
             found = before.trouble or f"exit code {before.exit_code}: {_show_tail(before)}"
             yield Fault("red before", "", "tests that fail without the change", found)
@@ -166,7 +162,6 @@ class PatchCheck:
 
 
 def _check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
-    """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
         if runs[step].exit_code or runs[step].trouble:
             found = f"exit code {runs[step].exit_code}: {_show_tail(runs[step])}"
@@ -207,5 +202,4 @@ def _quote_tail(run: Execution) -> str:
 
 
 def _show_tail(run: Execution) -> str:
-    """Quote the end of what a run printed."""
     return show_output(f"{run.stdout}\n{run.stderr}")

@@ -51,7 +51,6 @@ class PngCheck:
         )
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk decode it, and draw it small enough to be kept."""
         return await look(desk, "png_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:

@@ -54,7 +54,6 @@ class QuotesCheck:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a document must hold to pass."""
         return (
             f"It must have a list `{show(self.claims)}`; every entry has `page`, a number from 1, and `quote`, a text.",
             f"Every quote has at least {self.least} characters and appears word for word on its page of "
@@ -66,7 +65,6 @@ class QuotesCheck:
         return LookRequest("quotes_look", {"path": path, "source": source, "claims": self.claims})
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own programs read both, and look every quote up."""
         request = self.ask_look(path, "beside")
         return await look(desk, request.program, request.request)
 
@@ -80,7 +78,6 @@ class QuotesCheck:
         return Verdict(LOOKED_FOR, faults, facts, {"pages": pages, "quotes": len(quotes)}, more=more)
 
     def find_faults(self, quotes: list[tuple[str, int, int, bool]]) -> Iterator[Fault]:
-        """Find claims without evidence."""
         if not quotes:
             yield Fault("claims", self.claims, "at least one claim", "none")
         for where, page, length, is_there in quotes:

@@ -34,7 +34,6 @@ def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[st
 
 
 def _build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
-    """Return what a deliverable may do beyond being read, and whether it is opened to see."""
     expect: dict[str, object] = {"allow": list(item.active), "code": _is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
@@ -67,5 +66,4 @@ def _is_code(item: Deliverable) -> bool:
 
 
 def is_opened(item: Deliverable) -> bool:
-    """Return whether people open such a file with an office or a PDF viewer."""
     return bool({PurePosixPath(item.path).suffix.lstrip(".").lower(), item.kind.lower()} & OPENED)

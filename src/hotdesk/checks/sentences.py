@@ -20,17 +20,14 @@ def list_words(words: Iterable[object], conjunction: str = "and") -> str:
 
 
 def quote_words(words: Iterable[str], conjunction: str = "and") -> str:
-    """Write texts as a list in a sentence, each in quotation marks."""
     return list_words((f'"{word}"' for word in words), conjunction)
 
 
 def list_exactly(words: Iterable[str]) -> str:
-    """Write texts that must be met to the letter, each in quotation marks."""
     return ", ".join(f'"{show(word)}"' for word in words)
 
 
 def show(word: object) -> str:
-    """Write what a brief says as a part of one line."""
     text = make_printable(str(word))
     return text if len(text) <= _MAX_WORD_CHARS else text[: _MAX_WORD_CHARS - 1] + "…"
 
@@ -41,6 +38,5 @@ def show_count(span: Span, word: str) -> str:
 
 
 def list_numbers(word: str, numbers: Iterable[int]) -> str:
-    """Write some numbered pages or rows."""
     listed: Sequence[int] = sorted(numbers)
     return f"{word}{'s' if len(listed) != 1 else ''} {list_words(listed)}"

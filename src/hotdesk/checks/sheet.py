@@ -72,12 +72,10 @@ class SheetCheck:
 
     @property
     def alone(self) -> bool:
-        """Open it beside others of its job."""
         return False
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need nothing else."""
         return ()
 
     @property
@@ -93,7 +91,6 @@ class SheetCheck:
         return (*describe_table(self.want), simple, SAVED_VALUES, NO_ERRORS)
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python open the file."""
         return await look(desk, "sheet_look", {"path": path}, seconds=LOOK_TIMEOUT_S)
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -113,7 +110,6 @@ class SheetCheck:
         return chain(table.count(), _find_formula_faults(sheet), table.check_red_rows(), table.check_total())
 
     def describe_facts(self, sheet: Sheet) -> tuple[str, ...]:
-        """Describe what holds, of a workbook in which everything does."""
         facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
             f"{format_count(_count_formulas(sheet), 'formula')}, recalculated",
@@ -147,7 +143,6 @@ def _find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
 
 
 def _check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
-    """Compare what a cell was saved with with what its formula gives."""
     cell = sheet.cells[at]
     if now is None:
         yield make_fault(
@@ -251,7 +246,6 @@ def read_cell(record: object) -> Cell:
 
 
 def get_kind(value: str | float | None, *, error: bool) -> str:
-    """Describe which kind of value a cell was saved with, as `Cell.kind` has it."""
     if error:
         return "e"
     return "n" if isinstance(value, float) else "t" if value is not None else ""

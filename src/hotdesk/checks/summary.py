@@ -173,7 +173,6 @@ def _quote_sheet(name: str) -> str:
 
 
 def _list_runs(places: Sequence[_Place], word: str) -> str:
-    """List numbers, those that follow one another as a range."""
     runs = find_runs(each.row for each in places)
     ranges = [f"{first}" if first == last else f"{first}-{last}" for first, last in runs]
     return _list_ranges(ranges, [last - first + 1 for first, last in runs], word)
@@ -186,7 +185,6 @@ def _list_ranges(ranges: Sequence[str], sizes: Sequence[int], word: str) -> str:
 
 
 def find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return numbers as the first and the last of each run without a gap."""
     found = []
     for _, run in groupby(enumerate(sorted(set(numbers))), key=lambda pair: pair[1] - pair[0]):
         each = [number for _, number in run]
@@ -215,7 +213,6 @@ def find_rectangles(cells: Iterable[tuple[int, int]]) -> list[tuple[int, int, in
 
 
 def _format_range(left: int, top: int, right: int, bottom: int, size: int) -> str:
-    """Write a rectangle of cells."""
     first = f"{format_column(left)}{top}"
     return first if size == 1 else f"{first}:{format_column(right)}{bottom}"
 

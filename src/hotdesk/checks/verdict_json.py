@@ -28,7 +28,6 @@ class PagePicture:
 
     @property
     def sha256(self) -> str:
-        """Return its hash, by which a certificate names it."""
         return hashlib.sha256(self.png).hexdigest()
 
 

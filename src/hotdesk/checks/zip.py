@@ -66,7 +66,6 @@ class ZipCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Describe what holds for every archive, then what is expected."""
         yield "It must be a zip archive of plain files: no links, every name once and relative."
         if self.members:
             alone = " and nothing else" if self.only else ""
@@ -77,7 +76,6 @@ class ZipCheck:
             yield f"{show(name)} must have {show_count(span, 'byte')}."
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python unpack it, into nothing."""
         return await look(desk, "zip_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -92,7 +90,6 @@ class ZipCheck:
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
     def find_missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
-        """Find what is not there, and what should not be."""
         there = {each.name: each for each in members}
         for name in self.members:
             if name not in there:

@@ -26,19 +26,16 @@ class Found:
         self.remaining = BUDGET
 
     def add(self, family: str, where: str, what: str) -> None:
-        """Write a finding down."""
         self.count += 1
         thing = [family, where[:MAX_TEXT_CHARS], what[:MAX_TEXT_CHARS]]
         if len(self.things) < MAX_FINDINGS and thing not in self.things:
             self.things.append(thing)
 
     def spend(self, size: int) -> None:
-        """Pay for bytes that were unpacked."""
         self.remaining -= size
         if self.remaining < 0:
             raise TooMuchError
 
     def measure(self, size: int, most: int) -> None:
-        """Refuse something larger than is looked at."""
         if size > min(most, self.remaining):
             raise TooMuchError

@@ -96,7 +96,6 @@ class FileInspection:
         return "text"
 
     def inspect_flat_document(self, data: bytes, where: str) -> None:
-        """Look at a document that is one text of markup, whatever it is called."""
         if b"tc:opendocument" not in data[:4096].replace(b"\0", b""):
             self.found.add("legacy-format", where, "a legacy single-file document, in which macros cannot be ruled out")
         package = active_office.OfficeParts()
@@ -104,7 +103,6 @@ class FileInspection:
         package.judge(self.found, where)
 
     def inspect_program(self, data: bytes, where: str) -> bool:
-        """Find what is run when it is opened."""
         for mark, what in PROGRAMS:
             if data.startswith(mark) and (mark != b"MZ" or b"PE\0\0" in data[:4096] or b"\0" in data[:64]):
                 if not self.code:

@@ -115,7 +115,6 @@ TEXTS = ("t", "delText", "instrText", "f", "v", "p")
 
 
 def inspect_name(part: str, found: Found, where: str) -> None:
-    """Find what a part's name gives away."""
     for family, shape, what in NAMED:
         if shape.search(part):
             found.add(family, where, what)
@@ -170,13 +169,11 @@ def inspect_xml(part: str, data: bytes, found: Found, where: str, package: Offic
 
 
 def _get_source_part(part: str) -> str:
-    """Name the part whose relations a part holds."""
     folder, name = posixpath.split(part)
     return posixpath.join(posixpath.dirname(folder), name[: -len(".rels")]).lower()
 
 
 def _inspect_content_types(root: Element, found: Found, where: str) -> None:
-    """Find kinds of parts that act."""
     for each in root:
         content_type = each.get("ContentType", "").lower()
         for family, word, what in TYPES:
@@ -185,7 +182,6 @@ def _inspect_content_types(root: Element, found: Found, where: str) -> None:
 
 
 def _inspect_relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
-    """Find what leads out of the document."""
     for each in root:
         kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
         out = each.get("TargetMode", "").lower() == "external" or bool(SCHEME.match(target))
@@ -205,7 +201,6 @@ def is_plain(target: str) -> bool:
 
 
 def _inspect_elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
-    """Find elements and formulas that act."""
     for each in root.iter():
         tag = get_local_name(each)
         if tag in ELEMENTS:
@@ -225,7 +220,6 @@ def _inspect_elements(root: Element, found: Found, where: str, part: str, packag
 
 
 def _inspect_attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
-    """Find attributes that lead elsewhere, and formulas in attributes."""
     word = key.rpartition("}")[2]
     if (word == "src" and SCHEME.match(value.strip(BLANK))) or (word == "href" and not is_plain(value)):
         found.add("external-links", where, f"{tag} from {value}")
@@ -234,7 +228,6 @@ def _inspect_attribute(tag: str, key: str, value: str, found: Found, where: str)
 
 
 def _inspect_formula(text: str, found: Found, where: str) -> None:
-    """Find formulas that reach out of their workbook."""
     bare = QUOTED.sub('""', text)
     if PIPED.search(bare):
         found.add("dde", where, f"a DDE formula: {text}")
@@ -260,7 +253,6 @@ def _inspect_fields(root: Element, found: Found, where: str) -> None:
 
 
 def is_shown(instruction: str) -> bool:
-    """Return whether a field is one of those that show, count or link."""
     named = FIELD_NAME.match(instruction)
     return named[1].upper() in FIELDS if named else not instruction.strip()
 
@@ -296,7 +288,6 @@ def _inspect_alternatives(root: Element, found: Found, where: str) -> None:
 
 
 def _collect_words_and_links(root: Element) -> tuple[str, frozenset[str]]:
-    """Return the words of an alternative, and the parts it points to."""
     words = "".join(each.text or "" for each in root.iter() if get_local_name(each) in TEXTS)
     links = {
         value
@@ -308,5 +299,4 @@ def _collect_words_and_links(root: Element) -> tuple[str, frozenset[str]]:
 
 
 def get_local_name(each: Element) -> str:
-    """Return an element's name without its namespace."""
     return str(each.tag).rpartition("}")[2]

@@ -63,7 +63,6 @@ NUMBERS = re.compile(rb"\A" + GAP + rb"\d+" + GAP + rb"\d+")
 
 
 def look(data: bytes, found: Found, where: str) -> None:
-    """Find what is not text and pictures."""
     if not data.startswith(b"%PDF-"):
         found.add("polyglot", where, "bytes before the PDF")
     tail = data[data.rfind(b"%%EOF") + 5 :] if b"%%EOF" in data else b""

@@ -84,7 +84,6 @@ def decode_text(data: bytes) -> str | None:
 
 
 def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
-    """Find what a text does beyond being read."""
     if match := BIDI.search(text):
         found.add(
             "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "bidirectional control characters"
@@ -104,14 +103,12 @@ def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
 
 
 def _is_markup(text: str, suffix: str, code: bool) -> bool:
-    """Return whether some program takes it for a page."""
     if suffix in MARKUP or STARTS.match(text.lstrip("\ufeff")):
         return True
     return not code and suffix not in (*CODE, *TABLES) and INSIDE.search(text[:SNIFFED]) is not None
 
 
 def inspect_markup(text: str, found: Found, where: str) -> None:
-    """Find script, and what is fetched from elsewhere."""
     meant = ENCODED.sub(_decode_character, text)
     for one in {text, meant, re.sub(r"[\t\r\n\0]", "", meant)}:
         for family, shape, what in TAGS:
@@ -120,7 +117,6 @@ def inspect_markup(text: str, found: Found, where: str) -> None:
 
 
 def _decode_character(match: re.Match[str]) -> str:
-    """Return a character that was written as a number or a name."""
     if match[3]:
         return SPELT[match[3]]
     try:
@@ -138,7 +134,6 @@ def _inspect_rich_text(text: str, found: Found, where: str) -> None:
 
 
 def _inspect_table(text: str, named: bool, found: Found, where: str) -> None:
-    """Find cells that a spreadsheet calculates."""
     if match := DDE.search(text):
         found.add("dde", where, f"a DDE formula: {match.group()}")
     first, *others = _list_delimiters(text, named) or [""]

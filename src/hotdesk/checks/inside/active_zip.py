@@ -40,7 +40,6 @@ BROKEN = (
 
 
 def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
-    """Open an archive, unless it is none."""
     try:
         file = zipfile.ZipFile(io.BytesIO(data))
         _inspect_names(file, found, where)
@@ -52,7 +51,6 @@ def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | Non
 
 
 def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
-    """Find names that are there twice, or that lead out."""
     by_folded_name: dict[str, str] = {}
     for name in file.namelist():
         if name.casefold() in by_folded_name:
@@ -107,7 +105,6 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
 
 
 def _describe_strange_field(extra: bytes, name: bytes) -> str:
-    """Describe what of a member's extra fields gives it another meaning, or one that nobody here knows."""
     at = 0
     while at + EXTRA.size <= len(extra):
         kind, size = EXTRA.unpack_from(extra, at)
@@ -130,7 +127,6 @@ def _is_directory(data: bytes, at: int) -> bool:
 
 
 def unpack_members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[str, bytes]]:
-    """Unpack one member after the other, as far as that is sane."""
     infos = [info for info in file.infolist() if not info.is_dir()]
     if len(infos) > MOST_PARTS:
         found.add("archive-bomb", where, f"{len(infos)} members")
@@ -148,7 +144,6 @@ def unpack_members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[
 
 
 def _is_bomb(info: zipfile.ZipInfo) -> bool:
-    """Return whether a member is far larger than it looks."""
     packed = max(info.compress_size, 1)
     return info.file_size > MAX_MEMBER_BYTES or (info.file_size > SMALL and info.file_size / packed > RATIO)
 

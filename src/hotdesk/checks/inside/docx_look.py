@@ -54,7 +54,6 @@ def _read_length(element: Element, name: str) -> float:
 
 
 def list_frames(root: Element) -> list[dict[str, object]]:
-    """Return what is of a fixed width or height."""
     found = [*_iterate_tables(root), *_iterate_pictures(root), *_iterate_fixed_boxes(root)]
     return found[: MAX_FRAMES + 1]
 
@@ -67,7 +66,6 @@ def read_frame(kind: str, name: str, width: float, height: float, text: str = ""
 
 
 def _iterate_tables(root: Element) -> Iterator[dict[str, object]]:
-    """Yield tables that are as wide as they say, and rows that are as high as they say."""
     for at, table in enumerate(root.iter(WORD + "tbl"), 1):
         wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
         grid = sum(_read_length(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
@@ -90,7 +88,6 @@ def _iterate_pictures(root: Element) -> Iterator[dict[str, object]]:
 
 
 def _iterate_fixed_boxes(root: Element) -> Iterator[dict[str, object]]:
-    """Yield paragraphs and text boxes of a fixed height."""
     for paragraph in root.iter(WORD + "p"):
         place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
         if place is not None and place.get(WORD + "hRule") == "exact":
@@ -109,7 +106,6 @@ def get_text(root: Element) -> str:
 
 
 def _write_autofit_copy(path: str, folder: str, main: str) -> str:
-    """Write a copy in which every box is as high as its text needs."""
     target = str(Path(folder) / "loose.docx")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as copy:
         for each in source.infolist():
@@ -122,7 +118,6 @@ def _write_autofit_copy(path: str, folder: str, main: str) -> str:
 
 
 def _render_autofit_lines(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
-    """Return the lines of every page of such a copy, when there is such a box."""
     if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:

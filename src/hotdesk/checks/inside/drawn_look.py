@@ -57,7 +57,6 @@ class DrawnPage:
         }
 
     def compute_box(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """Return where a place of the page's own is when it is shown."""
         places = [self.turn_point(left, bottom), self.turn_point(right, top)]
         across, down = [x for x, _ in places], [y for _, y in places]
         return [round(each, 2) for each in (min(across), min(down), max(across), max(down))]
@@ -136,7 +135,6 @@ class LineBuilder:
         self.place = [min(place[0], left), min(place[1], bottom), max(place[2], right), max(place[3], top)]
 
     def goes_on(self, left: float, baseline: float, size: float) -> bool:
-        """Return whether a character follows the last one. Of text that stands askew, any does."""
         began, ended, before, _ = self.last
         if self.how == "turned":
             return True
@@ -168,7 +166,6 @@ def _read_font_name(font: Any) -> str:
 
 
 def _iterate_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
-    """Yield everything on a page or in a form, with the matrix that places it."""
     for at in range(count(holder)):
         item = get(holder, at)
         if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_FORM and depth < DEEPEST:
@@ -183,7 +180,6 @@ def _iterate_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: i
 
 
 def _multiply_matrices(first: Matrix, then: Matrix) -> Matrix:
-    """Put one matrix after another."""
     a, b, c, d, e, f = first
     g, h, i, j, k, m = then
     return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)
@@ -199,7 +195,6 @@ def _compute_bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, flo
 
 
 def _describe_picture(page: Any, item: Any) -> dict[str, object]:
-    """Describe how large a picture is, whether it can be decoded, and whether it shows anything."""
     width, height = ctypes.c_uint(), ctypes.c_uint()
     pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)
     report: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
@@ -211,7 +206,6 @@ def _describe_picture(page: Any, item: Any) -> dict[str, object]:
 
 
 def is_plain(bitmap: Any) -> bool:
-    """Return whether every pixel is of one colour. Done with it."""
     if not bitmap:
         return True
     height, stride = pdfium.FPDFBitmap_GetHeight(bitmap), pdfium.FPDFBitmap_GetStride(bitmap)
@@ -225,7 +219,6 @@ def is_plain(bitmap: Any) -> bool:
 
 
 def _compute_width(pages: list[tuple[float, float]]) -> int:
-    """Return how many pixels wide pages are drawn, so that all of them can be told."""
     shape = sum(height / width for width, height in pages)
     return max(16, min(WIDEST, int(math.sqrt(MOST_PIXELS / shape))))
 
@@ -252,7 +245,6 @@ def describe_tools() -> dict[str, str]:
 
 
 def read_pages(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Return what stands on every page of a PDF, and draw them."""
     file = pypdfium2.PdfDocument(path)
     sizes = [file.get_page_size(at) for at in range(len(file))]
     if not sizes or len(sizes) > MOST_PAGES or any(min(size) <= 0 for size in sizes):

@@ -20,7 +20,6 @@ def _build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _reject_constant(text: str) -> float:
-    """Refuse what JSON has no word for."""
     raise ValueError(text + " is not a JSON number")
 
 

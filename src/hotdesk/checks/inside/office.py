@@ -89,7 +89,6 @@ def _give_turn() -> None:
 
 
 def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
-    """Reach the LibreOffice that listens, and what it has of a service."""
     context = _resolve_context()
     return context.ServiceManager.createInstanceWithContext(service, context)
 
@@ -138,7 +137,6 @@ def find_program() -> Path:
 
 
 def write_settings() -> None:
-    """Write a fresh profile, with the mark that this build has set it up."""
     shutil.rmtree(PROFILE, ignore_errors=True)
     (PROFILE / "user/extensions").mkdir(parents=True, exist_ok=True)
     versions = find_program().with_name("versionrc").read_text(errors="replace")
@@ -244,7 +242,6 @@ def _extract_pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
 
 
 def tell(answer: Mapping[str, object], pages: Sequence[tuple[int, int, bytes]] = ()) -> None:
-    """Print an answer as one line of JSON with the sizes of its pages, then their pixels, deflated."""
     packed = [zlib.compress(rgb, 1) for _, _, rgb in pages]
     sizes = [[width, height, len(data)] for (width, height, _), data in zip(pages, packed, strict=True)]
     line = json.dumps({**answer, "drawn": sizes}, allow_nan=False)

@@ -141,7 +141,6 @@ class OoxmlPackage:
         return openpyxl.load_workbook(io.BytesIO(self.file.read(target)), data_only=True)
 
     def read_theme_fonts(self) -> dict[str, str]:
-        """Return the fonts that themes name, by `major` and `minor`."""
         found = {}
         for _, root in self.iterate_parts(r"(word|ppt)/theme/theme1\.xml"):
             for which in ("major", "minor"):
@@ -151,7 +150,6 @@ class OoxmlPackage:
 
 
 def _read_series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
-    """Return one row of a chart's numbers, as the chart has them and as its workbook has."""
     name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
     values = root.find(CHART + "val")
     values = values if values is not None else root.find(CHART + "yVal")

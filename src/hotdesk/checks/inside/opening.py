@@ -86,12 +86,10 @@ class PdfViewer:
         self.answer("FFI_ExecuteNamedAction", lambda _, name: self.note("an action of the viewer", name))
 
     def answer(self, name: str, call: Any) -> None:
-        """Set what PDFium calls for an action."""
         kinds = dict(pdfium.FPDF_FORMFILLINFO._fields_)
         setattr(self.calls, name, kinds[name](call))
 
     def note(self, what: str, target: Any) -> None:
-        """Write down an action."""
         if len(self.requests) < MAX_REQUESTS:
             self.requests.append((what, decode_text(target)))
 
@@ -120,5 +118,4 @@ def decode_text(target: Any) -> str:
 
 
 def _read_pdf(path: str) -> list[tuple[str, str]]:
-    """Open a PDF in a viewer that writes actions down."""
     return PdfViewer(path).show()

@@ -14,7 +14,6 @@ BEGINNING, ENDING = b"%PDF-", b"%%EOF"
 
 
 def _require_complete(path: str) -> None:
-    """Refuse what PDFium would put up with."""
     data = Path(path).read_bytes()
     if BEGINNING not in data[:1024]:
         raise ValueError("it does not start with a PDF header")

@@ -78,14 +78,12 @@ def get_kind(shape: Any) -> str:
 
 
 def _is_frame_flexible(shape: Any) -> bool:
-    """Return whether a shape follows its text, or stands so that its frame says little."""
     body = shape._element.find(".//" + DRAWING + "bodyPr")
     turned = getattr(shape, "rotation", 0) or (body is not None and body.get("vert", "horz") != "horz")
     return bool(turned) or (body is not None and body.find(DRAWING + "spAutoFit") is not None)
 
 
 def is_empty(shape: Any, text: str) -> bool:
-    """Return whether a shape is a place of the template's that nobody filled."""
     if not shape.is_placeholder or not shape._element.tag.endswith("}sp"):
         return False
     filled = shape._element.find(".//" + DRAWING + "blip") is not None
@@ -93,7 +91,7 @@ def is_empty(shape: Any, text: str) -> bool:
 
 
 def _mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
-    """Tell the pictures of a deck from those the office draws for shadows."""
+    """Mark the deck's own pictures, apart from those that the office draws for shadows."""
     for at, page in enumerate(pages):
         boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
         for picture in page["pictures"]:
@@ -101,13 +99,11 @@ def _mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
 
 
 def is_near(one: list[float], other: list[float]) -> bool:
-    """Return whether two places are almost the same."""
     slack = 0.05 * max(other[2] - other[0], other[3] - other[1]) + 1
     return all(abs(a - b) <= slack for a, b in zip(one, other, strict=True))
 
 
 def list_fonts(package: Any) -> list[list[str]]:
-    """Return the fonts of the theme and of runs, and how they are drawn."""
     names = set(package.read_theme_fonts().values())
     for _, root in package.iterate_parts(r"ppt/slides/slide\d+\.xml"):
         names |= {each.get("typeface", "") for each in root.iter(DRAWING + "latin")}

@@ -13,7 +13,6 @@ _CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceIm
 
 
 def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
-    """Return what stands on every page as LibreOffice prints it, and draw them."""
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "printed.pdf")
         with office.open_document(path) as document:

@@ -12,7 +12,6 @@ PDFTOTEXT_SECONDS = 60
 
 
 def read_pages(path: str) -> list[str]:
-    """Return the text of each page with single spaces."""
     argv = ["pdftotext", "-layout", "-enc", "UTF-8", path, "-"]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=PDFTOTEXT_SECONDS)
     if done.returncode:

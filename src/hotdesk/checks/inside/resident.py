@@ -36,7 +36,6 @@ def stay(answers: Mapping[str, Callable[[], None]]) -> None:
 
 
 def serve(answers: Mapping[str, Callable[[], None]]) -> None:
-    """Answer calls for as long as the desk is there."""
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     own = f"{PLACE}.{os.getpid()}"
     line.bind(own)
@@ -54,7 +53,6 @@ def serve(answers: Mapping[str, Callable[[], None]]) -> None:
 
 
 def take(call: _socket.socket, answers: Mapping[str, Callable[[], None]]) -> None:
-    """Answer one call with the caller's own input and output, and end."""
     try:
         program, sent, _, _ = call.recvmsg(MAX_NAME_BYTES, 64)
         numbers = [int.from_bytes(sent[0][2][at : at + 4], sys.byteorder) for at in (0, 4, 8)]
@@ -75,7 +73,6 @@ def watch(call: _socket.socket) -> None:
 
 
 def reap() -> None:
-    """Let go of forks that ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -110,7 +110,6 @@ def _get_shown_text(item: ElementTree.Element) -> str:
 
 
 def inline(cell: ElementTree.Element) -> str:
-    """Return the text that stands in a cell itself."""
     return "".join(_get_shown_text(each) for each in cell.iterfind(MAIN + "is"))
 
 
@@ -129,7 +128,6 @@ class SheetRows:
         self.book = OpenedSheet(path, MAX_TABLE_BYTES)
 
     def read(self) -> list[list[str]]:
-        """Return the rows that hold something, each as long as its last cell."""
         rows: dict[int, dict[int, str]] = {}
         count = 0
         for cell in self.book.parse_part(self.find_sheet()).iterfind(CELLS):

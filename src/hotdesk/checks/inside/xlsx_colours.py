@@ -29,7 +29,6 @@ def list_fill_colours(book: Any) -> list[str]:
 
 
 def _read_theme_colours(book: Any) -> list[str]:
-    """Return the theme's colours in its own order."""
     if THEME not in book.file.namelist():
         return []
     scheme = book.parse_part(THEME).find(f".//{DRAWING}clrScheme")

@@ -36,7 +36,6 @@ def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, 
 
 
 def _open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
-    """Tell what an office makes of a workbook, and print it."""
     with office.open_document(request["path"], ReadOnly=False) as document:
         document.IsIterationEnabled = False  # so that a circle shows as one
         document.calculateAll()
@@ -49,7 +48,6 @@ def _open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> Non
 
 
 def _summarize_input(path: str) -> dict[str, Any]:
-    """Tell what the input workbook has, or why that cannot be told."""
     try:
         return dict(xlsx_raw.summarize_workbook(path))
     except Exception as e:  # noqa: BLE001 - a broken input is no fault of the workbook, and told as what it is
@@ -57,7 +55,6 @@ def _summarize_input(path: str) -> dict[str, Any]:
 
 
 def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
-    """Add to each cell with a formula what it gives now."""
     for sheet in sheets:
         formulas = [cell for cell in sheet["cells"] if cell[4]]
         if formulas:
@@ -93,7 +90,6 @@ def _read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int],
 
 
 def _get_cell_place(cell: Any) -> tuple[int, int]:
-    """Return a cell's column and row, from 1."""
     return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
 
 
@@ -154,7 +150,6 @@ class Colours(html.parser.HTMLParser):
 
 
 def _apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> None:
-    """Let the fill of each cell be what a reader sees, where conditions have a say in it."""
     if not any(sheet["formats"] for sheet in sheets):
         return
     reader = Colours()
@@ -181,7 +176,6 @@ def _recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> Non
 
 
 def _print_sheets(document: Any, target: str) -> None:
-    """Print the top and the end of each sheet, a page wide."""
     styles, sheets = document.StyleFamilies.getByName("PageStyles"), document.Sheets
     for place, name in enumerate(sheets.ElementNames):
         sheet = sheets.getByName(name)

@@ -146,12 +146,10 @@ class Raw:
         return found[:MOST_NAMES]
 
     def list_broken_charts(self) -> list[str]:
-        """Name the charts whose series point at cells that are gone."""
         charts = sorted(name for name in self.names if re.fullmatch(r"xl/charts/chart[^/]*\.xml", name))
         return [name[:MAX_TEXT_CHARS] for name in charts[:MOST_NAMES] if self.is_broken(name)]
 
     def is_broken(self, name: str) -> bool:
-        """Return whether a chart's series points at nothing."""
         return any(BROKEN in (each.text or "") for each in self.book.parse_part(name).iter(SERIES))
 
 
@@ -199,17 +197,14 @@ def is_hidden(each: ElementTree.Element, size: str) -> bool:
 
 
 def count(root: ElementTree.Element, name: str) -> int:
-    """Count elements of a name, those of later versions too."""
     return sum(1 for space in (MAIN, EXTENDED) for _ in root.iter(space + name))
 
 
 def resolve_target(folder: str, target: str) -> str:
-    """Return the part a relation ends at."""
     return posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
 
 
 def tell(path: str) -> dict[str, Any]:
-    """Tell everything that is written in a workbook."""
     raw = Raw(path)
     return {
         "sheets": raw.read_sheets(),
@@ -220,7 +215,6 @@ def tell(path: str) -> dict[str, Any]:
 
 
 def summarize_workbook(path: str) -> dict[str, Any]:
-    """Tell what another workbook has that this one must not have lost."""
     report = tell(path)
     for sheet in report["sheets"]:
         sheet["formulas"] = sum(1 for cell in sheet.pop("cells") if cell[4])
@@ -228,5 +222,4 @@ def summarize_workbook(path: str) -> dict[str, Any]:
 
 
 def _is_chart(element: ElementTree.Element) -> bool:
-    """Return whether an element of a drawing is where a chart stands, of whichever kind."""
     return str(element.tag).rpartition("}")[2] == "chart"

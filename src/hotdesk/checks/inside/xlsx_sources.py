@@ -55,7 +55,6 @@ def _of_workbook(path: str, column: str) -> list[object]:
 
 
 def _parse_number(value: object) -> float:
-    """Read a number as people write them."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a number")
     found = float(value.replace(",", "").strip() if isinstance(value, str) else value)

@@ -15,7 +15,6 @@ PIECE = 1 << 20
 
 
 def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
-    """Return whether a member unpacks to what it was packed from."""
     try:
         with file.open(info) as source:
             while data := source.read(PIECE):
@@ -28,7 +27,6 @@ def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
 
 
 def get_kind(info: zipfile.ZipInfo) -> str:
-    """Describe what a member is once it is unpacked."""
     mode = info.external_attr >> 16
     return "link" if stat.S_ISLNK(mode) else "device" if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG) else "file"
 

@@ -50,17 +50,14 @@ class PagesCheck:
 
     @property
     def image(self) -> str:
-        """Look in a desk with an office."""
         return "office"
 
     @property
     def alone(self) -> bool:
-        """Open it beside others of its job."""
         return False
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need nothing else."""
         return ()
 
     @property
@@ -72,7 +69,6 @@ class PagesCheck:
         return tuple(describe_pages(self.want, self.word, self.foot, pdf=self.program == "pdf_look"))
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk open the file and draw it."""
         return await look(desk, self.program, {"path": path}, seconds=LOOK_TIMEOUT_S, needs=self.needs)
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -105,12 +101,10 @@ class PagesCheck:
         return every | {name: getattr(reading, name)() for name in names}
 
     def check_page_count(self, document: DocumentEvidence) -> Iterator[Fault]:
-        """Compare how many pages there are with how many there shall be."""
         if document.count not in self.want.pages:
             yield Fault("pages", "", f"{self.want.pages} {self.word}s", str(document.count))
 
     def describe_facts(self, document: DocumentEvidence) -> tuple[str, ...]:
-        """Describe what holds, of a file in which everything does."""
         reading = DocumentText(self.want, document, frozenset(), self.word)
         facts = [
             f"{format_count(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"
@@ -129,7 +123,6 @@ class PagesCheck:
 
 
 def _check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
-    """See that there is a picture of every page, and that it has the page's shape."""
     if document.count > MOST_PAGES:
         yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be checked", str(document.count))
     elif document.count == 0:

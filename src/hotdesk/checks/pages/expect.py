@@ -36,7 +36,6 @@ EXAMPLES = {
 
 
 def _require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what is no address of the web."""
     if not all(each.startswith(("https://", "http://")) for each in addresses):
         raise ValueError("expected a list of addresses that start with https:// or http://")
     return addresses
@@ -84,7 +83,6 @@ class PageExpectations:
 
     @classmethod
     def from_expect(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
-        """Read what a brief expects of a kind of file."""
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
             names = ", ".join(sorted(EXAMPLES))
             raise BriefError(f"{kind} cannot expect {make_printable(unknown[0][:80])!r}; it can expect {names}")

@@ -51,7 +51,6 @@ class Layout:
                 yield Fault("blank", self.describe_place(place), f"something on every {self.word}", "nothing")
 
     def clipped(self) -> Iterator[Fault]:
-        """Find what reaches beyond the edge of a page."""
         for place, leaf in enumerate(self.document.leaves):
             whole = Box(0, 0, leaf.width, leaf.height)
             for line in leaf.lines:
@@ -77,7 +76,6 @@ class Layout:
                 yield Fault("clipped", where, "a margin", "text or lines that run off the edge")
 
     def overlap(self) -> Iterator[Fault]:
-        """Find text that lies on other text."""
         remaining = MOST_COMPARED
         for place, leaf in enumerate(self.document.leaves):
             lines = [line for line in leaf.lines if not line.how and len(_normalize_text(line.text)) >= _SHORTEST]
@@ -107,7 +105,6 @@ class Layout:
         yield from self.find_margin_text()
 
     def check_frame(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
-        """Compare a shape with its page, and the text that was drawn for it with the shape."""
         leaf = self.document.leaves[frame.page]
         whole = Box(0, 0, leaf.width, leaf.height)
         where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {make_printable(frame.name)!r}"
@@ -124,7 +121,6 @@ class Layout:
             yield Fault("overflow", where, "text within its shape", found)
 
     def check_width(self, frame: Frame) -> Iterator[Fault]:
-        """Compare a table or a picture with the room for text."""
         area = self.document.area
         if area is not None and frame.box.width > area.width + 2 * FAR:
             found = f"{frame.box.width:.0f} pt"
@@ -132,7 +128,6 @@ class Layout:
             yield Fault("overflow", where, f"at most the {area.width:.0f} pt between the margins", found)
 
     def check_height(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
-        """Compare a box of fixed height with what its text needs when nothing holds it."""
         needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
             found = f"{quote_start(frame.text)}, which needs {min(needed):.0f} pt"
@@ -140,7 +135,6 @@ class Layout:
             yield Fault("overflow", where, f"text that fits into {frame.box.height:.0f} pt", found)
 
     def find_margin_text(self) -> Iterator[Fault]:
-        """Find text beside the column it belongs in."""
         area = self.document.area
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
@@ -170,12 +164,11 @@ def _find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
 
 
 def _measure_overhang(box: Box, whole: Box) -> float:
-    """Return how far something reaches beyond an edge."""
     return max(whole.left - box.left, whole.top - box.top, box.right - whole.right, box.bottom - whole.bottom)
 
 
 def is_cut(box: Box, whole: Box) -> bool:
-    """Return whether a picture loses a part at the edge. One that fills the page is its background, and may."""
+    """Return whether a picture loses a part at the edge. One that fills the page counts as background."""
     common = box.intersect(whole)
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
@@ -223,7 +216,6 @@ class Seeking:
     """The lines of each page as letters and digits alone."""
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
-        """Return every place where a text, or the most of it, stands in lines that follow one another."""
         words, sought = self.normalize_lines(lines), _normalize_text(text)
         self.remaining -= len(words)
         begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
@@ -231,7 +223,6 @@ class Seeking:
         return [_compute_bounding_box([lines[at].box for at in each]) for each in found if each]
 
     def normalize_lines(self, lines: tuple[TextLine, ...]) -> list[str]:
-        """Return lines as letters and digits alone."""
         if id(lines) not in self.plain_lines:
             self.plain_lines[id(lines)] = ["" if line.how else _normalize_text(line.text) for line in lines]
         return self.plain_lines[id(lines)]
@@ -252,7 +243,6 @@ class Seeking:
 
 
 def _compute_bounding_box(boxes: Sequence[Box]) -> Box:
-    """Return the smallest place that covers all of some."""
     return Box(
         min(box.left for box in boxes), min(box.top for box in boxes),
         max(box.right for box in boxes), max(box.bottom for box in boxes),
@@ -260,13 +250,11 @@ def _compute_bounding_box(boxes: Sequence[Box]) -> Box:
 
 
 def _measure_distance(box: Box, other: Box) -> float:
-    """Return how far the middles of two places are from each other."""
     across, down = box.left + box.right - other.left - other.right, box.top + box.bottom - other.top - other.bottom
     return across * across + down * down
 
 
 def _normalize_text(text: str) -> str:
-    """Return a text as letters and digits alone."""
     return _NO_LETTERS.sub("", text).casefold()
 
 

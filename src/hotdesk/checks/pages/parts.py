@@ -40,7 +40,6 @@ class DocumentParts:
     word: str = "page"
 
     def fonts(self) -> Iterator[Fault]:
-        """Find fonts that are not there."""
         reported = set()
         for place, leaf in enumerate(self.document.leaves):
             for name, embedded in leaf.fonts:
@@ -54,11 +53,9 @@ class DocumentParts:
                 yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
 
     def is_known(self, name: str) -> bool:
-        """Return whether a font need not be embedded."""
         return name in self.want.fonts or (name in _EVERYWHERE and not self.want.embedded)
 
     def media(self) -> Iterator[Fault]:
-        """Find pictures that show nothing, and parts that are missing."""
         for medium in self.document.media:
             yield Fault("media", medium.where, f"{quote_start(medium.name)} in the file, and whole", medium.problem)
         for place, leaf in enumerate(self.document.leaves):
@@ -83,14 +80,12 @@ class DocumentParts:
         yield from self.check_count("charts", "charts", len(self.document.charts))
 
     def check_count(self, rule: str, what: str, found: int) -> Iterator[Fault]:
-        """Compare how many there are with how many there shall be."""
         expected = self.want.charts if what == "charts" else self.want.pictures
         if expected is not None and found not in expected:
             yield Fault(rule, "", f"{expected} {what}", str(found))
 
 
 def _find_differing_series(chart: Chart, where: str) -> Iterator[Fault]:
-    """Find series that are not what the chart's workbook holds."""
     for series in chart.series:
         if not any(number is not None for number in series.shown):
             yield Fault("charts", where, f"numbers in {quote_start(series.name)}", "none")
@@ -117,7 +112,6 @@ def _has_same_numbers(shown: Numbers, book: Numbers) -> bool:
 
 
 def _is_same_number(one: float | None, other: float | None) -> bool:
-    """Return whether two numbers are the same, but for how they were written."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-9)
@@ -128,7 +122,7 @@ def _format_number(value: float | None) -> str:
 
 
 def _is_alike(name: str, drawn: str) -> bool:
-    """Return whether a font is drawn as itself, or as one that is as wide."""
+    """Return whether a font is drawn as itself, or as one with the same widths."""
     folded, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
     return folded in SIGNS or folded in found or _ALIKE.get(folded) in found
 

@@ -27,7 +27,7 @@ EDGES = ("left", "top", "right", "bottom")
 
 
 def is_blank(page: DrawnPixels) -> bool:
-    """Return whether nothing stands between head and foot. A background that changes slowly is nothing."""
+    """Return whether a page is empty between head and foot. A slow gradient counts as empty."""
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
@@ -35,7 +35,7 @@ def is_blank(page: DrawnPixels) -> bool:
 
 
 def _measure_ink(image: Image.Image) -> float:
-    """Return how many of a picture's pixels differ from the one beside or below, as a part of all."""
+    """Return the share of pixels that differ from the one beside or below."""
     changes = 0
     for across, down in ((2, 0), (0, 2)):
         if image.width > across and image.height > down:
@@ -51,7 +51,6 @@ def _select_strongest_channel(image: Image.Image) -> Image.Image:
 
 
 def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
-    """List where writing runs off an edge, each as a part of its length."""
     return _find_strokes(_get_edge_pixels(page, name))
 
 

@@ -77,7 +77,6 @@ class DocumentText:
                 yield Fault("leftovers", where, "every placeholder filled or removed", "an empty one")
 
     def garbled(self) -> Iterator[Fault]:
-        """Find text that lost its letters on the way."""
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
@@ -88,7 +87,6 @@ class DocumentText:
                 yield Fault("garbled", self.describe_place(place), "text that can be copied", found)
 
     def title(self) -> Iterator[Fault]:
-        """Compare the title in the file's properties."""
         expected, found = self.want.title, self.document.title.strip()
         if isinstance(expected, str) and found != expected:
             yield Fault(
@@ -111,7 +109,6 @@ class DocumentText:
                 yield from self.check_footer(place, leaf)
 
     def check_footer(self, place: int, leaf: PageContent) -> Iterator[Fault]:
-        """Compare the links at the foot of a page with the sources."""
         found = list(self.iterate_footer_links(leaf))
         for link in found:
             if not any(leads_to(link.to, source) for source in self.want.sources):
@@ -135,7 +132,6 @@ class DocumentText:
                 yield PageLink(line.box, self.complete_address(line.text, found, following))
 
     def complete_address(self, text: str, found: re.Match[str], following: str) -> str:
-        """Return an address that may go on in the next line."""
         address = found[0].rstrip(".,;:)]")
         if found.end() < len(text.rstrip()) or not following:
             return address
@@ -144,7 +140,6 @@ class DocumentText:
 
 
 def _is_picture(leaf: PageContent, count: int) -> bool:
-    """Return whether a page's words can only be pixels."""
     covered = max((each.box.intersect(_get_page_box(leaf)).area for each in leaf.pictures), default=0.0)
     return count < _LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < _LEAST_BESIDE)
 
@@ -163,7 +158,6 @@ def _fold_text(text: str) -> str:
 
 
 def is_local(to: str) -> bool:
-    """Return whether a link leads to the machine it was made on."""
     try:
         parts = urlsplit(to)
         host = (parts.hostname or "").casefold()
@@ -173,7 +167,6 @@ def is_local(to: str) -> bool:
 
 
 def leads_to(to: str, source: str) -> bool:
-    """Return whether an address is a source, or lies below it."""
     found, listed = _normalize_url(to), _normalize_url(source)
     if found is None or listed is None:
         return False

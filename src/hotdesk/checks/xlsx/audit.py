@@ -96,7 +96,6 @@ def _find_outliers(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple
 
 
 def _find_outlier_pairs(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
-    """Yield the same of two cells side by side, where the family is large enough for two."""
     for before, at, other, after in zip(run, run[1:], run[2:], run[3:], strict=False):
         family = kinds[before]
         if family == kinds[after] and family not in (kinds[at], kinds[other]) and sizes[family] > FEWEST:
@@ -127,7 +126,6 @@ def _select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> It
 
 
 def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
-    """Return whether a formula adds up cells of its own column or row."""
     form, (row, column) = sheet.formulas.get(at), at
     areas = form.iterate_areas(sheet.name, column, row) if form else ()
     for area in areas:
@@ -138,7 +136,6 @@ def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
 
 
 def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bool:
-    """Return whether its neighbours the other way are unlike theirs in the same manner."""
     across = 1 - along
     reach = 2 if family == NUMBER else 1
     steps = [[at[0] + step * (across == 0), at[1] + step * (across == 1)] for step in range(-reach, reach + 1)]
@@ -152,7 +149,6 @@ def is_far(book: Workbook) -> bool:
 
 
 def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
-    """Find inputs that no formula reads."""
     if is_far(book):
         return
     covers = {name: Cover(areas) for name, areas in _collect_read_areas(book).items()}
@@ -235,7 +231,6 @@ def _is_numeric_text(cell: Cell) -> bool:
 
 
 def is_head(sheet: Sheet, at: At) -> bool:
-    """Return whether a cell is the first of those below it, as years are."""
     row, column = at
     return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
 

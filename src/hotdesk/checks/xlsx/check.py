@@ -46,7 +46,6 @@ class XlsxCheck:
 
     @property
     def image(self) -> str:
-        """Look in a desk that has an office."""
         return "office"
 
     @property
@@ -56,7 +55,6 @@ class XlsxCheck:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the sources to reconcile with, and the input workbook."""
         named = [each.source for each in self.want.reconcile if each.source]
         return tuple(dict.fromkeys([*named, *([self.want.like] if self.want.like else [])]))
 
@@ -69,7 +67,6 @@ class XlsxCheck:
         return describe_workbook(self.want)
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's office open the file, calculate it, change it and print it."""
         request = self.request(path)
         return await look(desk, "xlsx_look", request, seconds=LOOK_TIMEOUT_S, needs=NEEDS, stays=active.STAYS)
 
@@ -99,7 +96,6 @@ class XlsxCheck:
         return Verdict(looked_for, faults, facts, self.collect_values(book), book.tools, evidence.pages, more)
 
     def list_requested_rules(self) -> Iterator[str]:
-        """Name the rules that only a brief asks for."""
         want = self.want
         rules = {
             "sheets": want.sheets or want.sheet,

@@ -25,5 +25,4 @@ def is_colour(fill: str, colour: str) -> bool:
 
 
 def is_red(red: int, green: int, blue: int) -> bool:
-    """Return whether a colour is red to the eye, as pale as a warning may be."""
     return red >= 0x99 and red - max(green, blue) >= 0x30

@@ -30,7 +30,6 @@ class Cover:
         self.strips: dict[int, list[int]] = {}
 
     def has(self, at: tuple[int, int]) -> bool:
-        """Return whether a cell, by row and column, lies in any of them."""
         row, column = at
         if at in self.cells or len(self.large) > MOST_LARGE:
             return True

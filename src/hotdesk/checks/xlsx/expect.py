@@ -144,7 +144,6 @@ def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
 
 
 def _parse_cell(value: object) -> Area:
-    """Read one cell of a named sheet."""
     found = _parse_sheet_area(value)
     if found.size != 1:
         raise ValueError("it must be one cell")

@@ -25,7 +25,6 @@ def make_fault(rule: str, where: str, expected: str, found: str, remedy: str = "
 
 
 def shorten_text(text: str) -> str:
-    """Cut a text, and escape what steers."""
     return make_printable(text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…")
 
 
@@ -51,5 +50,4 @@ def format_saved_value(cell: Cell) -> str:
 
 
 def list_names(names: Iterable[str]) -> str:
-    """List names that a file chose, each quoted."""
     return ", ".join(map(quote_text, names)) or "none"

@@ -57,7 +57,6 @@ class Formula:
 
 
 def parse(text: str, column: int, row: int) -> Formula:
-    """Read a formula that stands in a cell."""
     shape, bare, reads = list[str](), list[str](), list[FormulaRange]()
     words, calls, done = set[str](), set[str](), 0
     text = text.removeprefix("=")

@@ -24,7 +24,6 @@ class Area(NamedTuple):
         return (self.right - self.left + 1) * (self.bottom - self.top + 1)
 
     def has(self, column: int, row: int) -> bool:
-        """Return whether a cell of its sheet lies in it."""
         return self.left <= column <= self.right and self.top <= row <= self.bottom
 
     def iterate_cells(self) -> Iterator[tuple[int, int]]:

@@ -135,7 +135,6 @@ def _describe_reconcile(each: Reconcile) -> str:
 
 
 def _describe_mutate(each: Mutate) -> str:
-    """Describe what must follow an input, and what must not."""
     moves, stays = list_words(each.moves), list_words(each.stays)
     to = quote_words([each.to]) if isinstance(each.to, str) else f"{each.to:.12g}"
     parts = [f"{moves} must change" if moves else "", f"{stays} must not change" if stays else ""]

@@ -45,7 +45,6 @@ def find_missing_formulas(want: Expected, book: Workbook, table: Table) -> Itera
 
 
 def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
-    """Compare numbers with where they come from."""
     sources = iter(book.sums)
     for each in want.reconcile:
         cell = book.find_cell(each.cell)
@@ -70,7 +69,6 @@ def _find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) ->
 
 
 def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
-    """Compare what moved with what shall move."""
     for place, each in enumerate(want.mutate):
         done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
         yield from _check_mutation(each, done)

@@ -33,7 +33,6 @@ class Table:
 
     @cached_property
     def last(self) -> int:
-        """Return the last row that is no total."""
         return max((row for row, _ in self.sheet.cells), default=1) - bool(self.want.total)
 
     @cached_property
@@ -63,7 +62,6 @@ class Table:
                 yield make_fault("shown", self.sheet.name, f"no hidden {what}", found)
 
     def count(self) -> Iterator[Fault]:
-        """Count the rows, and find gaps in them."""
         found, want = max(self.last - 1, 0), self.want.rows
         if want is None:
             return
@@ -76,7 +74,6 @@ class Table:
                 yield make_fault("rows", where, "something in the first cell of every row", "an empty cell")
 
     def check_red_rows(self) -> Iterator[Fault]:
-        """Compare what is red with where a column is not 0."""
         column = self.heads.get(self.want.red_where)
         if not self.want.red_where:
             return
@@ -157,7 +154,6 @@ class Table:
         return sum_numbers(cell.number for cell in cells if cell and cell.number is not None)
 
     def reads_all(self, at: tuple[int, int]) -> bool:
-        """Return whether a formula reads every row above it, and no more."""
         form, (row, column) = self.sheet.formulas.get(at), at
         if form is None:
             return False
@@ -179,7 +175,6 @@ class Table:
         )
 
     def find_missing_formulas(self, head: str) -> Iterator[Fault]:
-        """Find rows whose cell under a head is no formula."""
         if head not in self.heads:
             yield self.make_missing_column_fault("formulas", head)
             return

@@ -48,7 +48,6 @@ def find_uncalculated(book: Workbook) -> Iterator[Fault]:
 
 
 def find_stale_values(book: Workbook) -> Iterator[Fault]:
-    """Find formulas whose saved value is not what they give."""
     unsteady = steady(book)
     for sheet, at, cell in iterate_formulas(book):
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
@@ -73,7 +72,6 @@ def is_same_value(one: Shown, other: Shown) -> bool:
 
 
 def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
-    """Say of a cell whether its value hangs on the clock or on chance."""
     if not book.calls & _UNSTEADY:
         return lambda sheet, at: False
     found = find_unsteady_cells(book)
@@ -81,7 +79,7 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 
 
 def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
-    """Return the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
+    """Return the unsteady cells and those that read them. After too many steps the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS

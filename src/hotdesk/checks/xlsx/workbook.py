@@ -46,12 +46,10 @@ class Cell(NamedTuple):
 
     @property
     def shown(self) -> Shown:
-        """Return what it shows once it is calculated."""
         return self.fresh if self.fresh_kind else self.value
 
     @property
     def number(self) -> float | None:
-        """Return the number it shows, if it shows one."""
         kind = self.fresh_kind or self.kind
         return self.shown if kind == "n" and isinstance(self.shown, float) else None
 
@@ -82,7 +80,6 @@ class Sheet:
         return found
 
     def parse_place(self, text: str) -> tuple[int, int]:
-        """Return row and column of a cell of this sheet."""
         found = parse_area(text)
         return found.top, found.left
 
@@ -294,7 +291,6 @@ def _read_like(record: Mapping[object, object]) -> Like:
 
 
 def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
-    """Read how much of what another workbook's sheet has."""
     match record:
         case {"name": str(name), "formulas": formulas}:
             return _read_short_text(name), {**_read_sheet_counts(record), "formulas": count(formulas)}
@@ -316,7 +312,6 @@ def read_table(record: object) -> tuple[str, Area]:
 
 
 def pair(record: object) -> tuple[str, str]:
-    """Read a name and what it stands for."""
     match record:
         case [str(name), str(stands)]:
             return _read_short_text(name), _read_short_text(stands)
