@@ -135,7 +135,6 @@ def find_extra(module: str) -> str | None:
 
 
 def _cut_at_dashes(argv: list[str]) -> list[str]:
-    """Return the arguments before `--`."""
     return argv[: argv.index("--")] if "--" in argv else argv
 
 

@@ -23,7 +23,6 @@ APPROVALS = {
 
 
 def format_brief(job: Brief) -> list[str]:
-    """Write what a brief means, in two columns."""
     rows = [
         (field if number == 0 else "", line)
         for field, lines in _describe_fields(job)
@@ -33,7 +32,6 @@ def format_brief(job: Brief) -> list[str]:
 
 
 def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
-    """Yield each field's name and lines."""
     yield "goal", [shorten_text(job.goal)]
     yield "inputs", limit_lines([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
     if job.each is not None:
@@ -123,7 +121,6 @@ def limit_lines(lines: list[str]) -> list[str]:
 
 
 def format_bytes(size: int) -> str:
-    """Write a number of bytes as people do."""
     value, unit = float(size), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":

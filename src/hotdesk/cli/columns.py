@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lay rows out in columns, with nothing in them that could steer a terminal."""
     clean = [[make_printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in clean]

@@ -40,7 +40,6 @@ class CommandNode:
 
 
 def read_commands() -> list[CommandNode]:
-    """Read every command, in the order of the overview."""
     return [_read_command(name, summary) for name, summary in COMMANDS.items()]
 
 

@@ -36,7 +36,6 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
 
 
 def _describe_prefix_rule(text: str) -> str:
-    """Describe what a text lacks that could begin an id."""
     if _PREFIX_SHAPE.fullmatch(text):
         return (
             f" (a prefix needs at least {MIN_PREFIX} characters)" if len(text) < MIN_PREFIX else " or a prefix of one"

@@ -83,7 +83,6 @@ class JobRequest:
 
     @property
     def is_recorded(self) -> bool:
-        """Return whether no model is asked."""
         return bool(self.source or self.adversary or self.replay or self.recording)
 
     @property
@@ -248,6 +247,5 @@ def make_result_folders(settings: Config, *more: Path) -> list[Path]:
 
 
 def say(*lines: str) -> None:
-    """Tell a person, with nothing in it that could steer a terminal."""
     for line in lines:
         print(make_printable(line), file=sys.stderr, flush=True)

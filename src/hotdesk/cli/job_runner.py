@@ -68,7 +68,6 @@ class TerminalJob:
         return code
 
     async def work(self) -> int:
-        """Do the work where its wall stands, with results going where they were wanted."""
         walls = survey(self.settings)
         job = admit_brief(self.chosen.build_job(), self.settings.limits, walls)
         job = route_brief(job, walls, self.settings.verify_wall)
@@ -144,7 +143,6 @@ class TerminalJob:
         self.board.show(event)
 
     def tell(self, text: str) -> None:
-        """Tell whoever waits what a model's driver says."""
         assert self.board is not None
         with self.board.aside():
             say(text)

@@ -45,7 +45,6 @@ set to 1: show tracebacks
 
 
 def write_manpage(commands: Sequence[CommandNode]) -> str:
-    """Write hotdesk(1)."""
     nodes = {node.name: node for node in commands}
     lines = [
         r".\" Written by `hotdesk completion man`.",

@@ -19,7 +19,6 @@ DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
-    """Ask for the size of a desk."""
     parser.add_argument("--image", default="base", help="image to open the desk from (default: base)")
     parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="number of CPUs (2)")
     parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory limit, such as 512M or 4G (2G)")
@@ -39,7 +38,6 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scope(parser: argparse.ArgumentParser) -> None:
-    """Ask where a desk may go, and with which secrets."""
     scope = parser.add_argument_group(
         "network access (without any of these options the desk has none); each option may be repeated"
     )
@@ -68,7 +66,6 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
 
 
 def add_env(parser: argparse.ArgumentParser) -> None:
-    """Ask for environment variables."""
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="variable for its environment; repeatable")
 
 
@@ -77,7 +74,6 @@ def add_command(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Ask for a command's time limit."""
     parser.add_argument(
         "--timeout", type=parse_timeout, metavar="SECONDS", help="kill the command after this; exit code 124"
     )
@@ -109,14 +105,12 @@ def parse_pair(text: str, option: str) -> tuple[str, str]:
 
 
 def require_command(command: list[str], example: str) -> list[str]:
-    """Refuse a call without a command."""
     if not command:
         raise BriefError(f"no command given; write it like `{example}`")
     return command
 
 
 def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Spec:
-    """Put a desk's options together."""
     require_machine(arguments)
     _require_image(arguments.image)
     return Spec(
@@ -135,7 +129,6 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
 
 
 def require_machine(arguments: argparse.Namespace) -> None:
-    """Refuse a desk that is larger than this machine."""
     cpus = os.cpu_count() or 1
     if arguments.cpus > max(cpus, DEFAULT_CPUS):
         raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; use 0.01 to {cpus}")

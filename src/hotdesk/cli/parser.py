@@ -37,7 +37,6 @@ def make_parser(name: str, module: ModuleType) -> Parser:
 
 
 def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
-    """Read a subcommand's arguments."""
     parser = make_parser(name, module)
     own, command = _split_command(parser, argv)
     parse_own = parser.parse_intermixed_args if getattr(module, "INTERMIXED", False) else parser.parse_args
@@ -115,5 +114,4 @@ def add_acts(
 
 
 def dedent(text: str) -> str:
-    """Lay a docstring out for a terminal."""
     return "\n".join(line.removeprefix("    ") for line in text.rstrip().splitlines())

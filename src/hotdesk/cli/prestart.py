@@ -29,7 +29,6 @@ def _send_ahead(keeper: Started, verb: str) -> Started:
 
 
 def get_settings() -> Config:
-    """Return the settings, read once."""
     return _started[0][0] if _started else config.load()
 
 

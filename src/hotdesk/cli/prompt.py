@@ -98,7 +98,6 @@ class TerminalPrompt:
     look: TerminalTraits
 
     def ask(self, card: Card, pending: Pending) -> PromptOutcome:
-        """Show the card, then ask until there is an answer."""
         try:
             if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
                 return PromptOutcome("later")
@@ -114,7 +113,6 @@ class TerminalPrompt:
             return PromptOutcome("later")
 
     def read_answer(self, pending: Pending) -> PromptOutcome:
-        """Read lines until one is an answer."""
         text, choices = format_invitation(pending)
         while True:
             termios.tcflush(self.terminal, termios.TCIFLUSH)

@@ -15,7 +15,6 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 
 def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
-    """Return the fingerprints of who is believed, and who says so."""
     if named:
         return {_resolve_fingerprint(each): "as --signer says" for each in named}
     settings = config.load()

@@ -33,7 +33,6 @@ class SwarmBoard:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the terminal to somebody who is asked, for the length of a block."""
         self.erase()
         self.asides += 1
         try:
@@ -60,12 +59,10 @@ class SwarmBoard:
                 self.say(f"report   {', '.join(event.paths)}")
 
     def say(self, text: str) -> None:
-        """Write a line that stays."""
         self.erase()
         print(make_printable(text), file=self.stream, flush=True)
 
     def erase(self) -> None:
-        """Take away the line that is written again."""
         if self.is_drawn:
             self.stream.write("\r\x1b[K")
             self.is_drawn = False
@@ -98,7 +95,6 @@ class SwarmBoard:
         )
 
     def measure_rate(self) -> float:
-        """Return how many items ended a second, lately."""
         now = self.clock()
         self.ends = [at for at in self.ends if now - at <= _RATE_WINDOW_S]
         return len(self.ends) / max(1.0, now - self.ends[0]) if self.ends else 0.0

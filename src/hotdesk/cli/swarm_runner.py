@@ -50,7 +50,6 @@ class ResumeChoice:
 
 
 def add_resume_choice(parser: argparse.ArgumentParser) -> None:
-    """Ask what becomes of items in quarantine, and of new ones."""
     parser.add_argument(
         "--add-items", action="store_true", help="of a swarm: take in items that were put beside its brief since"
     )
@@ -62,7 +61,6 @@ def add_resume_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def read_resume_choice(arguments: argparse.Namespace) -> ResumeChoice:
-    """Return what a command line says of items in quarantine, and of new ones."""
     return ResumeChoice(arguments.retry_failed, arguments.accept_failed, arguments.add_items)
 
 
@@ -86,7 +84,6 @@ class TerminalSwarm:
         return run_interruptible(self.work, self.stop)
 
     async def work(self) -> int:
-        """Do the work where its wall stands, with results going where they were wanted."""
         brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey(self.settings))
         if brief.each is None:
             raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")

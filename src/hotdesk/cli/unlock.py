@@ -32,5 +32,4 @@ def find(settings: Config, scope: Scope) -> str:
 
 
 def _get_passphrase() -> bytes:
-    """Read the passphrase from its file, or ask for it."""
     return read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: ")

@@ -32,7 +32,6 @@ Row: TypeAlias = tuple[int, Line]
 
 
 def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
-    """Lay the area out, no row wider than `width`, no more than `height` of them."""
     width, height = max(min(width, _MAX_COLUMNS), 1), max(height, 1)
     rest = [row for row in _list_facts(state, now) if row[1]]
     rest = _drop_rows(rest, height - 2 - min(len(state.course.steps), FEWEST))
@@ -42,7 +41,6 @@ def lay(state: State, width: int, height: int, now: float, look: TerminalTraits)
 
 
 def _drop_rows(rows: list[Row], most: int) -> list[Row]:
-    """Drop the most dispensable rows until no more are left than fit."""
     rows = list(rows)
     while len(rows) > max(most, 0) and any(rank > ALWAYS for rank, _ in rows):
         worst = max(rank for rank, _ in rows)
@@ -71,7 +69,6 @@ def spread(spans: Sequence[Span], right: Span, width: int, look: TerminalTraits)
 
 
 def _show_checklist(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[Line]:
-    """Show the plan, or as much of it as fits round the current step."""
     steps = list(state.course.steps.values())
     if not steps or height < 1:
         return []
@@ -99,7 +96,6 @@ def _choose_window(steps: Sequence[StepProgress], height: int) -> tuple[int, int
 
 
 def _summarize_steps(steps: Sequence[StepProgress]) -> str:
-    """Count steps that are not shown."""
     stands = [step.stand for step in steps]
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
 
@@ -116,7 +112,6 @@ def _show_step(step: StepProgress, names: int, width: int, now: float, look: Ter
 
 
 def _list_facts(state: State, now: float) -> list[Row]:
-    """List the rows below the plan, each with how dispensable it is."""
     return [
         (3, _show_thought(state)),
         (2, _show_tool(state, now)),
@@ -137,7 +132,6 @@ def _show_thought(state: State) -> Line:
 
 
 def _show_tool(state: State, now: float) -> Line:
-    """Show which tools are at work, or the last one and how long it took."""
     course, most = state.course, state.limits.budget.acts
     running = [f"{name} {format_duration(max(now - since, 0))}" for name, since in course.running.values()]
     acts = f"  act {course.acts:,} of {most:,}" if most else f"  act {course.acts:,}" if course.acts else ""
@@ -160,7 +154,6 @@ def _show_brain(state: State) -> Line:
 
 
 def spend(state: State) -> Line:
-    """Show what models cost, who plans and who acts apart."""
     parts = [
         f"{word} {format_cost(costs)}"
         for part, word in (("plan", "planning"), ("act", "acting"), ("look", "looking"))

@@ -50,12 +50,10 @@ class TerminalTraits:
         return "".join(self.apply_style(style, text) for style, text in spans if text)
 
     def apply_style(self, style: str, text: str) -> str:
-        """Put a style round clean text."""
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colours and style else text
 
 
 def measure_visible_width(painted: str) -> int:
-    """Return how many columns a painted line takes."""
     return measure_width(OWN.sub("", painted))
 
 
@@ -78,7 +76,6 @@ def _measure_character_width(character: str) -> int:
 
 
 def measure_width(text: str) -> int:
-    """Return how many columns a text takes."""
     return len(text) if text.isascii() else sum(map(_measure_character_width, text))
 
 
@@ -90,7 +87,6 @@ def cut(text: str, width: int, sign: str = "…") -> str:
 
 
 def take_head(text: str, width: int) -> str:
-    """Return as much of a text's beginning as a width holds."""
     if text.isascii():
         return text[:width]
     count, used = 0, 0

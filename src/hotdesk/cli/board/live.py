@@ -66,17 +66,14 @@ class Board:
             self.draw()
 
     def say(self, *lines: str) -> None:
-        """Say lines of our own among those of events."""
         self.lines += [[("", line)] for line in lines]
         self.draw()
 
     def tick(self) -> None:
-        """Show how time passes, where that can be shown."""
         if self.live:
             self.draw()
 
     def close(self) -> None:
-        """Say what is still to be said, and take the area away."""
         self.suspended = False
         self.draw(last=True)
         self.live = False
@@ -99,7 +96,6 @@ class Board:
             self.draw()
 
     def is_hidden(self, event: Event) -> bool:
-        """Return whether the area shows an event well enough, or enough of its kind were told of."""
         match event:
             case StepBegun():
                 return self.live and event.step not in OURS
@@ -112,7 +108,6 @@ class Board:
         return False
 
     def draw(self, last: bool = False) -> None:
-        """Write what is to be said and the area as it is now, in one piece."""
         if self.suspended:
             return
         if not self.live:
@@ -134,7 +129,6 @@ class Board:
         return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
 
     def measure_terminal(self) -> tuple[int, int]:
-        """Ask the terminal how large it is, each time."""
         try:
             found = os.get_terminal_size(self.stream.fileno())
         except (OSError, ValueError):

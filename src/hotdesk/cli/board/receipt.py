@@ -16,7 +16,6 @@ MAX_LINES = 20
 
 
 def format_receipt(receipt: Receipt) -> list[str]:
-    """Write a receipt, a line a fact, with nothing in it that could steer a terminal."""
     why = f", {receipt.why}" if receipt.why else ""
     lines = [f"receipt of job {receipt.job}: {receipt.outcome}{why}"]
     lines += (

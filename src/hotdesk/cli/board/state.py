@@ -75,7 +75,6 @@ class State:
 
     @property
     def desks(self) -> list[str]:
-        """List the desks that are not known to be gone."""
         return [desk for desk, gone in self.course.desks.items() if not gone]
 
     def take(self, event: Event, at: float) -> None:
@@ -133,7 +132,6 @@ class State:
             return ""
 
     def read_plan(self, paper: str) -> None:
-        """Learn what each step of a plan is meant to do."""
         for name, intent in plan_intents(self.read_paper(paper)).items():
             if name in self.course.steps:
                 self.course.steps[name].what = intent

@@ -79,7 +79,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _parse_inside(text: str) -> int:
-    """Read which port of the desk is meant."""
     port = int(text) if text.isdecimal() and len(text) < 6 else 0
     if not 0 < port < 1 << 16:
         raise BriefError(f"a port of the desk is a number from 1 to 65535, not {text!r}")
@@ -101,7 +100,6 @@ def _parse_listen(text: str | None, port: int) -> tuple[str, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether only this machine reaches an address."""
     return ipaddress.ip_address(address).is_loopback
 
 
@@ -152,7 +150,6 @@ class PortForwarder:
         raise self.desk.link.make_lost_error()
 
     async def take_all(self, listener: socket.socket, tasks: TaskGroup) -> None:
-        """Take connections, so many at a time."""
         while True:
             await self.free.acquire()
             try:
@@ -164,7 +161,6 @@ class PortForwarder:
             tasks.start_soon(self.pass_on, caller)
 
     async def pass_on(self, caller: socket.socket) -> None:
-        """Pass one connection on, if it is one of ours."""
         try:
             caller.setblocking(False)
             if self.admits(caller):

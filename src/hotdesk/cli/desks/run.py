@@ -59,12 +59,10 @@ async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
 
 
 def complain(text: str) -> None:
-    """Say something beside the command's own words."""
     print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # a shell's terminal is raw
 
 
 def can_ask(scope: Scope) -> bool:
-    """Return whether a desk may come to wait for a person's answer."""
     return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
 
 
@@ -74,7 +72,6 @@ def show(question: Asked) -> None:
 
 
 def make_run_spec(arguments: argparse.Namespace) -> Spec:
-    """Put the options of a desk together that lasts as long as its command may."""
     lasting = min((arguments.timeout or DAY) + 300, MAX_SECONDS)
     return options.make_spec(arguments, deadline=lasting, idle=lasting)
 

@@ -153,13 +153,11 @@ async def _type_in(process: Process, scope: anyio.CancelScope) -> None:
 
 
 async def pass_on(typed: MemoryObjectReceiveStream[bytes], process: Process) -> None:
-    """Send keys as the desk takes them."""
     async for data in typed:
         await process.send(data)
 
 
 def _is_leaving(data: bytes, presses: list[float]) -> bool:
-    """Return whether the keys that leave were pressed, often enough and fast enough."""
     for key in data:
         if key == LEAVE:
             presses.append(time.monotonic())
@@ -170,7 +168,6 @@ def _is_leaving(data: bytes, presses: list[float]) -> bool:
 
 
 async def _keep_size(process: Process) -> None:
-    """Tell the desk whenever our terminal changes its size."""
     with anyio.open_signal_receiver(signal.SIGWINCH) as signals:
         async for _ in signals:
             await process.resize(_get_window_size())

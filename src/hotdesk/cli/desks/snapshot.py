@@ -47,7 +47,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def list_snapshots(desk: str) -> list[str]:
-    """List the snapshots a desk's keeper wrote down."""
     settings = config.load()
     facts = state.read_facts(settings.run / "desks" / find_desk(settings, desk))
     if facts is None:

@@ -117,7 +117,6 @@ def _parse_list(text: str) -> object:
 
 
 def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> int:
-    """Print what came of it, and write the picture where it is wanted."""
     try:
         image = base64.b64decode(str(observation["image"]), validate=True)
         text, note, ok = str(observation["text"]), str(observation["note"]), bool(observation["ok"])

@@ -28,7 +28,7 @@ RELEASE_SECONDS = 30.0
 
 
 async def release_ready(settings: Config, image: str) -> None:
-    """Have holders burn the desks of an image that they keep or make ready, so that it can be removed."""
+    """Have holders burn the desks of an image that they keep ready, so that it can be removed."""
     for path in sorted((settings.run / "control").glob("holder-*.sock")):
         if is_private(str(path.parent)) and is_own_socket(str(path)):
             with suppress(HotdeskError):  # it is about to end, and its desks with it
@@ -40,7 +40,6 @@ async def release_ready(settings: Config, image: str) -> None:
 
 
 def _has_ready(settings: Config, image: str) -> bool:
-    """Return whether a desk of an image is ready, or is being opened and may be about to be."""
     states = [facts.get("state") for facts in state.list_own_desks(settings) if facts.get("image") == image]
     return any(each in ("opening", "starting", "ready") for each in states)
 
@@ -60,7 +59,6 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
 
 
 async def wake_held(settings: Config, desk: DeskId) -> int:
-    """Have a hibernated desk go on at the holder, starting one where there is none."""
     if os.geteuid() != 0:
         raise BriefError(f"desk {desk} hibernates, and its owner has ended; resume it as root")
 

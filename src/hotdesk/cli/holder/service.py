@@ -71,7 +71,7 @@ class ResidentHolder:
             self.ready_spec = None
 
     def is_current(self) -> bool:
-        """Return whether the modules of this process are those on disk."""
+        """Return whether this process runs the modules that are on disk."""
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
             if not isinstance(path, str):
@@ -103,7 +103,6 @@ class ResidentHolder:
         return False
 
     async def hold(self) -> None:
-        """Own desks until there are none and nobody calls."""
         async with Host(self.settings, keeper=prestart.take_keeper(), leases=self) as host:
             self.host = host
             confine([self.path.parent])
@@ -114,7 +113,6 @@ class ResidentHolder:
                 self.retire()
 
     async def wait_until_idle(self, host: Host) -> None:
-        """Wait until nobody has used this holder for a while, or nobody can."""
         runtime = host.get_keeper_runtime()
         patience = float(os.environ.get("HOTDESK_LINGER") or self.settings.holder_idle)
         quiet = 0.0

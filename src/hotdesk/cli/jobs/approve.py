@@ -67,7 +67,6 @@ def decide(arguments: argparse.Namespace, approved: bool) -> int:
 
 
 def _list_all(settings: Config, as_data: bool) -> int:
-    """List what desks and jobs wait for, in one list, the most urgent first."""
     now = int(time.time() * 1000)
     cases = decision.open_cases(settings, now)
 
@@ -89,7 +88,6 @@ def _list_all(settings: Config, as_data: bool) -> int:
 
 
 def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
-    """Return what waits as plain data."""
     return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.question)}
 
 
@@ -108,8 +106,6 @@ def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Names
 
 
 def _decide_question(settings: Config, arguments: argparse.Namespace, approved: bool) -> int:
-    """Answer what a desk asks, at its owner."""
-
     async def work() -> int:
         confine([])
         waiting = select_question(await ask_all_owners(settings, complain), arguments.question, arguments.digest)
@@ -124,7 +120,6 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
 
 def complain(owner: Path, why: str) -> None:
-    """Say that an owner cannot be asked."""
     print(f"hotdesk: cannot reach the owner at {owner}: {make_printable(why)}", file=sys.stderr)
 
 

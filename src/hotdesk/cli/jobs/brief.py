@@ -37,13 +37,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    """Describe what `check` takes."""
     parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
     options.add_json(parser)
 
 
 def add_new(parser: argparse.ArgumentParser) -> None:
-    """Describe what `new` takes."""
     parser.add_argument("template", nargs="?", help="a template's name; without one, the templates are listed")
     parser.add_argument("folder", nargs="?", type=Path, help="the folder to create (default: the template's name)")
 
@@ -117,7 +115,6 @@ def _load_checked_brief(path: Path, settings: Config) -> Brief:
 
 
 def _find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> None:
-    """Refuse a check that is not there, or cannot expect that."""
     try:
         find(name, expect)
     except BriefError as e:
@@ -125,7 +122,6 @@ def _find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> N
 
 
 def _check_hosts(job: Brief, settings: Config) -> None:
-    """Hold the way out against the operator's, as the door will."""
     if not settings.ceiling:
         return
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):

@@ -38,7 +38,6 @@ def settle(
     words: str = "",
     json: bool = False,
 ) -> int:
-    """Write a decision down, if nobody was first, and say what was decided."""
     case.require_open(digest)
     decision = make_decision(case, answer, describe_decider(), edited, words)
     write_down(settings, decision)
@@ -60,8 +59,6 @@ def describe_decider() -> str:
 
 
 def write_down(settings: Config, *events: Event) -> None:
-    """Have events written down by a host of our own."""
-
     async def work() -> int:
         async with Host(settings, control=False) as host:
             await host.prepare()

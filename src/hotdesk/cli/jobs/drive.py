@@ -41,12 +41,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
-    """Describe what `ls` takes."""
     parser.add_argument("prefix", nargs="?", default="", help="only names with this prefix")
 
 
 def _add_get(parser: argparse.ArgumentParser) -> None:
-    """Describe what `get` takes."""
     parser.add_argument("name", help="NAME or NAME@VERSION")
     parser.add_argument(
         "to", nargs="?", help="a file or a folder; `-` is standard output (default: the current folder)"
@@ -57,7 +55,6 @@ def _add_get(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_put(parser: argparse.ArgumentParser) -> None:
-    """Describe what `put` takes."""
     parser.add_argument("file", help="the file to store; `-` is standard input")
     parser.add_argument("name", nargs="?", help="the name in the drive (default: the file's own)")
     parser.add_argument(
@@ -69,7 +66,6 @@ def _add_put(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    """Describe what `rm` and `history` take."""
     parser.add_argument("name", help="NAME (`rm` removes all its versions), or NAME@VERSION")
 
 
@@ -210,7 +206,6 @@ def change(
 
 
 def find_drive() -> Drive | None:
-    """Open the drive, None when nothing was ever kept."""
     folder = config.load().lib / "drive"
     if folder.exists():
         return Drive(folder)
@@ -239,7 +234,6 @@ def source(name: str) -> Iterator[BinaryIO]:
 
 
 def _choose_target(name: str, to: str | None) -> Path:
-    """Return the file a copy goes to."""
     last = name.rpartition("/")[2]
     if to is None:
         return Path(last)
@@ -267,7 +261,6 @@ class Metered:
         self.file, self.meter = file, Meter()
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes."""
         data = self.file.read(size)
         self.meter.tell(len(data), over=not data)
         return data

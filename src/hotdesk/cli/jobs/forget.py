@@ -49,7 +49,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def confirm(tale: JobSummary) -> None:
-    """Ask a person whether they mean it."""
     if not sys.stdin.isatty():
         raise BriefError(f"deleting {tale.job} cannot be undone; pass --yes to confirm")
     going = "" if tale.ended else ", which has not ended and could not be resumed,"

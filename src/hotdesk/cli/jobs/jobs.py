@@ -76,13 +76,11 @@ def get_state(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
 
 
 def cut(text: str, most: int = GOAL) -> str:
-    """Write a text in one short line."""
     shown = make_printable(" ".join(text.split()))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
-    """Return a job's line as plain data."""
     state, why = get_state(settings, tale, now)
     at, of = tale.place
     return {

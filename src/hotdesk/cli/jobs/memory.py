@@ -86,13 +86,11 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    """Describe what `show` takes."""
     parser.add_argument("memory", help="the memory's name, as in the brief")
     parser.add_argument("item", nargs="?", default="", help="only this fact or file (all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
-    """Describe what `rm` takes."""
     parser.add_argument("memory", help="the memory's name, as in the brief")
     parser.add_argument("item", nargs="?", default="", help="the fact or file (all of the memory)")
 

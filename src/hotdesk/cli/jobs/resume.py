@@ -102,7 +102,6 @@ def is_running(settings: Config, job: str) -> bool:
 
 
 def _offer_items(settings: Config, job: str) -> int:
-    """Have a swarm that runs take in what lies beside its brief now."""
     write_down(settings, ItemsOffered(job, describe_decider()))
     print(f"{job} runs: it takes in the items that are new")
     return 0
@@ -119,7 +118,6 @@ def _resume_desks(settings: Config, names: list[str]) -> int:
 
 
 def _list_unowned(settings: Config) -> list[dict[str, object]]:
-    """List the hibernated desks that no owner has."""
     owned = {path.name for path in (settings.run / "desks").glob("i*")}
     return [record for record in list_hibernated(settings.run) if record["id"] not in owned]
 
@@ -151,7 +149,6 @@ def find_jobs(jobs: Path, name: str) -> list[str]:
 
 
 def require_desks(settings: Config, names: list[str]) -> None:
-    """Refuse what names neither a job nor an open desk."""
     for name in names:
         if not ID_SHAPE.fullmatch(name) and not begin_with(settings, name):
             raise BriefError(

@@ -69,7 +69,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
-    """Return what writes an event for people, and what writes it as JSON."""
     if not arguments.door:
         return journal.as_line, journal.as_json
     return (
@@ -107,7 +106,6 @@ def _read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
 
 
 def _tell_why(settings: Config, tale: JobSummary) -> None:
-    """Read why workers failed, in their words, where that is still kept."""
     for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
             words = papers.find(settings.lib / JOBS, tale.job).read_text(attempt.paper)

@@ -81,7 +81,6 @@ def _describe_forgetting(tale: JobSummary) -> str:
 
 
 def _format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
-    """Return the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.list_steps(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
@@ -150,7 +149,6 @@ def _format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
 
 
 def _format_burn_receipt(tale: JobSummary) -> list[str]:
-    """Describe what burning destroyed, kept on purpose, found left."""
     if tale.receipt is None:
         return []
     lines = [f"  destroyed  {each}" for each in tale.receipt.destroyed]
@@ -159,7 +157,6 @@ def _format_burn_receipt(tale: JobSummary) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Write how long something took."""
     if seconds < 120:
         return f"{max(seconds, 0.0):.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

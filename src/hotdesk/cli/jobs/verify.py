@@ -74,7 +74,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _verify_item(arguments: argparse.Namespace) -> int:
-    """Say whether a file is what one item of a swarm delivered."""
     certificate = arguments.certificate or arguments.file.with_name("swarm-certificate.json")
     judged, proof = judge_item(
         arguments.file, certificate, arguments.proof, arguments.item, load_trusted_signers(arguments.signer)
@@ -110,7 +109,6 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
 
 
 def format_judged(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
-    """Write it for people, in short or whole."""
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
     if judged.claim is None:
         return [make_printable(head)]

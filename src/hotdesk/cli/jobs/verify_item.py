@@ -19,7 +19,7 @@ _MAX_RECORDS_BYTES = 1 << 30
 def judge_item(
     file: Path, certificate: Path, proof: Path | None, item: str, signers: Mapping[str, str]
 ) -> tuple[Judged, ItemProof | None]:
-    """Hold a file against what an item delivered, its record against the root, and that against whom one believes."""
+    """Check a file against its item's record, the record against the root, and the root's signature against trusted keys."""
     with open_regular_file(file), open_regular_file(certificate) as source:
         data = source.read(LARGEST + 1)
     size, sha256 = hash_file(file)
@@ -52,7 +52,6 @@ def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: s
 
 
 def _find_proof(certificate: Path, proof: Path | None, item: str) -> ItemProof:
-    """Read an item's proof, or make it from all records."""
     if proof is not None:
         with open_regular_file(proof) as source:
             return read_proof(source.read(MAX_PROOF_BYTES + 1))

@@ -57,7 +57,6 @@ def _list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _list_unchecked(record: Fields) -> Sequence[str]:
-    """Return what a check did not look at."""
     return record["not_checked"] or ["anything not listed under looked for"]
 
 
@@ -68,7 +67,6 @@ def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
-    """Tell of everything but the checks."""
     job, plan, journal = claim["job"], claim["plan"], claim["journal"]
     yield from _of_file(claim["file"], name)
     yield (

@@ -90,7 +90,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _require_wall(found: Examination, name: str) -> None:
-    """Refuse to examine a wall that cannot be put up here."""
     for wall in found.walls:
         if wall.status.name == name and not wall.status.is_available:
             raise WallError(explain_missing(wall.status))
@@ -98,7 +97,6 @@ def _require_wall(found: Examination, name: str) -> None:
 
 @contextmanager
 def _show_progress(text: str) -> Iterator[None]:
-    """Say on a terminal what goes on, for as long as it does."""
     if not sys.stderr.isatty():
         yield
         return
@@ -110,7 +108,6 @@ def _show_progress(text: str) -> Iterator[None]:
 
 
 def exit_code(found: Examination) -> int:
-    """Return how it went, as a shell hears it."""
     if found.unopened is not None:
         return FAILED
     if any(wall.failure for wall in found.walls):
@@ -119,7 +116,6 @@ def exit_code(found: Examination) -> int:
 
 
 def _detect_paper() -> Paper:
-    """Find out what standard output can show."""
     terminal = sys.stdout.isatty()
     try:
         "".join(MARKS.values()).encode(sys.stdout.encoding or "ascii")
@@ -131,7 +127,6 @@ def _detect_paper() -> Paper:
 
 
 def render(found: Examination, on: Paper) -> Iterator[str]:
-    """Write the whole of it for a person."""
     results = found.sort_results()
     yield format_line(found.facts)
     if found.host:

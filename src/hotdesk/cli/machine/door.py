@@ -28,7 +28,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
-    """Describe what `log` takes."""
     parser.set_defaults(chain=None)
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--desk", metavar="ID", help="only the events of this desk")
@@ -60,7 +59,6 @@ def log(arguments: argparse.Namespace) -> int:
 
 
 def _is_self_test(row: Row) -> bool:
-    """Return whether a request is of the self-test before hand-over."""
     try:
         return row.name == Exchange.__name__ and json.loads(row.data).get("test") is True
     except (ValueError, RecursionError, AttributeError):
@@ -72,7 +70,6 @@ def as_shown_json(row: Row) -> str | None:
 
 
 def as_line(row: Row) -> str | None:
-    """Write what concerns the door as a line of an access log."""
     if row.name not in SHOWN:
         return None
     try:
@@ -101,7 +98,6 @@ def _describe_event(event: Event) -> tuple[str, str]:
 
 
 def exchange(event: Exchange) -> str:
-    """Write a request as access logs do, and then why."""
     url = f"{event.scheme}://{event.host}:{event.port}{event.path}".replace(" ", "%20")
     sizes = f"up={event.up} down={event.down} {event.ms}ms"
     note = "self-test" if event.test else event.note

@@ -45,13 +45,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
-    """Describe what `build` takes."""
     parser.add_argument("what", nargs="?", default="base", help="a recipe's name, or the path of a TOML file (base)")
     parser.add_argument("--name", help="name of the image; default: the recipe's own name")
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Describe what `import` takes."""
     parser.add_argument(
         "source",
         metavar="FILE|URL",
@@ -71,20 +69,17 @@ def add_signer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    """Describe what `export` takes."""
     parser.add_argument("name", metavar="NAME", help="the image's name")
     parser.add_argument("file", metavar="FILE", type=Path, help="the file to write; an existing file is replaced")
 
 
 def _add_save(parser: argparse.ArgumentParser) -> None:
-    """Describe what `save` takes."""
     parser.add_argument("desk", metavar="DESK", help="the id of an open desk")
     parser.add_argument("name", metavar="NAME", help="name of the image; an existing image of that name is replaced")
     parser.add_argument("--snapshot", metavar="ID", help="a snapshot of the desk; default: its current files")
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
-    """Describe what `rm` takes."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
     parser.add_argument("--yes", "--force", action="store_true", help="do not ask if other images are built on it")
 
@@ -263,14 +258,12 @@ def rm(arguments: argparse.Namespace) -> None:
 
 
 def _list_dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
-    """Name the images that are built on one, but for those that are removed with it."""
     top = image.find(settings.images, name).layers[0]
     others = (each for each in image.ls(settings.images) if each.name not in (name, *leaving))
     return [each.name for each in others if top in each.layers]
 
 
 def confirm(name: str, others: list[str]) -> None:
-    """Ask a person whether an image shall go that others are built on."""
     if not others:
         return
     what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} built on image {name}"
@@ -284,12 +277,10 @@ def confirm(name: str, others: list[str]) -> None:
 
 
 def say(line: str) -> None:
-    """Tell what goes on, apart from the result."""
     print(make_printable(line), file=sys.stderr, flush=True)
 
 
 def find_image(settings: Config, name: str) -> Image | None:
-    """Return the image of that name, if there is a whole one."""
     try:
         return image.find(settings.images, name)
     except ImageError:
@@ -345,7 +336,6 @@ def _image_to_dict(each: Image) -> dict[str, object]:
 
 
 def format_table(images: list[Image]) -> list[str]:
-    """Lay images out in aligned columns."""
     rows = [("NAME", "DIGEST", "SIZE", "BUILT", "FROM")]
     for each in images:
         built = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.built))

@@ -40,7 +40,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
-    """Describe what `show` takes."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--desk", metavar="ID", help="only the events of this desk")
     chosen.add_argument("--chain", help="only this chain: a job's or desk's")
@@ -50,7 +49,6 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    """Describe what `verify` takes."""
     parser.add_argument(
         "--since", action="append", metavar="HEAD", help="a head you saved, or a file of heads; repeatable"
     )
@@ -64,12 +62,10 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_head(parser: argparse.ArgumentParser) -> None:
-    """Describe what `head` takes."""
     parser.add_argument("--chain", help="only the heads of this chain")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    """Describe what `export` takes."""
     parser.add_argument("--job", metavar="JOB", help="only the events of this job and its desks")
     parser.add_argument("file", metavar="FILE", help="the file to write, or - for standard output")
 
@@ -169,7 +165,6 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def print_all(lines: Iterator[str]) -> int:
-    """Print lines until nobody reads them."""
     try:
         for line in lines:
             print(line)
@@ -235,7 +230,6 @@ def _is_reader_gone() -> bool:
 
 
 def as_json(row: Row) -> str:
-    """Write an event as a line of JSON."""
     try:
         data = json.loads(row.data)
     except (ValueError, RecursionError):
@@ -245,7 +239,6 @@ def as_json(row: Row) -> str:
 
 
 def as_line(row: Row) -> str:
-    """Write an event as a line for people."""
     try:
         fields = format_fields(
             {name: value for name, value in asdict(row.read_event()).items() if (name, value) != ("desk", row.chain)}
@@ -263,7 +256,6 @@ def format_fields(fields: Mapping[str, object]) -> str:
 
 
 def format_value(value: object) -> str:
-    """Write a value so that nothing in it can pass for another field."""
     if isinstance(value, tuple):
         return ",".join(format_value(part) for part in value)
     text = str(value)
@@ -292,7 +284,6 @@ def _read_heads(text: str) -> list[Head]:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Write a number of things."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

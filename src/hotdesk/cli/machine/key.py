@@ -35,7 +35,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def add_new(parser: argparse.ArgumentParser) -> None:
-    """Describe what `new` takes."""
     parser.add_argument("--name", required=True, help="the person or program it is for; shown in approvals and jobs")
     parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"the tenant it belongs to ({DEFAULT_TENANT})")
     parser.add_argument(
@@ -48,18 +47,15 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
-    """Describe what `ls` takes."""
     parser.add_argument("--tenant", help="only the keys of this tenant")
     options.add_json(parser)
 
 
 def _add_revoke(parser: argparse.ArgumentParser) -> None:
-    """Describe what `revoke` takes."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="eight digits, as `ls` prints them")
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
-    """Describe what `show` takes."""
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--pem", action="store_true", help="print only the public key, as a file for --signer")
     shown.add_argument("--json", action="store_true", help="print JSON")
@@ -189,7 +185,6 @@ def _describe_key(key: Key) -> dict[str, Any]:
 
 
 def _parse_lifetime(text: str) -> float:
-    """Read how long a key lasts."""
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:
         raise BriefError(f"{make_printable(text[:40])!r} is not a valid lifetime; write 12h or 30d")

@@ -130,7 +130,6 @@ def _require_templates(settings: Config, serving: Serving, *, named: bool) -> No
 
 
 def require_desks(settings: Config) -> None:
-    """Refuse to serve where no desk can ever be opened."""
     if os.geteuid() != 0:
         raise HostError(
             "serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the "
@@ -184,7 +183,6 @@ def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
 
 
 def _parse_ready_count(text: str) -> tuple[str, int]:
-    """Read how many desks of a template are kept ready."""
     name, _, count = text.partition("=")
     if not name or not count.isascii() or not count.isdecimal():
         raise BriefError(f"--ready takes a template and a number, as in base=4, not {text[:80]!r}")

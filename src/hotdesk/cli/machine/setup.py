@@ -100,7 +100,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
-    """Print each step as it is done, or all of them as JSON."""
     done = []
     for step in steps:
         done.append(step)
@@ -166,7 +165,6 @@ def _take_steps(
     signers: list[str] | None,
     walls: Sequence[str],
 ) -> Iterator[SetupStep]:
-    """Take the steps, each only where it is needed."""
     yield _check_host(settings)
     yield install(settings, requirements.list_packages(here))
     if "gvisor" in walls:
@@ -192,7 +190,6 @@ def _take_steps(
 
 
 def _list_missing(here: HostMachine) -> list[str]:
-    """Describe what an ordinary user can see is missing."""
     lacking = requirements.list_host_flaws()
     if packages := requirements.list_missing_packages(requirements.list_packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
@@ -250,7 +247,6 @@ def _check_room(settings: Config, free: int) -> None:
 
 
 def install(settings: Config, packages: Sequence[str]) -> SetupStep:
-    """Install the Debian packages that are not there."""
     lacking = requirements.list_missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
         say("packages: updating the lists")
@@ -266,7 +262,6 @@ def install(settings: Config, packages: Sequence[str]) -> SetupStep:
 
 
 def _add_account() -> SetupStep:
-    """Make the system account hotdesk's unprivileged parts run as."""
     if has_account():
         return SetupStep("account", f"{ACCOUNT} exists", False)
     argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
@@ -279,7 +274,6 @@ def _add_account() -> SetupStep:
 
 
 def reserve() -> SetupStep:
-    """Reserve the user ids desks get."""
     changed = uids.reserve()
     return SetupStep("user ids", f"from {uids.FIRST} {'reserved' if changed else 'exist'}", changed)
 
@@ -338,7 +332,6 @@ def _find_installed_command() -> Path | None:
 
 
 def import_image(settings: Config, source: str, signers: list[str] | None) -> SetupStep:
-    """Import a signed image, and prove that a desk opens from it."""
     began = time.monotonic()
     if find_image(settings, "base") is None:
         _check_room(settings, shutil.disk_usage(find_existing(settings.images)).free)
@@ -348,7 +341,6 @@ def import_image(settings: Config, source: str, signers: list[str] | None) -> Se
 
 
 def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
-    """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
     built = find_ready_image(settings, here, spec)
     changed = built is None

@@ -83,7 +83,6 @@ def _install_backport(machine: HostMachine) -> None:
 
 
 def list_backport_sources(targets: Sequence[PackageIndex], machine: HostMachine) -> list[str]:
-    """Return the sources of the backports of this machine's release, from the mirrors that serve it its own."""
     found = {
         target.uri: target
         for target in targets
@@ -123,7 +122,6 @@ def make_private_apt(folder: Path, lines: Sequence[str]) -> list[str]:
 
 
 def prove_wall(settings: Config, wall: str, image: str = "base") -> SetupStep:
-    """Open a desk behind the wall, and burn it."""
     versions: list[str] = []
 
     async def work() -> int:

@@ -55,7 +55,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def require_undo(arguments: argparse.Namespace) -> None:
-    """Refuse options of --undo without it."""
     if any((arguments.yes, arguments.all, arguments.packages)):
         raise BriefError("--yes, --all and --packages belong to --undo; `hotdesk setup --help` says more")
 
@@ -107,7 +106,6 @@ def _list_tenants(settings: Config) -> list[Config]:
 
 
 def burn_desks(settings: Config) -> SetupStep:
-    """Burn every open desk, and bury those whose keeper is gone."""
     desks = [(each, str(desk["id"])) for each in _list_tenants(settings) for desk in state.list_own_desks(each)]
 
     async def work() -> int:
@@ -175,7 +173,6 @@ def _remove_images(settings: Config) -> SetupStep:
 
 
 def _remove_state(settings: Config) -> SetupStep:
-    """Remove live state, disks and caches."""
     paths = [each.lib / name for each in _list_tenants(settings) for name in MADE]
     found = [path for path in (*paths, settings.run) if path.exists()]
     for path in found:
@@ -216,7 +213,6 @@ def _keep_settings(settings: Config) -> Iterator[SetupStep]:
 
 
 def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
-    """Remove the packages that set-up installed, if that is wanted."""
     record = read_record(settings)
     packages = record.packages
     if not packages:

@@ -50,7 +50,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
-    """Describe what `set` takes."""
     parser.add_argument("name", help="1 to 64 of a-z, 0-9 and -")
     parser.add_argument("--kind", choices=[*KINDS], help="the kind of secret (token)")
     parser.add_argument(
@@ -73,19 +72,16 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
-    """Describe what `rm` takes."""
     parser.add_argument("name", help="the secret's name")
 
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
-    """Describe what `rotate` takes."""
     parser.add_argument("name", nargs="?", help="the secret's name")
     parser.add_argument("--root", action="store_true", help="replace the root key instead")
     parser.add_argument("--root-key", choices=_SOURCES, help="with --root: where the new root key is stored")
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    """Describe what `init` takes."""
     parser.add_argument("--root-key", choices=_SOURCES, default="file", help="where the root key comes from (file)")
 
 
@@ -222,7 +218,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
-    """Put the public fields and the value together."""
     if arguments.kind == "command":
         return Command(), _make_command_value(arguments.command)
     value = _ask_value(arguments.name)
@@ -279,7 +274,6 @@ def ask_hidden(prompt: str) -> bytes:
 
 
 def _ask_twice(prompt: str) -> bytes:
-    """Ask for something new, twice."""
     first = ask_hidden(prompt)
     if ask_hidden("Again: ") != first:
         raise BriefError("the two entries differ; nothing was changed")
@@ -291,12 +285,10 @@ def _get_first_passphrase() -> bytes:
 
 
 def _new_passphrase() -> bytes:
-    """Get the passphrase that replaces a root key."""
     return read_passphrase(_NEW_PASSPHRASE_FILE) or _ask_twice("New passphrase of the vault: ")
 
 
 def read_passphrase(variable: str) -> bytes | None:
-    """Read a passphrase from the file a variable names, if it does."""
     if not (name := os.environ.get(variable)):
         return None
     try:

@@ -57,7 +57,6 @@ def run(order: QuickRun, signals: EndingSignals, when_open: Callable[[], None]) 
 
 
 def _is_plain(option: str) -> bool:
-    """Return whether a desk with this option is the computer it is by default."""
     name, _, value = option.partition("=")
     return name == "--timeout" or (name == "--env" and value.partition("=")[1] == "=" and value[0] != "=")
 
@@ -164,7 +163,7 @@ class _Owner:
         return None
 
     def pulse(self) -> None:
-        """Tell the keeper that the desk is in use, so that its programs see what they use."""
+        """Tell the keeper that the desk is in use, so that it updates the usage that programs see."""
         if time.monotonic() - self.pulsed >= PULSE_INTERVAL_S:
             self.pulsed = time.monotonic()
             try:
@@ -206,5 +205,4 @@ def _quote_values(table: dict[str, str]) -> dict[str, str]:
 
 
 def _format_object(fields: dict[str, str]) -> str:
-    """Write a JSON object whose values are written already."""
     return "{" + ", ".join(f"{quote(name)}: {value}" for name, value in fields.items()) + "}"

@@ -36,7 +36,6 @@ class QuickExec:
 
 
 def parse_run(argv: list[str]) -> QuickRun | None:
-    """Read what `run` is asked for."""
     found = _split(argv, SIZES, FLAGS | {ALONE}, 0)
     if found is None:
         return None
@@ -49,7 +48,6 @@ def parse_run(argv: list[str]) -> QuickRun | None:
 
 
 def parse_exec(argv: list[str]) -> QuickExec | None:
-    """Read what `exec` is asked for."""
     found = _split(argv, EXEC, frozenset(), 1)
     if found is None:
         return None
@@ -74,7 +72,6 @@ def parse_exec(argv: list[str]) -> QuickExec | None:
 
 
 def parse_ps(argv: list[str]) -> tuple[str | None, bool] | None:
-    """Read whose desks `ps` shall list, and whether as JSON."""
     found = _split(argv, frozenset({"--tenant"}), frozenset({"--json"}), 1)
     if found is None or found[1] or found[2]:
         return None
@@ -83,7 +80,6 @@ def parse_ps(argv: list[str]) -> tuple[str | None, bool] | None:
 
 
 def parse_ssh(argv: list[str]) -> str | None:
-    """Read which desk an SSH client calls, as its configuration has it."""
     found = _split(argv, frozenset(), frozenset({"--stdio"}), 1)
     if found is None or found[0] != [("--stdio", None)] or len(found[1]) != 1 or found[2]:
         return None

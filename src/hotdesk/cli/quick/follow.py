@@ -36,7 +36,6 @@ PULSE_INTERVAL_S = 1.0
 
 
 def explain_end() -> HotdeskError:
-    """Return what is known of a desk that hung up, when nobody knows more."""
     return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
 
 
@@ -96,7 +95,6 @@ class Follower:
         return self.tell_end(timeout)
 
     def tell_end(self, timeout: float | None) -> int:
-        """Check how the guest says the program ended, and tell it."""
         body = self.reply or {}
         if "error" in body:
             raise HotdeskError(
@@ -140,7 +138,6 @@ class Follower:
             raise LinkError(late)
 
     def read_stdin(self) -> None:
-        """Pass on what comes at standard input, as far as the guest has room."""
         try:
             data = os.read(0, min(CHUNK, self.credit))
         except BlockingIOError:
@@ -158,7 +155,6 @@ class Follower:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes."""
         send_some(self.sock, self.out)
 
     def receive(self) -> None:
@@ -196,7 +192,6 @@ class Follower:
             raise wire.WireError("a frame on a channel that is not open")
 
     def take_own(self, kind: int, payload: bytes) -> None:
-        """Take a frame of our program's channel."""
         if kind == wire.DATA:
             if len(payload) < 2:
                 raise wire.WireError("an empty frame")
@@ -230,7 +225,6 @@ class Follower:
     # -- the end ----------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """Have the program killed with all its descendants, and forgotten."""
         self.put(wire.SIGNAL, wire.encode({"signal": 9, "tree": True}))
         self.put(wire.DROP)
         end = time.monotonic() + KILL_SECONDS

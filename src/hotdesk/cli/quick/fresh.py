@@ -29,7 +29,6 @@ def run(order: QuickRun, *, may_hold: bool) -> int | None:
 
 
 def _run(place: Place, order: QuickRun, signals: EndingSignals, may_hold: bool) -> int | None:
-    """Run it with a holder's desk, or with one of our own while a holder starts."""
     try:
         settings = read_settings(place)
     except OSError:

@@ -41,7 +41,6 @@ def follow(follower: Follower, order: QuickRun, burn: Callable[[], None]) -> int
 
 
 def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, order: QuickRun) -> int:
-    """Run the command on a holder's desk."""
     return follow(Follower(sock, rest, signals, _explain_end), order, lambda: wait_burnt(sock))
 
 

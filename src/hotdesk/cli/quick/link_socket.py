@@ -8,7 +8,6 @@ CHUNK = 1 << 16
 
 
 def send_some(sock: _socket.socket, out: bytearray) -> None:
-    """Send what the socket takes, and remove it from `out`."""
     try:
         while out:
             del out[: sock.send(out)]

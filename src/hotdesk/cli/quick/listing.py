@@ -34,7 +34,6 @@ def _mention_holders(place: Place) -> None:
 
 
 def _name_tenants(run: str) -> list[str]:
-    """Name the tenants that have a state directory, the machine's own first."""
     try:
         found = sorted(name for name in os.listdir(f"{run}/tenants") if is_tenant(name))
     except (FileNotFoundError, NotADirectoryError):
@@ -55,7 +54,6 @@ def _describe_wall(facts: dict[str, object]) -> str:
 
 
 def format_desks(desks: list[dict[str, object]], as_json: bool) -> str:
-    """Write a list of desks, each with its tenant, for people or as JSON."""
     for facts in desks:
         if not facts["kept"]:
             facts["state"] = "orphaned"

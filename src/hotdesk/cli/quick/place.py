@@ -41,7 +41,6 @@ class Place:
 
     @property
     def control(self) -> str:
-        """Return the folder of the owners' sockets."""
         return f"{self.run}/control"
 
 
@@ -50,7 +49,6 @@ def is_tenant(name: str) -> bool:
 
 
 def get_holder_environment() -> dict[str, str]:
-    """Return the variables a holder is started with, and chosen by."""
     return {
         name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") and name not in OF_ONE_CALL
     }

@@ -52,8 +52,6 @@ def find_path(desk: str) -> str | None:
 
 
 def dial_owner(path: str) -> Callable[[], _socket.socket]:
-    """Return what calls the owner or server at a path, as often as it is asked."""
-
     def call() -> _socket.socket:
         sock = dial(path) if os.geteuid() == 0 else connect(path)
         if sock is None:

@@ -12,7 +12,6 @@ FAILED = 125
 
 
 def has_standard_streams() -> bool:
-    """Return whether standard input, output and error are there at all."""
     try:
         for fd in (0, 1, 2):
             os.fstat(fd)
@@ -22,5 +21,4 @@ def has_standard_streams() -> bool:
 
 
 def complain(text: str) -> None:
-    """Print an error in one line."""
     print(f"hotdesk: {make_printable(text)}", file=sys.stderr)

@@ -48,7 +48,6 @@ class SshChannel(ABC):
         return min(self.window, self.packet) if len(self.transport.out) < MAX_OUT_BYTES else 0
 
     def send_data(self, data: bytes, *, is_error: bool = False) -> None:
-        """Send bytes, within `room`."""
         self.window -= len(data)
         if is_error:
             self.send(EXTENDED_DATA, encode_uint32(STDERR) + encode_string(data))
@@ -56,13 +55,12 @@ class SshChannel(ABC):
             self.send(DATA, encode_string(data))
 
     def admit(self, count: int) -> None:
-        """Let the client send so much more."""
+        """Grow the client's send window."""
         self.admitted += count
         if not self.got_eof:
             self.send(WINDOW_ADJUST, encode_uint32(count))
 
     def send_eof(self) -> None:
-        """Say that no more data comes."""
         if not self.sent_eof:
             self.send(EOF)
             self.sent_eof = True
@@ -73,7 +71,6 @@ class SshChannel(ABC):
 
     @property
     def is_over(self) -> bool:
-        """Return whether both sides are done."""
         return self.sent_close and self.got_close
 
     # -- from the client -------------------------------------------------------------------------------------------

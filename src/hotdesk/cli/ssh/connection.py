@@ -62,7 +62,6 @@ class SshConnection:
         self.refusals = 0
 
     def take_all(self) -> None:
-        """Take what the client sent, as far as it is whole."""
         while (payload := self.transport.receive()) is not None:
             self.take(payload[0], FieldReader(payload, 1))
 
@@ -105,7 +104,6 @@ class SshConnection:
             self.transport.send(bytes((USERAUTH_SUCCESS,)))
 
     def refuse_user(self, why: str) -> None:
-        """Say that the client cannot be that user, and why."""
         self.refusals += 1
         if self.refusals == 1:
             self.tell(why)
@@ -123,7 +121,6 @@ class SshConnection:
     # -- channels --------------------------------------------------------------------------------------------------
 
     def open_channel(self, fields: FieldReader) -> None:
-        """Open a channel, or say why not."""
         kind, remote = fields.read_string(), fields.read_uint32()
         opening = (remote, fields.read_uint32(), fields.read_uint32())
         if len(self.channels) >= MAX_CHANNELS:
@@ -164,11 +161,9 @@ class SshConnection:
         stream.flush()
 
     def fail(self, remote: int, code: int, why: str) -> None:
-        """Say that a channel does not open."""
         self.transport.send(fail_opening(remote, code, why))
 
     def allocate_number(self) -> int:
-        """Return a number that no channel had."""
         self.last += 1
         return self.last
 
@@ -179,7 +174,6 @@ class SshConnection:
         channel.take(kind, fields)
 
     def pump(self) -> None:
-        """Send on what waits, and forget the channels that are over."""
         for channel in list(self.channels.values()):
             channel.pump()
             if channel.is_over:

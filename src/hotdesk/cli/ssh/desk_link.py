@@ -54,17 +54,14 @@ class ProgramChannel:
             self.link.put(wire.DATA, self.number, b"\0" + data[at : at + wire.CHUNK])
 
     def end(self) -> None:
-        """Say that no more input comes."""
         if not self.is_over:
             self.link.put(wire.END, self.number)
 
     def order(self, body: dict[str, object]) -> None:
-        """Have the guest signal the program, or change its terminal."""
         if not self.is_over:
             self.link.put(wire.SIGNAL, self.number, wire.encode(body))
 
     def give_back(self, cost: int) -> None:
-        """Let the guest send as much again as went on."""
         self.eaten += cost
         if self.eaten >= wire.WINDOW // 4 and not self.is_over:
             granted, self.eaten = self.eaten, 0
@@ -137,7 +134,6 @@ class DeskLink:
         self.out += wire.encode_frame(kind, number, payload)
 
     def flush(self) -> None:
-        """Send what the socket takes."""
         send_some(self.sock, self.out)
 
     def receive(self) -> None:
@@ -159,7 +155,6 @@ class DeskLink:
             raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Sort one frame to its program."""
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
@@ -172,7 +167,6 @@ class DeskLink:
 
 
 def _read_end(body: object) -> tuple[int, str]:
-    """Check how a guest says that a program ended."""
     if not isinstance(body, dict):
         raise wire.WireError("a reply that is not a table")
     if "error" in body:

@@ -14,7 +14,6 @@ class SshError(HotdeskError):
 
 
 def encode_uint32(value: int) -> bytes:
-    """Write a number of four bytes."""
     return value.to_bytes(4, "big")
 
 
@@ -41,7 +40,6 @@ class FieldReader:
         self.at = start
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes."""
         end = self.at + count
         if end > len(self.data):
             raise SshError("an SSH message is truncated")
@@ -56,11 +54,9 @@ class FieldReader:
         return self.take(1) != b"\0"
 
     def read_uint32(self) -> int:
-        """Read a number of four bytes."""
         return int.from_bytes(self.take(4), "big")
 
     def read_uint64(self) -> int:
-        """Read a number of eight bytes."""
         return int.from_bytes(self.take(8), "big")
 
     def read_string(self) -> bytes:

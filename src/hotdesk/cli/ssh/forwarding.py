@@ -40,7 +40,6 @@ class PortForwarding(SshChannel):
         """Whether the owner has called the port; whether the port says no more; whether it takes no more."""
 
     def wants_input(self) -> bool:
-        """Return whether something may be read from the desk now."""
         may_send = not self.is_joined or (not self.pending and self.measure_room() > 0)
         return self.sock is not None and not self.is_ended and may_send
 
@@ -62,7 +61,6 @@ class PortForwarding(SshChannel):
                 self.end()
 
     def count_sent(self, count: int) -> None:
-        """Forget what was sent, and let the client send as much more of its own."""
         del self.out[:count]
         own = min(count, self.unanswered)
         self.unanswered -= own
@@ -104,13 +102,11 @@ class PortForwarding(SshChannel):
             self.refuse(read_reason(self.head))
 
     def refuse(self, why: str) -> None:
-        """Say that the channel does not open."""
         self.transport.send(fail_opening(self.remote, CONNECT_FAILED, why))
         self.sent_close = self.got_close = True
         self.hang_up()
 
     def take_data(self, data: bytes) -> None:
-        """Pass on what the client sends."""
         if self.sock is None:
             self.admit(len(data))
             return
@@ -118,7 +114,6 @@ class PortForwarding(SshChannel):
         self.flush()
 
     def take_eof(self) -> None:
-        """Let the port read the end of what the client sends."""
         if self.is_ended:
             self.end()
         elif not self.out:
@@ -142,14 +137,12 @@ class PortForwarding(SshChannel):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Close the socket, once."""
         if self.sock is not None:
             self.sock.close()
             self.sock = None
 
 
 def fail_opening(remote: int, code: int, why: str) -> bytes:
-    """Write that a channel does not open."""
     return (
         bytes((OPEN_FAILURE,))
         + encode_uint32(remote)

@@ -46,13 +46,11 @@ class HostKey:
         return self.private.sign(data)
 
     def format_known_host(self) -> bytes:
-        """Write the line of a known_hosts file."""
         blob = b"\0\0\0\x0bssh-ed25519" + len(self.public).to_bytes(4, "big") + self.public
         return f"{ALIAS} ssh-ed25519 ".encode() + b2a_base64(blob)
 
 
 def load_host_key() -> HostKey:
-    """Read this user's host key, making one where there is none, and have clients know it."""
     files = KeyFiles()
     seed = _read(files.private)
     if seed is None:

@@ -47,7 +47,6 @@ class ServerDialer:
         return ours
 
     def carry(self, sock: socket.socket) -> None:
-        """Carry one call from its request to its end."""
         with sock, suppress(OSError):
             try:
                 with self.open(*read_request(sock)) as line:

@@ -93,7 +93,6 @@ class Session(SshChannel):
         return True
 
     def set_variable(self, name: str, value: str) -> bool:
-        """Note a variable of the program's environment."""
         if not name or len(self.variables) >= MAX_VARIABLES or "=" in name or "\0" in name + value:
             return False
         self.variables[name] = value
@@ -116,7 +115,6 @@ class Session(SshChannel):
             self.take_end(FAILED, str(e))
 
     def take_data(self, data: bytes) -> None:
-        """Pass on what the client types."""
         if self.program is None:
             self.admit(len(data))
             return
@@ -125,7 +123,6 @@ class Session(SshChannel):
         self.program.send(data)
 
     def take_eof(self) -> None:
-        """Let the program read the end of its input."""
         if self.program is not None:
             self.program.end()
 
@@ -151,7 +148,6 @@ class Session(SshChannel):
         self.waiting.append((stream, data, cost))
 
     def take_room(self, count: int) -> None:
-        """Let the client send as much as the program took."""
         self.admit(count)
 
     def take_end(self, code: int, text: str) -> None:
@@ -162,7 +158,6 @@ class Session(SshChannel):
         self.pump()
 
     def abort(self, why: str) -> None:
-        """End the session of a desk that does what it must not."""
         self.tell(why)
         if self.program is not None:
             self.program.order({"signal": 9, "tree": True})
@@ -192,7 +187,6 @@ def _is_size(rows: int, columns: int) -> bool:
 
 
 def _read_program() -> str:
-    """Read the SFTP server that runs in the desk."""
     folder = __file__.rpartition("/")[0]
     with open(f"{folder}/inside/{_SFTP_PROGRAM}", encoding="utf-8") as file:
         return file.read()

@@ -69,7 +69,6 @@ class SftpRequest:
         self.offset, self.length = offset, length
 
     def answer(self) -> int:
-        """Return what it may be answered with beside a status."""
         if self.kind == EXTENDED:
             return NAME if self.subject == EXPAND_PATH else STATUS
         return ANSWERS.get(self.kind, STATUS)
@@ -194,7 +193,6 @@ class SftpReplies:
         return False
 
     def leave_out(self, name: bytes) -> None:
-        """Tell of a name that is left out, unless many were."""
         self.left_out += 1
         if self.left_out <= MAX_TOLD:
             shown = make_printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
@@ -235,7 +233,6 @@ def _is_name(name: bytes) -> bool:
 
 
 def _is_path(path: bytes, *, absolute: bool) -> bool:
-    """Return whether a path may be shown, and sent back."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -290,7 +287,6 @@ def _write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
 
 
 def write_status(number: int, code: int, text: str) -> bytes:
-    """Write a reply that says how a request went."""
     return (
         bytes((STATUS,))
         + encode_uint32(number)

@@ -53,7 +53,6 @@ def serve(desk: str, dial: Dial, first: _socket.socket | None = None, *, dials: 
 
 
 def tell(text: str) -> None:
-    """Say something on the person's terminal, which a session may have made raw."""
     end = "\r\n" if os.isatty(2) else "\n"
     try:
         os.write(2, f"hotdesk: {make_printable(text)}{end}".encode())
@@ -73,7 +72,6 @@ class LinkSource:
         self.link: DeskLink | None = None
 
     def open(self, user: str) -> DeskLink:
-        """Borrow the link of a user, in place of another's that nobody used."""
         if self.link is None or user != self.user:
             sock, self.first = self.first, None
             if sock is None:
@@ -137,7 +135,6 @@ class StdioServer:
         return 0
 
     def turn(self) -> None:
-        """Wait for whatever comes next, and take it."""
         self.link.take_frames()  # what came together with the owner's answer
         self.connection.pump()
         self.link.flush()
@@ -157,7 +154,6 @@ class StdioServer:
                 port.receive()
 
     def list_ports(self) -> dict[int, PortForwarding]:
-        """List the connections to ports of the desk, by their descriptors."""
         channels = self.connection.channels.values()
         return {each.sock.fileno(): each for each in channels if isinstance(each, PortForwarding) and each.sock}
 
@@ -188,7 +184,6 @@ class StdioServer:
         self.connection.take_all()
 
     def flush(self) -> None:
-        """Send what the client takes."""
         out = self.transport.out
         try:
             while out:
@@ -200,7 +195,6 @@ class StdioServer:
             self.transport.is_closed = True
 
     def say_goodbye(self) -> None:
-        """Have programs learn that nobody sits there any more, and the client why."""
         self.connection.leave()
         end = time.monotonic() + GOODBYE_SECONDS
         while (self.link.out or self.transport.out) and (remaining := end - time.monotonic()) > 0:

@@ -175,7 +175,6 @@ class Transport:
         return True
 
     def refuse(self) -> None:
-        """Say that the last message was not understood."""
         self.send(bytes((UNIMPLEMENTED,)) + encode_uint32(self.received - 1 & 0xFFFFFFFF))
 
     def disconnect(self, text: str) -> None:
@@ -199,7 +198,7 @@ class Transport:
         self.put(self.own_init)
 
     def negotiate(self, payload: bytes) -> None:
-        """Choose what the client prefers of what we offer."""
+        """Return the first algorithm of the client's list that we offer."""
         if not self.is_exchanging:
             self.begin_exchange()
         if self.client_init:
@@ -219,7 +218,6 @@ class Transport:
         self.ignores_guess = follows and (kinds[0] != kind or keys[0] != key)
 
     def exchange(self, payload: bytes) -> None:
-        """Agree on keys, and use ours from now on."""
         if not self.client_init or self.next_opening is not None:
             raise SshError("unexpected key exchange message from the client")
         theirs = FieldReader(payload, 1).read_string()
@@ -245,7 +243,6 @@ class Transport:
         self.sealing = PacketCipher(derive(b"D")[:outward], derive(b"B"))
 
     def change_keys(self) -> None:
-        """Use the client's new keys from now on, and send what waited."""
         if self.next_opening is None:
             raise SshError("unexpected NEWKEYS message from the client")
         self.opening, self.next_opening = self.next_opening, None
@@ -257,7 +254,6 @@ class Transport:
 
 
 def compute_digest(data: bytes) -> bytes:
-    """Return the SHA-256 of some bytes."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(data)
     return digest.finalize()

@@ -41,7 +41,6 @@ class Fields:
         self.data, self.at = data, at
 
     def take(self, size: int) -> bytes:
-        """Read so many bytes."""
         self.at += size
         if self.at > len(self.data):
             raise ValueError("a message ends too early")
@@ -77,7 +76,6 @@ def encode_string(data: bytes) -> bytes:
 
 
 def describe(info: os.stat_result) -> bytes:
-    """Write the attributes of a file."""
     times = [min(max(0, int(each)), 0xFFFFFFFF) for each in (info.st_atime, info.st_mtime)]
     facts = [info.st_uid, info.st_gid, info.st_mode, *times]
     return (
@@ -88,7 +86,6 @@ def describe(info: os.stat_result) -> bytes:
 
 
 def make_folder(fields: Fields) -> None:
-    """Make a folder, with the permissions that a client wants."""
     path, attributes = fields.read_path(), fields.read_attributes()
     os.mkdir(path, attributes.get(PERMISSIONS, (0o777,))[0] & 0o7777)
 
@@ -137,14 +134,12 @@ class Server:
         }  # fmt: skip
 
     def make_handle(self) -> bytes:
-        """Return a name for something that stays open."""
         if len(self.files) + len(self.folders) >= MAX_HANDLES:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         self.last += 1
         return b"%d" % self.last
 
     def find(self, fields: Fields) -> int:
-        """Return the descriptor of an open file."""
         fd = self.files.get(fields.read_string())
         if fd is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -203,7 +198,6 @@ class Server:
         return (NAME, _encode_number(len(found)) + b"".join(found)) if found else write_status(END)
 
     def rename(self, fields: Fields) -> None:
-        """Rename, but over nothing."""
         source, target = fields.read_path(), fields.read_path()
         if os.path.lexists(target):
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
