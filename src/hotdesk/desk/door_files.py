@@ -127,7 +127,6 @@ def as_der(ca_pem: bytes) -> bytes:
 
 
 def build_java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, str]:
-    """Return the variable for Java, which knows neither the proxy's nor the bundle's."""
     host, port = proxy.removeprefix("http://").split(":")
     settings = {
         **{f"{scheme}.proxyHost": host for scheme in ("http", "https")},
@@ -140,7 +139,6 @@ def build_java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[
 
 
 def encode_java_store(ca_pem: bytes) -> bytes:
-    """Write the desk's authority as a trust store of Java, in its own old format."""
     der = as_der(ca_pem)
     entry = struct.pack(">I", 2) + _encode_java_text("hotdesk") + struct.pack(">Q", 0)
     body = (

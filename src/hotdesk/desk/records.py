@@ -54,7 +54,6 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
 
 
 def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
-    """Return whether a desk waits on disk for whoever wakes it."""
     return any(record.get("id") == desk for record in list_hibernated(run))
 
 
@@ -87,5 +86,4 @@ def take(folder: os.PathLike[str] | str) -> int | None:
 
 
 def compute_age(record: dict[str, object]) -> float:
-    """Return the seconds since a desk was opened."""
     return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

@@ -154,7 +154,6 @@ def _parse_field(name: str, value: object) -> Any:
 
 
 def parse_snapshot(value: object) -> str:
-    """Read which snapshot is meant, if one is."""
     return "" if value is None else str(_parse_field("snapshot", value))
 
 

@@ -62,7 +62,6 @@ class Calls(Generic[Reply]):
         self._calls: dict[int, _Call[Reply]] = {}
 
     def allocate_number(self) -> int:
-        """Number a request that no call waits for."""
         self._last_number += 1
         return self._last_number
 
@@ -126,7 +125,6 @@ class PacketCalls(Calls[Packet], ABC):
         self.pid = pid
 
     def discard(self, reply: Packet) -> None:
-        """Close descriptors that no caller takes."""
         close_all(reply[1])
 
     @abstractmethod
@@ -164,7 +162,6 @@ class PacketCalls(Calls[Packet], ABC):
                 self.take(message)
 
     async def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
-        """Send one message as soon as the peer takes it."""
         try:
             while self.failure is None:
                 try:
@@ -181,7 +178,6 @@ class PacketCalls(Calls[Packet], ABC):
 
 
 def read_body(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError] = HostError) -> dict[str, Any]:
-    """Return the body of a reply, or raise the error in it."""
     if (error := find_error(message, unknown)) is not None:
         raise error
     match message:

@@ -35,7 +35,6 @@ class Child:
         self.started = -RESTART_INTERVAL_S
 
     def can_restart(self) -> bool:
-        """Return whether the last start is long enough ago."""
         return time.monotonic() - self.started >= RESTART_INTERVAL_S
 
     def start(self, settings: Mapping[str, object]) -> None:

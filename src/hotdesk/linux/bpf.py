@@ -85,7 +85,6 @@ def _admit_one_of(argument: int, values: Collection[int]) -> Cases:
 
 
 def _build_conditions(pid: int) -> dict[str, Cases]:
-    """Return which arguments the calls may have of which some use is harmful."""
     plain_memory: Cases = (((_compute_low_offset(2), PROT_EXEC, 0),),)
     return {
         "fcntl": _admit_one_of(1, COMMANDS),
@@ -138,5 +137,4 @@ def _build_admission(cases: Cases | None) -> list[bytes]:
 
 
 def encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Write one struct sock_filter."""
     return struct.pack("=HBBI", code, if_so, if_not, value)

@@ -139,7 +139,6 @@ class Cgroup:
         return self.folders["unified" if self.version == 2 else controller]
 
     def make(self, limits: CgroupLimits) -> None:
-        """Make it and set its limits, before anything runs in it."""
         if self.version == 2:
             self.open_above()
         for folder in self.places:
@@ -171,7 +170,6 @@ class Cgroup:
             delegate(folder)
 
     def limit_v1(self, limits: CgroupLimits) -> None:
-        """Write v1's files."""
         self.limit_memory_v1(limits.memory)
         self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)
         self.put("pids", "pids.max", limits.pids)
@@ -186,7 +184,6 @@ class Cgroup:
             self.put("memory", name, most, optional=name == names[1])
 
     def deny_devices(self) -> None:
-        """Let nothing in it use a device but those of `DEVICES`."""
         self.put("devices", "devices.deny", "a")
         for device in DEVICES:
             self.put("devices", "devices.allow", f"{device} rw")
@@ -207,7 +204,6 @@ class Cgroup:
                 raise
 
     def limit_v2(self, limits: CgroupLimits) -> None:
-        """Write v2's files."""
         self.put("memory", "memory.max", limits.memory)
         self.put("memory", "memory.swap.max", 0, optional=True)
         self.put("pids", "pids.max", limits.pids)
@@ -256,11 +252,10 @@ class Cgroup:
             self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
 
     def list_unhushed(self) -> list[int]:
-        """List the processes in it that are not hushed."""
         return [int(pid) for pid in read(f"{self.get_folder('freezer')}/cgroup.procs").split()]
 
     def hush(self, pids: Iterable[int]) -> None:
-        """Have processes stand still on their own, also while the rest goes on."""
+        """Freeze processes on their own; they stay frozen when the rest is thawed."""
         self.quiet.mkdir(exist_ok=True)
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -268,7 +263,7 @@ class Cgroup:
         self.freeze_hushed(True)
 
     def unhush(self) -> None:
-        """Let what was hushed go on as the rest does."""
+        """Let hushed processes continue with the rest."""
         while pids := read(f"{self.quiet}/cgroup.procs").split():
             for pid in pids:
                 with suppress(ProcessLookupError):
@@ -332,7 +327,6 @@ class Cgroup:
         }
 
     def read_cpu_seconds(self) -> float:
-        """Read the processor time it has used."""
         if self.version == 1:
             return int((self.get_folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
         stat = (self.get_folder("cpu") / "cpu.stat").read_text()
@@ -345,7 +339,6 @@ class Cgroup:
         return MemoryUse(total, *(stat.get(f"{prefix}{kind}".encode(), 0) for kind in kinds))
 
     def read_cpu_times(self) -> CpuTimes:
-        """Read the processor time it has used, by kind."""
         if self.version == 1:
             stat = _parse_counters(read(f"{self.get_folder('cpuacct')}/cpuacct.stat"))
             return CpuTimes(stat[b"user"] / TICKS, stat[b"system"] / TICKS)
@@ -353,7 +346,6 @@ class Cgroup:
         return CpuTimes(stat[b"user_usec"] / 1e6, stat[b"system_usec"] / 1e6)
 
     def count_oom_kills(self) -> int:
-        """Count what the memory limit killed in it so far."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         for line in (self.get_folder("memory") / name).read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -403,7 +395,6 @@ def delegate(folder: Path, switch: Callable[[Path], None] | None = None) -> None
 
 
 def _switch_on(folder: Path) -> None:
-    """Switch the controllers on that desks need."""
     (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
 
 
@@ -422,7 +413,6 @@ def vacate(folder: Path, tries: int = 100) -> None:
 
 
 def _parse_counters(text: bytes) -> dict[bytes, int]:
-    """Read lines of a name and a number."""
     words = text.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 

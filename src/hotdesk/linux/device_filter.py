@@ -55,7 +55,6 @@ def build_program(devices: Iterable[str]) -> bytes:
 
 
 def call(command: int, attributes: bytes, what: str) -> int:
-    """Call bpf(2)."""
     buffer = ctypes.create_string_buffer(attributes, _ATTR_SIZE)
     return check(libc.syscall(_SYS_BPF[os.uname().machine], command, buffer, _ATTR_SIZE), what)
 

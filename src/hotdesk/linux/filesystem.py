@@ -16,7 +16,6 @@ FLAGS = syscalls.MS_NODEV | syscalls.MS_NOSUID | syscalls.MS_NOATIME
 
 
 def run_tool(*argv: str) -> None:
-    """Run one of the file system tools, quietly."""
     path = "/usr/sbin:/usr/bin:/sbin:/bin"
     try:
         done = subprocess.run(
@@ -31,13 +30,11 @@ def run_tool(*argv: str) -> None:
 
 
 def count_used_bytes(folder: Path) -> int:
-    """Return how many bytes of a file system are taken."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize
 
 
 def open_folder(folder: Path) -> int:
-    """Open a directory, which is no link."""
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 

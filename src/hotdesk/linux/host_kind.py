@@ -140,7 +140,6 @@ class HostKind:
 
     @property
     def is_container(self) -> bool:
-        """Return whether an engine put this process into a container."""
         return self.kind in _CONTAINERS
 
     @property
@@ -149,11 +148,9 @@ class HostKind:
         return whole and not (self.is_filtered or self.profile or self.has_own_users)
 
     def list_missing_capabilities(self) -> list[str]:
-        """Name the capabilities that a keeper needs and this process lacks."""
         return [name for name, number in CAPABILITIES.items() if not self.capabilities >> number & 1]
 
     def describe(self) -> str:
-        """Write it in a line, for people."""
         text = _NAMES[self.kind]
         if self.is_container:
             how = "rootless" if self.has_own_users else "privileged" if self.is_privileged else "restricted"
@@ -203,7 +200,6 @@ def recognise(facts: HostFacts) -> HostKind:
 
 
 def _recognise_kind(facts: HostFacts) -> Kind:
-    """Tell containers from machines, and machines from each other."""
     engine = _name_engine(facts)
     is_wsl = "microsoft" in facts.kernel.lower()
     if engine is not None and any(_is_foreign(facts, kind) for kind in _INITIAL):
@@ -256,7 +252,6 @@ def _is_foreign(facts: HostFacts, kind: str) -> bool:
 
 
 def covers_ids(uid_map: str, first: int, count: int) -> bool:
-    """Return whether a user namespace has all of a range of ids."""
     rows = sorted(tuple(map(int, line.split())) for line in uid_map.splitlines() if line.strip())
     at = first
     for start, _, width in rows:
@@ -273,7 +268,6 @@ def _has_virtio() -> bool:
 
 
 def _read_inode(kind: str) -> int:
-    """Return a namespace's inode, 0 where it cannot be read."""
     try:
         return os.stat(f"/proc/self/ns/{kind}").st_ino
     except OSError:
@@ -281,7 +275,6 @@ def _read_inode(kind: str) -> int:
 
 
 def _read(path: str) -> str:
-    """Read a small file, nothing where that fails."""
     try:
         return Path(path).read_text(errors="replace")
     except OSError:

@@ -89,7 +89,7 @@ def lose_privilege(uid: int) -> None:
 
 
 def install(program: bytes) -> None:
-    """Give this process, and all its threads, a seccomp filter."""
+    """Install a seccomp filter in all threads of this process."""
     filter_program = SockFprog(len(program) // 8, program)
     number = _SYS_SECCOMP[platform.machine()]
     result = syscalls.libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(filter_program))

@@ -82,7 +82,6 @@ def confine_reader(
 
 
 def find_existing(path: Path) -> Path:
-    """Return the nearest folder that exists, at or above a path."""
     path = path.absolute()
     while not path.is_dir():
         path = path.parent
@@ -99,7 +98,6 @@ def drop_capabilities(allowed: set[int]) -> None:
 
 
 def limit_capabilities(allowed: set[int]) -> None:
-    """Let no exec bring any capability but these."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in allowed:

@@ -11,7 +11,6 @@ PR_SET_NO_NEW_PRIVS = 38
 
 
 def check(result: int, what: str) -> int:
-    """Turn a failed call's errno into an OSError that says what was tried."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -19,5 +18,4 @@ def check(result: int, what: str) -> int:
 
 
 def prctl(option: int, value: int) -> None:
-    """Set one process attribute."""
     check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")

@@ -73,7 +73,7 @@ class RootDirectory:
             os.close(fd)
 
     def write(self, path: bytes, data: bytes, mode: int = 0o644) -> None:
-        """Write a root-owned regular file in the place of whatever has that name."""
+        """Write a root-owned regular file, replacing whatever has that name."""
         above, _, name = path.rpartition(b"/")
         with self.folder(above) as fd, create(fd, name) as file:
             os.fchmod(file.fileno(), mode)
@@ -97,7 +97,7 @@ def open_strictly(fd: int, path: bytes, flags: int) -> int:
 
 
 def create(fd: int, name: bytes) -> BinaryIO:
-    """Create a regular file in a directory, in the place of what has its name."""
+    """Create a regular file in a directory, replacing what has its name."""
     remove(fd, name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(name, flags, 0o600, dir_fd=fd), "wb")
@@ -115,7 +115,7 @@ def remove(fd: int, name: bytes) -> None:
 
 
 def empty(fd: int, name: bytes) -> None:
-    """Remove everything in a directory, following nothing, with one descriptor open a level."""
+    """Remove everything in a directory without following links, with one descriptor open a level."""
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         for entry in os.listdir(inner):

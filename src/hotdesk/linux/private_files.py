@@ -156,7 +156,6 @@ def hold_lock(folder: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Return what could not be written, and why."""
     try:
         yield
     except OSError as e:

@@ -11,7 +11,6 @@ FILE_TABLE = (1 << 63) - 1
 
 
 def set_core_limit() -> None:
-    """Prevent core dumps, also where sudo left a limit of 0."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (CORE_LIMIT, CORE_LIMIT))
     except ValueError:
@@ -19,7 +18,6 @@ def set_core_limit() -> None:
 
 
 def raise_open_files() -> None:
-    """Allow this process as many open files as its hard limit does."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 

@@ -41,7 +41,6 @@ async def send(sock: socket.socket, data: bytes) -> None:
 
 
 def get_peer(sock: socket.socket) -> tuple[int, int]:
-    """Return the pid and uid of whoever is at the other end of a unix socket."""
     pid, uid, _ = struct.unpack("=iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -66,7 +65,6 @@ def is_answered(path: Path) -> bool:
 
 
 def listens_in(folder: Path) -> bool:
-    """Return whether any process of this network listens at a socket that `listen` made in a folder."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -76,7 +74,7 @@ def listens_in(folder: Path) -> bool:
 
 
 def listen(path: Path, mode: int = 0o600) -> socket.socket:
-    """Listen at a path, in place of a dead owner's socket there."""
+    """Listen at a path; a dead owner's socket there is replaced."""
     path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
     fresh = path.with_name(f".{os.getpid()}")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

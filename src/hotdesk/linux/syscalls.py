@@ -60,7 +60,6 @@ class MountAttr(ctypes.Structure):
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
-    """Call mount(2)."""
     result = libc.mount(
         source.encode(),
         target.encode(),
@@ -88,7 +87,7 @@ def resize_tmpfs(at: str, size: int) -> None:
 
 
 def exchange(first: str, second: str) -> None:
-    """Have two files change places."""
+    """Swap two files in one step."""
     result = libc.renameat2(AT_FDCWD, first.encode(), AT_FDCWD, second.encode(), ctypes.c_uint(RENAME_EXCHANGE))
     check(result, f"exchange {first} and {second}")
 
@@ -100,12 +99,11 @@ def ioctl(fd: int, code: int, argument: bytes) -> None:
 
 
 def syncfs(fd: int) -> None:
-    """Have everything of a file system written out."""
     check(libc.syncfs(fd), "syncfs")
 
 
 def unshare(flags: int) -> None:
-    """Give this thread new namespaces."""
+    """Move this thread, not the whole process, into new namespaces."""
     check(libc.unshare(flags), f"unshare {flags:#x}")
 
 
@@ -126,7 +124,7 @@ def drop_capabilities() -> None:
 
 
 def pivot_root(folder: str) -> None:
-    """Make a mount the root of this process's own mount namespace, and let go of every other mount there."""
+    """Make a mount the root of this mount namespace, and detach every other mount."""
     os.chdir(folder)
     check(libc.syscall(SYS_PIVOT_ROOT[os.uname().machine], b".", b"."), f"pivot_root {folder}")
     check(libc.umount2(b".", _MNT_DETACH), "umount the former root")
@@ -139,12 +137,11 @@ def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR
 
 
 def mount_readonly(source: str, target: str) -> None:
-    """Show a file or directory at target, where nobody can write to it."""
     _mount_copy(source, target, MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0, 0, 0))
 
 
 def _mount_copy(source: str, target: str, attr: MountAttr) -> None:
-    """Show a file or directory at target, with these attributes from the first moment."""
+    """Show a file or directory at the target, with these attributes from the first moment."""
     flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
     try:
@@ -248,7 +245,6 @@ class Anchor:
     ready: int
 
     def open(self, uid_map: str, gid_map: str) -> int:
-        """Map the namespace's ids, and hold it open."""
         if os.read(self.ready, 1) != b"1":
             raise OSError("no user namespace: see user.max_user_namespaces")
         for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):

@@ -47,7 +47,6 @@ def format_id_map(base: int) -> str:
 
 
 def find_overlap(lines: list[str]) -> str | None:
-    """Return the first foreign line of /etc/subuid that reaches into our range."""
     for line in lines:
         name, start, count = [*line.split(":"), "", ""][:3]
         if name == OWNER or not start.isdigit() or not count.isdigit():
@@ -89,19 +88,17 @@ def unreserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
 
 
 def list_claims(claims: Path = CLAIMS) -> list[Path]:
-    """List the folders of desks that have a range of ids."""
     found = claims.iterdir() if claims.is_dir() else ()
     return [Path(os.readlink(each)) for each in found if each.name.isdigit() and each.is_symlink()]
 
 
 def is_reserved() -> bool:
-    """Return whether the machine has given hotdesk its range."""
     entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
     return all(file.exists() and entry in file.read_text().splitlines() for file in _SUB_FILES)
 
 
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
-    """Take a range for a desk and give its first host id. Slots go round, so a freed one rests as long as possible."""
+    """Take a range for a desk and return its first host id. Slots rotate, so that a freed one rests as long as possible."""
     with hold_lock(claims / "lock"):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else choose_start(_is_nested())

@@ -95,7 +95,6 @@ class Wrapped:
                 self.note(info)
 
     def note(self, info: tarfile.TarInfo) -> None:
-        """Remember where a file of it lies."""
         name = clean(info.name)
         if len(self.found) + len(self.links) > _PART_LIMIT:
             raise ImageError(f"the archive is a layout of more than {_PART_LIMIT} files")
@@ -113,12 +112,10 @@ class Wrapped:
 
 
 def clean(name: str) -> str:
-    """Return a name without `./` before and `/` behind."""
     return name.removeprefix("./").rstrip("/")
 
 
 def reopen_file(fd: int) -> io.BufferedReader:
-    """Read an open file from its beginning, its own position left alone."""
     return io.BufferedReader(io.FileIO(f"/proc/self/fd/{fd}"), BUFFER)
 
 
@@ -140,7 +137,6 @@ def is_compressed(stream: io.BufferedReader) -> bool:
 
 
 def decompress_stream(stream: io.BufferedReader, limits: ArchiveLimits) -> io.BufferedReader:
-    """Uncompress a stream that begins like a compressed one."""
     head = stream.peek(6)
     for magic, open_inner in OPENERS.items():
         if head.startswith(magic):
@@ -153,7 +149,6 @@ def _open_gzip(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _open_bzip2(stream: IO[bytes]) -> IO[bytes]:
-    """Uncompress bzip2."""
     return bz2.open(stream)
 
 
@@ -162,7 +157,6 @@ def _open_xz(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
-    """Uncompress zstd, which Python can from 3.14 on."""
     try:
         module = importlib.import_module("compression.zstd")
     except ImportError:
@@ -181,7 +175,6 @@ OPENERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 
 
 def verify(stream: IO[bytes], digest: str, name: str) -> None:
-    """Make sure that a layer is what its digest says."""
     sha256 = hashlib.sha256()
     while data := stream.read(BUFFER):
         sha256.update(data)

@@ -29,7 +29,6 @@ LAST_LINES = 12
 
 
 def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
-    """Build an image, or give it at once when what the recipe asks for is there."""
     parent = _find_parent(store, recipe, progress)
     suite = _choose_suite(recipe)
     arch = os.uname().machine
@@ -59,7 +58,6 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
 
 
 def _make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
-    """Make the tree a recipe adds to its parent's layers."""
     below = tuple(str(each) for each in lowers)
     task = BuildTask(
         name=recipe.name,
@@ -86,7 +84,7 @@ def _find_topmost_python(layers: Sequence[Path], name: str) -> str:
 
 
 def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
-    """Return the image a recipe stands on, built first when it is one of ours and missing."""
+    """Find the recipe's parent image; build it first if it is ours and missing."""
     if recipe.parent is None:
         return None
     try:
@@ -121,13 +119,12 @@ def _require_tools() -> None:
 
 
 def require_root(act: str = "making an image") -> None:
-    """Make sure that this process may make files of every owner, and mount."""
     if os.geteuid() != 0:
         raise HostError(f"{act} needs root: use sudo")
 
 
 def _wrap_command(argv: Sequence[str]) -> list[str]:
-    """Wrap a command so that it dies with us, and all it started and mounted with it."""
+    """Wrap a command so that it dies with us, with everything it started and mounted."""
     namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
 
@@ -166,12 +163,10 @@ def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) ->
 
 
 def is_passed_on(key: str) -> bool:
-    """Return whether the tools get a variable of ours."""
     return key in PASSED or key.upper().startswith(PASSED_LIKE)
 
 
 def _read_log_tail(log: Path) -> str:
-    """Return the end of a log, fit for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 16384))
         text = file.read().decode("utf-8", "replace")

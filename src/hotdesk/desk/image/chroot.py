@@ -50,12 +50,10 @@ class BuildTask:
     run: tuple[str, ...] = ()
 
     def dump(self) -> str:
-        """Write it as `load` reads it."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def load(text: str) -> BuildTask:
-        """Read what `dump` wrote."""
         return read(BuildTask, json.loads(text))
 
 
@@ -74,7 +72,6 @@ def main() -> int:
 
 
 def carry_out(task: BuildTask) -> None:
-    """Make the tree, from packages or over its parent."""
     work = Path(task.work)
     root = work / "tree"
     root.mkdir(0o755)
@@ -117,7 +114,6 @@ def enter(root: Path, *argv: str) -> None:
 
 
 def _bootstrap(task: BuildTask, root: Path) -> None:
-    """Unpack packages of the machine's own sources into an empty tree."""
     targets = sources.read()
     distro, _ = sources.find_distribution(targets)
     lines = sources.format_lines(targets, distro, task.suite, sources.list_keyrings(distro))
@@ -138,7 +134,6 @@ def _bootstrap(task: BuildTask, root: Path) -> None:
 
 
 def stack(task: BuildTask, work: Path) -> Path:
-    """Mount the parent with the new tree on top of it."""
     root = work / "root"
     root.mkdir()
     (work / "overlay").mkdir()
@@ -195,7 +190,6 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
 
 
 def _format_apt_settings(root: Path) -> str:
-    """Point the host's apt at a tree, its ways to the mirrors kept, its hooks left out."""
     return "".join(
         f"{line}\n"
         for line in (
@@ -244,7 +238,6 @@ def _install_wheels(task: BuildTask, root: Path) -> None:
 
 
 def download(found: str, folder: Path, requirements: Sequence[str]) -> list[str]:
-    """Return the command that fetches wheels for the Python a probe found."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
     return [*pip, "--dest", str(folder), *pip_tags.list_platform_options(found), *requirements]
 

@@ -44,7 +44,7 @@ def _iterate_windows(fd: int, size: int) -> Iterator[int]:
 
 
 def iterate_runs(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield where pages that hold more than zeros begin and end."""
+    """Yield the ranges of pages that hold more than zeros."""
     first = -1
     for start in range(0, len(data), PAGE):
         page = data[start : start + PAGE]

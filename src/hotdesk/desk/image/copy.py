@@ -99,7 +99,6 @@ class Copy:
         os.close(self.target)
 
     def put(self, name: bytes, info: os.stat_result) -> None:
-        """Copy one entry, or see why not."""
         top = self.levels[-1]
         if info.st_dev != self.levels[0].info.st_dev:
             raise self.make_error("is on another file system")
@@ -116,7 +115,6 @@ class Copy:
             self.note(b"w", name)
 
     def enter(self, name: bytes, info: os.stat_result) -> None:
-        """Go down into a directory."""
         if len(self.levels) > self.limits.depth:
             raise self.make_error(f"is nested in more than {self.limits.depth} folders, the limit")
         self.source = _replace_fd(self.source, open_strictly(self.source, name, FOLDER))
@@ -126,7 +124,6 @@ class Copy:
         self.begin(name, info)
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
-        """Copy what an open directory is, and see what it holds."""
         xattrs = self.dress(self.source, self.target, info)
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
@@ -138,7 +135,6 @@ class Copy:
         self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
 
     def finish(self) -> None:
-        """Go up again, out of a directory that is done."""
         done = self.levels.pop()
         self.at = done.name
         os.utime(self.target, ns=(done.info.st_mtime_ns, done.info.st_mtime_ns))
@@ -150,7 +146,6 @@ class Copy:
             self.expect(self.target, self.levels[-1].copy_info)
 
     def put_linked(self, name: bytes, info: os.stat_result) -> None:
-        """Copy a file or symbolic link, once for all its names."""
         number = self.linked.get(info.st_ino)
         if number is not None:
             os.link(b"%d" % number, name, src_dir_fd=self.links, dst_dir_fd=self.target, follow_symlinks=False)
@@ -177,7 +172,6 @@ class Copy:
         self.note(b"f", name, _encode_attributes(info), b"%d" % info.st_size, content, *xattrs)
 
     def put_symlink(self, name: bytes, info: os.stat_result) -> None:
-        """Copy a symbolic link, wherever it leads."""
         leads = os.readlink(name, dir_fd=self.source)
         os.symlink(leads, name, dir_fd=self.target)
         os.chown(name, clamp_owner(info.st_uid), clamp_owner(info.st_gid), dir_fd=self.target, follow_symlinks=False)
@@ -198,7 +192,6 @@ class Copy:
         return xattrs
 
     def expect(self, fd: int, info: os.stat_result) -> None:
-        """Make sure that what was opened is what was looked at."""
         found = os.fstat(fd)
         if not os.path.samestat(found, info) or stat.S_IFMT(found.st_mode) != stat.S_IFMT(info.st_mode):
             raise self.make_error("changed while it was copied")
@@ -219,7 +212,6 @@ class Copy:
         return None if above is None or len(above) + len(name) > PATH else above + name
 
     def make_error(self, why: str) -> ImageError:
-        """Return what of the tree is wrong, fit for a terminal."""
         path = b"/".join([*(level.name for level in self.levels[1:]), self.at])
         shown = make_printable(os.fsdecode(path[-SHOWN:]))
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
@@ -240,13 +232,12 @@ def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTe
 
 
 def _replace_fd(old: int, new: int) -> int:
-    """Let go of a descriptor for another."""
     os.close(old)
     return new
 
 
 def _is_whiteout(info: os.stat_result) -> bool:
-    """Return whether something is overlay's mark for what is gone."""
+    """Return whether an entry is an overlay whiteout."""
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 
 

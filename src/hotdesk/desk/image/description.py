@@ -84,7 +84,6 @@ def describe(image: Image) -> str:
 
 
 def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
-    """Yield the Debian packages of our table that are installed, each with its version."""
     for name, fields in _STANZA.findall(_read(image, STATUS)):
         if (name.decode() in PROGRAMS or name == b"python3") and _INSTALLED in fields:
             version = _VERSION.search(fields)
@@ -132,7 +131,6 @@ def _list_names(folder: Path) -> list[str]:
 
 
 def _read(image: Image, path: str) -> bytes:
-    """Read a file of an image, if it is there and not too large."""
     place = image.find_file(path)
     if place is None:
         return b""

@@ -34,7 +34,6 @@ _CHUNK = 1 << 16
 
 
 def is_url(text: str) -> bool:
-    """Return whether a text is a URL rather than a path."""
     return "://" in text or text.startswith("file:")
 
 
@@ -83,7 +82,6 @@ class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request | None:
-        """Follow a redirect to https, and to nothing else."""
         if urlsplit(newurl).scheme != "https":
             raise urllib.error.URLError("the server redirects to something that is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
@@ -120,7 +118,6 @@ def main() -> None:
 
 
 def copy(reply: IO[bytes], limit: int) -> None:
-    """Copy a reply to descriptor 1, up to a limit."""
     size = 0
     while data := reply.read(_CHUNK):
         size += len(data)

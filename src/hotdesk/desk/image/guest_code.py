@@ -34,7 +34,6 @@ with open('modules', 'wb') as out:
 
 
 def read_sources() -> dict[str, bytes]:
-    """Read the guest's modules as they are installed here."""
     return {f"{name}.py": (GUEST / f"{name}.py").read_bytes() for name in FILES}
 
 
@@ -47,7 +46,6 @@ def _compute_version(source: dict[str, bytes]) -> str:
 
 
 def get_folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path:
-    """Return the place for one image's bytecode of this source."""
     return store / "guest" / image_digest / _compute_version(source)
 
 

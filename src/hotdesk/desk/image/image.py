@@ -134,7 +134,6 @@ def get_record_path(store: Path, name: str) -> Path:
 
 
 def get_template_folder(store: Path, digest: str) -> Path:
-    """Return where virtual machines lie that were booted from an image, by its digest."""
     return store / "vm" / digest
 
 

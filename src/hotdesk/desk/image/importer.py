@@ -28,7 +28,6 @@ DEFAULTS = ArchiveLimits()
 def import_image(
     store: Path, path: Path, name: str, progress: Progress, limits: ArchiveLimits = DEFAULTS, timeout: float = 3600.0
 ) -> Image:
-    """Make an image of an archive, keyed by the archive's own sha256."""
     as_name(name)
     require_root()
     began = time.monotonic()

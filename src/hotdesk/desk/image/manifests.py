@@ -27,7 +27,7 @@ class ArchiveParts(Protocol):
 
 
 def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
-    """Return the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
+    """Return the names and digests of this machine's layers in an OCI layout, lowest first."""
     manifest = read_json(parts, "index.json", None)
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
@@ -84,7 +84,6 @@ def require_machine(config: dict[str, object], machine: str) -> None:
 
 
 def _check_layer_count(layers: list[T]) -> list[T]:
-    """Refuse an image of absurdly many layers, or of none."""
     if not 0 < len(layers) <= _LAYER_LIMIT:
         raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {_LAYER_LIMIT}")
     return layers
@@ -107,7 +106,7 @@ def get_blob_name(descriptor: dict[str, object]) -> str:
 
 
 def _read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, object]:
-    """Read a blob of JSON, its digest verified."""
+    """Read a JSON blob and verify its digest."""
     return read_json(parts, get_blob_name(descriptor), str(descriptor["digest"]))
 
 
@@ -123,7 +122,7 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
 
 
 def _load_json(text: bytes) -> object:
-    """Read JSON of a sane size."""
+    """Read JSON of bounded size."""
     if len(text) > _JSON_LIMIT:
         raise ImageError("the archive has a description of more than 4 MiB")
     try:

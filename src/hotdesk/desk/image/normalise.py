@@ -69,7 +69,6 @@ def _add_user(root: RootDirectory) -> None:
 
 
 def read_file(root: RootDirectory, path: bytes) -> bytes:
-    """Return a file's bytes, or none."""
     try:
         return root.read(path)
     except OSError:
@@ -77,12 +76,10 @@ def read_file(root: RootDirectory, path: bytes) -> bytes:
 
 
 def _remove_row(text: bytes, name: bytes) -> bytes:
-    """Leave out the row of a name that has another number."""
     return b"".join(row + b"\n" for row in text.splitlines() if row.split(b":")[0] != name)
 
 
 def _add_final_newline(text: bytes) -> bytes:
-    """End a text with a line's end."""
     return text if not text or text.endswith(b"\n") else text + b"\n"
 
 

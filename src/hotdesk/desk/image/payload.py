@@ -79,7 +79,6 @@ def hold(layer: Path) -> int:
 
 
 def _show_merged(store: Path, image: Image) -> Path:
-    """Return a directory with the image's files as a desk sees them."""
     if len(image.layers) == 1:
         return image.layers[0]
     os.chdir(store / "layers")  # layers by their digests: a path's `:` and `,` have a meaning in mount options

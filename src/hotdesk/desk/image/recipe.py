@@ -134,7 +134,6 @@ def _take_machine_packages(table: dict[str, object], where: str) -> tuple[str, .
 
 
 def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
-    """Take the files from a table, each path and text checked."""
     value = table.pop("files", {})
     if not isinstance(value, dict):
         raise BriefError(f"{where}: files must be a table of texts by path")
@@ -165,7 +164,6 @@ def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> s
 
 
 def compute_digest(recipe: Recipe, parent: str, arch: str, suite: str) -> str:
-    """Name what a recipe makes of a parent (its digest, or nothing), whatever the image is called."""
     parts: list[object] = [FORMAT, parent, arch, suite, recipe.include, recipe.apt, recipe.pip, recipe.run]
     if recipe.files:
         parts.append(sorted(recipe.files.items()))

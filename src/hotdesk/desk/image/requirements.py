@@ -111,12 +111,10 @@ def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str |
 
 
 def list_packages(machine: HostMachine) -> tuple[str, ...]:
-    """Name the Debian packages hotdesk needs there."""
     return (*PACKAGES, _KEYRINGS.get(machine.distro, _KEYRINGS["debian"]))
 
 
 def list_missing_packages(packages: Sequence[str]) -> list[str]:
-    """Describe which packages are not installed, in the order asked."""
     try:
         argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages]
         output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
@@ -169,7 +167,6 @@ def list_kernel_flaws(kernel: KernelConfig) -> list[str]:
 
 
 def offers(kernel: KernelConfig, filesystem: str) -> bool:
-    """Return whether a file system is there, or a module for it is."""
     loaded = {line.split()[-1] for line in kernel.filesystems.splitlines() if line.strip()}
     return filesystem in loaded or f"/{filesystem}.ko" in kernel.modules
 
@@ -180,7 +177,6 @@ def has_loop_driver(devices: str) -> bool:
 
 
 def name_fallbacks(kernel: KernelConfig) -> list[str]:
-    """Describe what desks do without on a kernel, each with what is used instead."""
     found = []
     if not offers(kernel, "btrfs"):
         found.append("no btrfs: desks' disks are ext4 files, so opening one takes longer and a snapshot is a copy")
@@ -190,13 +186,11 @@ def name_fallbacks(kernel: KernelConfig) -> list[str]:
 
 
 def parse_version(release: str) -> tuple[int, ...]:
-    """Read the two numbers a kernel's release begins with."""
     numbers = "".join(c if c.isdigit() else " " for c in release).split()
     return tuple(int(number) for number in numbers[:2])
 
 
 def list_host_flaws() -> list[str]:
-    """Describe what this machine's kernel lacks for desks."""
     found = list_kernel_flaws(look_at_kernel())
     try:
         cgroup.find_hierarchies()
@@ -206,7 +200,6 @@ def list_host_flaws() -> list[str]:
 
 
 def read(path: Path) -> str:
-    """Return a small file's text, nothing when it is not there."""
     try:
         return path.read_text(errors="replace")
     except OSError:

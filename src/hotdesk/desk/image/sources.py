@@ -69,7 +69,6 @@ def find_distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tu
 
 
 def format_lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
-    """Return the one-line sources of a suite, from the mirrors that serve this machine its own."""
     found: dict[tuple[str, str], PackageIndex] = {}
     components: dict[tuple[str, str], list[str]] = {}
     for target in targets:
@@ -109,12 +108,10 @@ def parse_settings(dump: str) -> list[str]:
 
 
 def list_keyrings(distro: str) -> list[str]:
-    """Name the file that holds a distribution's keys."""
     return [f"/usr/share/keyrings/{distro}-archive-keyring.gpg"]
 
 
 def read() -> list[PackageIndex]:
-    """Ask this machine's apt what it knows."""
     targets = parse(ask("apt-get", "indextargets", "--format", FORMAT))
     if not targets:
         raise HostError("this machine's apt has no package lists to build from: run `apt-get update`")
@@ -122,12 +119,10 @@ def read() -> list[PackageIndex]:
 
 
 def read_settings() -> list[str]:
-    """Ask this machine's apt how it reaches its mirrors."""
     return parse_settings(ask("apt-config", "dump"))
 
 
 def ask(*argv: str) -> str:
-    """Return what an apt program prints."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
     except FileNotFoundError as e:

@@ -89,17 +89,16 @@ def attach(fd: int, kind: str, at: Path) -> None:
 
 
 def taint() -> int:
-    """Read what the kernel says of its own health."""
     return int(Path("/proc/sys/kernel/tainted").read_text())
 
 
 def is_suspect(tainted: int) -> bool:
-    """Return whether what the kernel caches may have been written by whoever made it oops."""
+    """Return whether the page cache may hold writes of a program that made the kernel oops."""
     return bool(tainted & OOPSED)
 
 
 def verify(fd: int, file: Path) -> None:
-    """Have an open copy read from the disk again, and make sure that it is what was written there."""
+    """Read an open copy back from the disk, and compare it with what was written."""
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     try:
@@ -114,7 +113,6 @@ def verify(fd: int, file: Path) -> None:
 
 
 def compute_digest(fd: int) -> str:
-    """Return the sha256 of an open file."""
     sha256, at = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK, at):
         sha256.update(data)
@@ -134,7 +132,6 @@ def get_copy_path(store: Path, digest: str, kind: str) -> Path:
 
 
 def get_digest_path(file: Path) -> Path:
-    """Return where a copy's own sha256 is written."""
     return file.with_name(f"{file.name}.sha256")
 
 
@@ -146,14 +143,12 @@ def find_copy(store: Path, digest: str) -> tuple[Path, str]:
 
 
 def list_uncopied_layers(store: Path, image: Image) -> list[Path]:
-    """Name the layers of an image that have no copy."""
     return [
         layer for layer in image.layers if not any(get_copy_path(store, layer.name, kind).is_file() for kind in KINDS)
     ]
 
 
 def list_copies(store: Path) -> set[str]:
-    """Name the layers of which there is a copy, or a part of one."""
     names = os.listdir(get_folder(store)) if get_folder(store).is_dir() else []
     return {name.partition(".")[0] for name in names if "." in name}
 

@@ -51,7 +51,6 @@ def make(
 
 
 def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
-    """Copy one layer in a process that dies with this one, and its mounts with it."""
     alone = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
     argv = [*alone, sys.executable, "-P", "-m", "hotdesk.desk.image.sterilize", str(store), digest, *kinds]
     env = {"PATH": TOOLS} | {name: value for name in ("PYTHONPATH",) if (value := os.environ.get(name))}
@@ -67,7 +66,6 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    """Make one copy, of the first kind that works here."""
     store, digest, *kinds = sys.argv[1:]
     os.umask(0o077)
     try:
@@ -133,7 +131,6 @@ def _drop_cached(layer: Path) -> None:
 
 
 def write(kind: str, layer: Path, file: Path) -> None:
-    """Write a layer's tree as a file system of this kind."""
     if kind == "erofs":
         run_tool("mkfs.erofs", "--quiet", str(file), str(layer))
     elif kind == "ext4":

@@ -64,7 +64,6 @@ def make_private(folder: Path) -> None:
 
 
 def take(lock: int, store: Path, progress: Progress) -> None:
-    """Take the store's lock, saying so when another process has it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -73,7 +72,6 @@ def take(lock: int, store: Path, progress: Progress) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a tree of ours, whatever it is."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -123,7 +121,7 @@ def restore(store: Path, image: Image) -> None:
 
 @contextmanager
 def lock_layer(layer: Path, name: str) -> Iterator[None]:
-    """Make sure that nobody holds a shared lock on a layer, as whoever mounts it does."""
+    """Make sure that no mount holds a shared lock on a layer."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,14 +172,13 @@ def read_record(store: Path, path: Path) -> Image:
 
 
 def is_current_bytecode(folder: Path, store: Path, images: Collection[Image]) -> bool:
-    """Return whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
+    """Return whether bytecode is whole, of an existing image, and of the installed guest."""
     source = guest_code.read_sources()
     used = {guest_code.get_folder(store, image.digest, source) for image in images}
     return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
 def _is_free(layer: Path) -> bool:
-    """Return whether no desk stands on a layer that no image names."""
     try:
         with lock_layer(layer, layer.name):
             return True
@@ -190,7 +187,6 @@ def _is_free(layer: Path) -> bool:
 
 
 def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest", "machine"], name: str) -> Swept:
-    """Move a tree to where it is discarded with the work directory."""
     size = measure_disk_usage(path)
     path.rename(Path(tempfile.mkdtemp(dir=work)) / "swept")
     return Swept(kind, name, size)

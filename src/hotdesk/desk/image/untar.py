@@ -34,7 +34,7 @@ class ArchiveLimits:
 
     @property
     def stream(self) -> int:
-        """Return the longest tar stream that could hold so much."""
+        """Return the size of the longest tar stream that could hold so much."""
         return self.size + 4096 * self.entries
 
 
@@ -107,7 +107,6 @@ def split_place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, by
 
 
 def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
-    """Split a name of an archive, refusing what no honest archive holds."""
     path = text.encode("utf-8", "surrogateescape")
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     shown = make_printable(text[:80])
@@ -164,7 +163,6 @@ def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) 
 
 
 def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
-    """Give a file that is already unpacked another name."""
     source = root.open(target, os.O_PATH | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):

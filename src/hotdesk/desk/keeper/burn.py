@@ -106,7 +106,6 @@ class Burning:
             self.ended(fire, leftovers)
 
     def note(self, fire: Fire, condition: str, leftovers: list[str]) -> None:
-        """Write down that a desk takes its time, for whoever lists desks."""
         with suppress(OSError):
             fire.tracked.record.note(state=condition, why=fire.why, left=leftovers)
 

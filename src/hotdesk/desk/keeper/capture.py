@@ -145,7 +145,6 @@ def read_small_file(folder: int, path: bytes) -> bytes:
 
 
 def _has_own_authority(text: bytes) -> bool:
-    """Return whether a certificate of a desk's own is among these."""
     for found in CERTIFICATE.finditer(text):
         with suppress(ValueError):
             if AUTHORITY in base64.b64decode(found.group(1)):

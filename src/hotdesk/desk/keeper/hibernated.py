@@ -75,7 +75,6 @@ class HibernatedDesks:
         (self.shown / f"{record.desk}.json").write_text(json.dumps(_describe(record)))
 
     def find(self, desk: str) -> HibernatedDesk:
-        """Read a desk's record."""
         try:
             return HibernatedDesk(**json.loads(self.get_path(desk).read_text()))
         except FileNotFoundError:
@@ -115,7 +114,7 @@ def _describe(record: HibernatedDesk) -> dict[str, object]:
 
 
 def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
-    """Refuse to wake a desk as another computer than it was."""
+    """Refuse to wake a desk with another configuration than it had."""
     names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
     if names:
         raise BriefError(f"desk {record.desk} was hibernated with another {', '.join(names)}")

@@ -174,7 +174,6 @@ class Keeper:
             self.open_for_business = False
 
     def compute_wait(self) -> float:
-        """Return seconds until something is due."""
         waits = [self.nearest - read_clock()] if self.desks else []
         waits += [
             *self.roots.iterate_waits(),
@@ -217,7 +216,6 @@ class Keeper:
         return True
 
     def attempt(self, number: int, request: KeeperRequest, work: Callable[[int, KeeperRequest], None]) -> None:
-        """Carry a request out, or say why not."""
         if request.verb != "touch":
             self.nearest = 0.0
         try:
@@ -315,7 +313,6 @@ class Keeper:
             self.open_for_business = False
 
     def refuse(self, number: int, error: HotdeskError) -> None:
-        """Answer a request with what went wrong."""
         self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
 
     # -- opening ----------------------------------------------------------------------------------------------
@@ -340,7 +337,6 @@ class Keeper:
         self.desks[request.desk] = tracked
 
     def finish(self, tracked: TrackedDesk, status: int) -> None:
-        """Tell the owner how opening went."""
         tracked.runtime = 0
         self.nearest = 0.0
         try:
@@ -351,7 +347,6 @@ class Keeper:
             self.refuse(tracked.number, KeeperError(str(e)))
 
     def hand_over(self, tracked: TrackedDesk) -> None:
-        """Give the owner what it needs to talk to a desk."""
         desk, room = tracked.room.desk, tracked.room
         assert room.listener is not None
         assert room.gate is not None
@@ -480,7 +475,6 @@ def _read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Serve the owner at descriptor 3."""
     os.umask(0o022)
     owner = socket.socket(fileno=3)
     owner.set_inheritable(False)

@@ -143,7 +143,6 @@ class MemorySaves:
             raise
 
     def let_go_on(self, tracked: TrackedDesk, writer: MemoryWriter) -> None:
-        """Have programs run on, and nothing written of them in their layer."""
         with suppress(BrokenPipeError):
             os.write(writer.go, GO)
         goes_on = hear(writer)

@@ -53,7 +53,6 @@ class Opening:
         """When the machine was last seen to have room."""
 
     def get_disk(self) -> Disk:
-        """Return the pool, mounted on first need."""
         if self.pool is None:
             self.pool = choose(self.settings)
         return self.pool
@@ -178,7 +177,6 @@ class Opening:
 
 
 def _require_traits(wall: Wall, request: KeeperRequest) -> None:
-    """Refuse what a wall cannot do."""
     if request.memory and not wall.traits.can_keep_memory:
         raise BriefError(f"the wall {wall.name} cannot save memory")
     if request.spec.volumes and not wall.traits.can_mount_volumes:

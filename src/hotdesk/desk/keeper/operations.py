@@ -34,7 +34,7 @@ def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, objec
 
 
 def touch(tracked: TrackedDesk) -> None:
-    """Note that a desk is in use, and have its programs see what it uses."""
+    """Note that a desk is in use, and update the usage that its programs see."""
     tracked.touched = read_clock()
     if not (tracked.paused or tracked.down or tracked.runtime):
         with suppress(OSError):  # it may be ending
@@ -93,7 +93,7 @@ def silence(tracked: TrackedDesk) -> None:
 
 
 def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
-    """Silence also what a screen or a browser has started since."""
+    """Silence also the processes that a screen or browser has started since."""
     for tracked in list(desks):
         if tracked.hushed and tracked.look <= read_clock():
             tracked.look = read_clock() + _HUSH_INTERVAL_S
@@ -103,7 +103,6 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
 
 
 def _silence_newcomers(tracked: TrackedDesk) -> None:
-    """Silence what runs in a hushed desk and should not."""
     stays = screen_programs.find_spared_programs(tracked.room.folder, tracked.room.base)
     if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.list_unhushed()):
         silence(tracked)
@@ -145,7 +144,6 @@ def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
 
 
 def make_not_stopped_error(tracked: TrackedDesk, seconds: float) -> DeskError:
-    """Say that a desk did not stop in time."""
     return DeskError(f"desk {tracked.room.desk} did not stop within {seconds} s; it keeps running")
 
 
@@ -156,12 +154,10 @@ def forget(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def note_snapshots(tracked: TrackedDesk) -> None:
-    """Write down which snapshots there are, for whoever lists desks."""
     tracked.record.note(snapshots=list(tracked.room.layers.snapshots))
 
 
 def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
-    """Hand over a desk that was kept ready to a caller who asked for one like it."""
     if not tracked.spare:
         raise BriefError(f"desk {tracked.room.desk} is not a ready desk of the pool; it is in use")
     if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
@@ -201,7 +197,6 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
 
 
 def dial(tracked: TrackedDesk, port: int) -> socket.socket:
-    """Return a connection, made or about to be, to a server on a desk's own loopback."""
     tracked.touched = read_clock()
     try:
         return tracked.wall.dial(tracked.room, port)

@@ -34,7 +34,7 @@ class Outbox:
         self.waiting: list[bytes] = []
 
     def add(self, actor: str, event: str, data: Mapping[str, object]) -> None:
-        """Append one event. Nothing waits for a reader that holds the file."""
+        """Append one event; does not wait for a reader that holds the file."""
         line = {"at": int(time.time() * 1000), "actor": actor, "event": event, "data": data}
         if len(self.waiting) < MAX_WAITING:
             self.waiting.append(json.dumps(line).encode() + b"\n")
@@ -53,7 +53,6 @@ class Outbox:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of keys, unless it is there."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

@@ -24,7 +24,6 @@ class QueuedOpen:
     since: float = field(default_factory=read_clock)
 
     def check(self) -> None:
-        """Refuse one whose turn came too late."""
         if read_clock() - self.since > MAX_WAIT_S:
             raise HostError(
                 f"no desk could be opened within {MAX_WAIT_S:.0f} s; the machine is overloaded, try again later"

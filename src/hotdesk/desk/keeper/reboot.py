@@ -72,7 +72,6 @@ class Reboots:
         return (tracked for tracked in list(self.desks.values()) if tracked.down == "halting")
 
     def iterate_waits(self) -> Iterator[float]:
-        """Return seconds until something is due."""
         return (POLL_INTERVAL_S for _ in self.iterate_halting())
 
     def turn(self) -> None:

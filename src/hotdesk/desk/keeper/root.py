@@ -64,13 +64,11 @@ class Roots:
         tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, read_clock() + START_TIMEOUT_S)
 
     def iterate_rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
-        """Yield the desks whose root was asked for and is not proven yet."""
         for tracked in list(self.desks.values()):
             if tracked.root is not None and not tracked.root.proven:
                 yield tracked, tracked.root
 
     def iterate_waits(self) -> Iterator[float]:
-        """Yield seconds until something is due."""
         for _, root in self.iterate_rising():
             yield root.hard - read_clock() if root.runtime else POLL_INTERVAL_S
         moment = read_clock()
@@ -87,7 +85,6 @@ class Roots:
                 self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
-        """Take an exit that may be of a desk's root, or of the runtime that starts it."""
         root = tracked.root
         if root is None:
             return
@@ -114,7 +111,6 @@ class Roots:
             root.init = pid
 
     def prove(self, tracked: TrackedDesk, root: RootGuest) -> None:
-        """Give the owner what it needs to talk to a root whose walls stand."""
         room = tracked.room
         try:
             wrong = tracked.wall.list_root_flaws(room, root.init, tracked.init)
@@ -141,7 +137,6 @@ class Roots:
             room.hang_up()
 
     def end(self, tracked: TrackedDesk, root: RootGuest, why: str) -> None:
-        """Give up a root that its desk did not let come up."""
         self.give_up(tracked, root, DeskError(f"root's guest in desk {tracked.room.desk} {why}"))
 
     def give_up(self, tracked: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:

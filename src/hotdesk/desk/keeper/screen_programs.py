@@ -47,7 +47,6 @@ def exists(folder: RootDirectory, name: bytes) -> bool:
 
 
 def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
-    """Return a program that only the image's root could write."""
     with suppress(OSError):
         fd = open_strictly(folder.fd, name, os.O_PATH)
         try:

@@ -48,7 +48,6 @@ class Doorman:
             self.door.tell({"gate": desk})
 
     def get_waiting_gates(self) -> dict[int, socket.socket]:
-        """Return the gates at which a call must start the door, by descriptor."""
         if self.door.pid or not self.door.can_restart():
             return {}
         return {gate.fileno(): gate for gate in self.gates.values()}
@@ -58,7 +57,6 @@ class Doorman:
         return not self.door.pid and not self.door.can_restart()
 
     def ensure_started(self) -> None:
-        """Start the door before the first call, for a desk that will make one."""
         if not self.door.pid and self.door.can_restart():
             self.start()
 
@@ -83,7 +81,6 @@ class Doorman:
         self.join()
 
     def start_keys(self) -> None:
-        """Start keys, unless they run, in a folder of their own."""
         if self.keys.pid:
             return
         folder = _make_keys_folder(self.settings.lib / "keys")
@@ -121,7 +118,6 @@ class Doorman:
 
 
 def _make_keys_folder(folder: Path) -> Path:
-    """Make the folder keys live in, theirs alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         os.chown(folder, uids.KEYS, uids.KEYS)

@@ -80,7 +80,6 @@ class KeeperSnapshots:
             self.finish(self.outcomes.popleft())
 
     def finish(self, outcome: SnapshotOutcome) -> None:
-        """Let one desk go on, unless it is ending."""
         tracked = outcome.tracked
         tracked.busy = False
         alive = self.desks.get(tracked.room.desk) is tracked
@@ -99,6 +98,5 @@ class KeeperSnapshots:
 
 
 def require_idle(tracked: TrackedDesk) -> None:
-    """Refuse what would meet a snapshot amid its taking."""
     if tracked.busy:
         raise DeskError(f"another snapshot of desk {tracked.room.desk} is being taken; try again")

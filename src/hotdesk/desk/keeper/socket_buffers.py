@@ -45,7 +45,6 @@ class BufferWatch:
             yield self.look - read_clock()
 
     def iterate_running(self) -> Iterator[tuple[str, TrackedDesk]]:
-        """Return the desks that can fill anything, where nothing else counts it."""
         return (
             (desk, tracked)
             for desk, tracked in self.desks.items()

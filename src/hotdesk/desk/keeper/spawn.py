@@ -63,7 +63,6 @@ _OF_JOBS = (
 
 
 def encode_settings(config: Config) -> str:
-    """Write the settings a keeper is handed on its command line."""
     settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in _OF_JOBS}
     return json.dumps({**settings, "names": dict(config.names)}, default=str)
 
@@ -78,7 +77,6 @@ def decode_settings(text: str) -> Config:
 
 
 def describe_missing_privilege(socket_path: Path | None = None) -> str:
-    """Describe what an ordinary user lacks, and at which socket a server was looked for."""
     where = f"listens at {socket_path}" if socket_path else "is running"
     return (
         f"using desks needs root (mounts, namespaces, cgroups) or a server, and no `hotdesk serve` {where}; use sudo, "

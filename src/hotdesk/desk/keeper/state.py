@@ -78,7 +78,6 @@ def prepare(config: Config) -> None:
 
 
 def enter(config: Config, desk: str, facts: dict[str, object]) -> DeskRecord:
-    """Make a desk's folder and hold it."""
     folder = config.run / "desks" / desk
     fresh = folder.with_name(f"new-{desk}")
     fresh.mkdir(mode=0o700)
@@ -122,7 +121,6 @@ def find_shortages(config: Config) -> dict[str, str]:
 
 
 def _count_available_pids(proc: Path = Path("/proc")) -> int:
-    """Read how many processes and threads the kernel can still start."""
     most = min(int((proc / "sys/kernel" / name).read_text()) for name in ("pid_max", "threads-max"))
     return most - int((proc / "loadavg").read_text().split()[3].partition("/")[2])
 
@@ -149,7 +147,7 @@ def _list_folders(config: Config) -> list[Path]:
 
 
 def sweep(config: Config) -> None:
-    """Remove folders of desks whose keeper was killed while they appeared or vanished, and dead owners' sockets."""
+    """Remove folders of desks whose keeper was killed while it made or removed them, and dead owners' sockets."""
     for sock in (config.run / "control").glob("*.sock"):
         if sock.stem.isdigit() and not Path(f"/proc/{sock.stem}").exists():
             sock.unlink(missing_ok=True)
@@ -161,7 +159,6 @@ def sweep(config: Config) -> None:
 
 
 def list_orphans(config: Config) -> list[str]:
-    """List desks no keeper holds."""
     return [folder.name for folder in _list_folders(config) if not has_live_keeper(folder)]
 
 
@@ -199,7 +196,6 @@ def is_hibernated(config: Config, name: str) -> bool:
 
 
 def clear_runtime(config: Config, desk: str) -> list[str]:
-    """Remove what the OCI runtime noted about a desk."""
     try:
         remove(config.run / "runtime" / desk)
     except FileNotFoundError:

@@ -85,12 +85,10 @@ class TrackedDesk:
         return bool(self.runtime or (self.root is not None and self.root.runtime))
 
     def list_children(self) -> set[int]:
-        """Return the processes of it whose exits the keeper collects."""
         root = (self.root.runtime, self.root.init) if self.root is not None else ()
         return {pid for pid in (self.runtime, self.init, *root) if pid}
 
     def explain_exit(self) -> str:
-        """Explain why its first process may have ended."""
         with suppress(OSError):
             if self.room.cgroup.count_oom_kills() > 0:
                 return "out of memory"
@@ -99,7 +97,6 @@ class TrackedDesk:
         return "its first process ended"
 
     def find_knock_socket(self) -> int | None:
-        """Return the socket at which `sudo` calls, while nobody answers there."""
         if self.room.sudo is None or self.knocked or self.root is not None:
             return None
         if self.runtime or self.paused or self.hushed or self.down or self.rest > read_clock():
@@ -108,5 +105,5 @@ class TrackedDesk:
 
 
 def read_clock() -> float:
-    """Read a clock that nobody sets and that counts sleep."""
+    """Return the time of a clock that nobody sets and that counts sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -70,7 +70,6 @@ class KeeperVolumes:
             os.write(self.wake, b"1")
 
     def turn(self) -> None:
-        """Say which volumes are made, and which could not be."""
         while self.outcomes:
             number, failure = self.outcomes.popleft()
             if failure is not None:
@@ -105,7 +104,6 @@ class KeeperVolumes:
         return ours
 
     def dismiss(self, volume: str) -> None:
-        """End the process that reads a volume."""
         if (process := self.processes.pop(volume, None)) is not None:
             os.kill(process.pid, signal.SIGKILL)  # not reaped yet, so nobody else's
             self.ending.add(process.pid)

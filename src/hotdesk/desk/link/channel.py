@@ -125,7 +125,7 @@ class Channel:
             self.wake()
 
     def put(self, item: Item, cost: int) -> None:
-        """Queue what a frame held, within the window."""
+        """Queue a frame's payload, within the window."""
         self.window -= cost
         if self.window < 0:
             raise wire.WireError("more data than allowed")
@@ -177,7 +177,6 @@ class Channel:
             await self.link.send(wire.DATA, self.number, b"\0" + bytes(part))
 
     async def wait_for_credit(self) -> None:
-        """Wait until the guest gives credit or the channel is over."""
         if self.link.failure is not None:
             raise self.link.make_lost_error()
         self.allowance = anyio.Event()

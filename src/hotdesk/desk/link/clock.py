@@ -35,14 +35,13 @@ class DeskClock:
             self.arrange()
 
     def until(self, deadline: float) -> Until:
-        """Return a scope that is cancelled at a time of this clock."""
         return Until(self, deadline)
 
     def get_loop_time(self, deadline: float) -> float:
         return math.inf if self.stopped_at is not None else deadline + self.lost
 
     def arrange(self) -> None:
-        """Move every deadline to where it is by the event loop's time now."""
+        """Move every deadline to its place in the event loop's time."""
         for scope, deadline in self.scopes.items():
             scope.deadline = self.get_loop_time(deadline)
 

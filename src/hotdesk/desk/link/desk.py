@@ -147,11 +147,10 @@ class LinkedDesk:
         return await self.follow(await self.get_link(user), ask, timeout)
 
     async def attach(self, pid: int) -> LinkedProcess:
-        """Follow a program already started."""
         return await self.follow(await self.wait_for_link(), {"op": "attach", "pid": pid}, None)
 
     async def follow(self, link: Link, ask: Body, timeout: float | None) -> LinkedProcess:
-        """Open a program's channel and take the guest's first word on it."""
+        """Open a program's channel, and wait for the guest's first frame on it."""
         channel = await link.open(ask)
         try:
             silence = (
@@ -178,7 +177,6 @@ class LinkedDesk:
         return await self.fetch_list({"op": "processes"}, "processes", 10_000, as_running)
 
     async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Yield a file's bytes."""
         channel = await (await self.wait_for_link()).open({"op": "read", "path": path})
         try:
             while True:
@@ -195,7 +193,6 @@ class LinkedDesk:
                 await channel.drop()
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Return a file's bytes."""
         content = bytearray()
         async with aclosing(self.read_stream(path)) as stream:
             async for data in stream:
@@ -258,7 +255,6 @@ class LinkedDesk:
         return LinkedWatch(channel, path)
 
     async def dial(self, port: int) -> socket.socket:
-        """Connect to a server on the desk's loopback."""
         if (link := await self.wait_for_link()).failure is not None:
             raise link.make_lost_error()
         failure = 0
@@ -285,7 +281,6 @@ class LinkedDesk:
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     async def wait_for_link(self) -> Link:
-        """Return the link to the guest, once the desk is not down."""
         while self.down is not None:
             await self.down.wait()
         return self.link
@@ -348,7 +343,6 @@ class LinkedDesk:
         self.let_go_on()
 
     def let_go_on(self) -> None:
-        """Have calls wait no longer."""
         if self.down is not None:
             self.down.set()
         self.down = None
@@ -358,7 +352,6 @@ class LinkedDesk:
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:
-        """Keep the desk's files as they are."""
         async with self.rebooting:
             return SnapshotId(await self.outside.snapshot())
 
@@ -376,7 +369,6 @@ class LinkedDesk:
             await self.outside.forget(name)
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
-        """Keep the desk's files as an image."""
         async with self.use_snapshot(snapshot) as source:
             await self.outside.save(as_name(name), source)
 
@@ -396,7 +388,6 @@ class LinkedDesk:
 
     @asynccontextmanager
     async def use_snapshot(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
-        """Yield the snapshot that is meant, or one taken now that is not kept."""
         source = await self.snapshot() if snapshot is None else SnapshotId(_check_snapshot(snapshot))
         try:
             yield source

@@ -48,7 +48,6 @@ class Borrowed:
         self.over = False
 
     def deliver(self, kind: int, payload: bytes) -> None:
-        """Pass a guest's frame on."""
         if kind in (wire.DATA, wire.EVENT):
             self.window -= wire.compute_cost(payload)
             if self.window < 0 or not payload:
@@ -100,7 +99,6 @@ class Loan:
             self.scope.cancel()
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
-        """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN and _OWNERS_ALONE.search(payload):
             refusal = {"error": "denied", "text": "only the desk's owner may send this request"}
             self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode(refusal)))
@@ -156,7 +154,7 @@ async def relay(sock: socket.socket, link: Link) -> None:
 
 
 async def tell_end(loan: Loan) -> None:
-    """Have a borrower learn that the link ended, also when it has nothing open."""
+    """Tell a borrower that the link ended, even if it has nothing open."""
     await loan.link.ended.wait()
     loan.news.set()
 
@@ -175,7 +173,6 @@ async def pass_on(sock: socket.socket, loan: Loan) -> None:
 
 
 async def deliver(sock: socket.socket, loan: Loan) -> None:
-    """Write queued frames to the borrower."""
     while True:
         while loan.out:
             data = loan.out.popleft()

@@ -160,7 +160,6 @@ class Link:
             self.hear(b"", over)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Sort one frame to its channel."""
         if kind == wire.CREDIT and len(payload) != 4:
             raise wire.WireError(f"credit in {len(payload)} bytes")
         if kind == wire.HELLO:
@@ -176,7 +175,6 @@ class Link:
             raise wire.WireError("a frame on a channel that is not open")
 
     def greet(self, payload: bytes) -> None:
-        """Take the guest's first word, once."""
         body = wire.decode(payload, wire.MAX_PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
             raise LinkError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
@@ -270,7 +268,6 @@ class Link:
             raise self.make_lost_error()
 
     async def rejoin(self, sock: socket.socket) -> None:
-        """Go on over another connection of the same guest."""
         gap = self.gap
         if gap is None or self.failure is not None:
             sock.close()
@@ -317,7 +314,7 @@ class Link:
         return self.make_lost_error()
 
     def is_over(self) -> bool:
-        """Return whether the link ended, or the other end has hung up and nobody has noticed yet."""
+        """Return whether the link ended, or the other end hung up and nobody has noticed yet."""
         if self.failure is not None:
             return True
         try:
@@ -353,7 +350,6 @@ class Link:
                 raise
 
     def hush(self, hushed: bool) -> None:
-        """Take note that the guest was hushed, or goes on."""
         self.hushed = hushed
         if hushed:
             self.clock.stop()
@@ -361,7 +357,6 @@ class Link:
             self.clock.go_on()
 
     def may_be_silent(self) -> bool:
-        """Return whether the guest was stopped on purpose."""
         return self.paused or self.hushed
 
     async def wait_for_drain(self) -> None:
@@ -374,7 +369,6 @@ class Link:
                 self.sock.shutdown(socket.SHUT_RDWR)
 
     def fail(self, why: LinkError | DeskGone) -> None:
-        """Note why the link ended, and tell everyone who waits."""
         if self.failure is None:
             self.failure = why
         self.ended.set()

@@ -83,7 +83,6 @@ async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str,
 
 
 async def _bring_out(channel: Channel, sock: socket.socket, scope: anyio.CancelScope) -> None:
-    """Pass on what a server inside sends."""
     while True:
         match await channel.receive():
             case Data(_, data):

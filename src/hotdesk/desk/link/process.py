@@ -32,7 +32,6 @@ class LinkedProcess:
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        """Yield what it says until it ends."""
         while (chunk := await self.read_next()) is not None:
             yield chunk
 
@@ -62,17 +61,15 @@ class LinkedProcess:
         return None
 
     async def give_up(self) -> None:
-        """Stop waiting for a guest that let its program's time pass."""
+        """Stop waiting for a guest that exceeded its program's time limit."""
         await self.kill()
         self.done = Done(exit_code=128 + 9, signal=9, timed_out=True)
 
     async def send(self, data: bytes) -> None:
-        """Write to its standard input."""
         if not self.stdin_closed:
             await self.channel.send(data)
 
     async def close_stdin(self) -> None:
-        """Let it read end of file."""
         if not self.stdin_closed:
             self.stdin_closed = True
             await self.channel.end()
@@ -86,12 +83,10 @@ class LinkedProcess:
         await self.channel.order({"size": [size.rows, size.columns]})
 
     async def kill(self) -> None:
-        """Kill it with all its descendants, and stop following it."""
         with anyio.move_on_after(GRACE_S, shield=True):
             await self.channel.end_tree()
 
     async def wait(self) -> Done:
-        """Wait until it is over."""
         async for _ in self.output():
             pass
         assert self.done is not None
@@ -144,7 +139,6 @@ async def collect(process: LinkedProcess, limit: int) -> Done:
 
 
 async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
-    """Gather what a program says while giving it its standard input."""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(feed, process, stdin)
@@ -156,6 +150,5 @@ async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
 
 
 async def feed(process: LinkedProcess, data: bytes) -> None:
-    """Give a program its whole standard input."""
     await process.send(data)
     await process.close_stdin()

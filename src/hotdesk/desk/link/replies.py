@@ -18,7 +18,6 @@ CHANGES: dict[str, ChangeKind] = {kind: kind for kind in get_args(ChangeKind)}
 
 
 def as_done(body: Body) -> Done:
-    """Check how the guest says a program ended."""
     code, signal, text = body.get("code"), body.get("signal"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
         raise LinkError("malformed exit status from the guest")
@@ -29,20 +28,18 @@ def as_done(body: Body) -> Done:
 
 
 def check(path: str, body: Body) -> None:
-    """Raise what the guest says went wrong."""
     if "error" in body:
         raise as_error(path, body)
 
 
 def as_error(path: str, body: Body) -> FileError:
-    """Make an error of a guest's code, from our own table."""
+    """Make an error from a guest's code; codes come from a fixed table."""
     reason = body.get("error")
     code = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
     return FileError(f"{path}: {str(body.get('text'))[:_TEXT_LIMIT]}", code)
 
 
 def as_entry(value: object) -> Entry:
-    """Check how the guest describes a path."""
     if not isinstance(value, dict):
         raise LinkError("malformed description of a path from the guest")
     texts = [text for name in ("name", "path") if isinstance(text := value.get(name), str)]
@@ -57,7 +54,6 @@ def as_entry(value: object) -> Entry:
 
 
 def as_change(value: object) -> Change:
-    """Check how the guest describes a change."""
     if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
         raise LinkError("malformed description of a change from the guest")
     kind = CHANGES.get(str(value.get("kind")))
@@ -67,7 +63,6 @@ def as_change(value: object) -> Change:
 
 
 def as_running(value: object) -> Running:
-    """Check how the guest describes a program."""
     if not isinstance(value, dict) or type(pid := value.get("pid")) is not int:
         raise LinkError("malformed description of a process from the guest")
     argv, code = value.get("argv"), value.get("code")

@@ -42,7 +42,6 @@ class LinkedWatch:
                 return found
 
     async def wait(self) -> list[Change]:
-        """Wait until something happens, and give it."""
         while not (batch := (await self.read_next(timely=False))[0]):
             pass
         return batch

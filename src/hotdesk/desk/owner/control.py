@@ -126,7 +126,6 @@ class ControlServer:
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
-        """Take calls until cancelled."""
         while True:
             await self.free.acquire()
             try:
@@ -158,7 +157,6 @@ class ControlServer:
             sock.close()
 
     async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
-        """Read a call's request, and let the next one in."""
         try:
             with anyio.fail_after(_REQUEST_SECONDS):
                 return await read_request(sock)
@@ -322,7 +320,6 @@ class ControlServer:
                 await self.runtime.burn(desk.id)
 
     async def open_unless_gone(self, sock: socket.socket, spec: Spec) -> LinkedDesk:
-        """Open a desk, unless its caller hangs up meanwhile."""
         desk: LinkedDesk | None = None
         try:
             async with anyio.create_task_group() as tasks:
@@ -350,7 +347,6 @@ async def explain(sock: socket.socket, why: HotdeskError) -> None:
 
 
 def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
-    """Read what shall be opened, and whether a person opens it for themselves."""
     if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
         raise BriefError("a request to open a desk needs its spec and its scope")
     scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
@@ -361,7 +357,6 @@ def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
 
 
 def _parse_forks(data: object) -> tuple[int, str, bool]:
-    """Read how many desks are meant, with which files, and whether programs go on in them."""
     match data:
         case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot", "memory"}:
             return count, parse_snapshot(rest.get("snapshot")), rest.get("memory") is True
@@ -369,7 +364,6 @@ def _parse_forks(data: object) -> tuple[int, str, bool]:
 
 
 def _parse_keep(data: object) -> Keep:
-    """Read where the memory of a paused desk is kept."""
     match data:
         case {"keep": "disk", **rest} if not rest:
             return "disk"
@@ -387,7 +381,6 @@ def _parse_answer(data: object) -> tuple[bool, str, str]:
 
 
 def _parse_allow(data: object) -> tuple[str, str]:
-    """Read what a desk shall reach, and on whose behalf."""
     match data:
         case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
             return rule, parse_behind(rest.get("behind", ""))
@@ -407,7 +400,6 @@ def name_caller(pid: int, uid: int, behind: str = "") -> str:
 
 
 def _parse_unlock(data: object) -> str:
-    """Read what the vault opens with."""
     match data:
         case {"root": str(root), **rest} if not rest:
             return root
@@ -435,14 +427,12 @@ async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h1
 
 
 async def switch(sock: socket.socket, protocol: str, fields: Mapping[str, str] | None = None) -> None:
-    """Tell a caller that its call is now a stream."""
     more = "".join(f"{name}: {value}\r\n" for name, value in (fields or {}).items())
     answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{more}\r\n"
     await send(sock, answer.encode())
 
 
 async def respond(sock: socket.socket, status: int, value: object) -> None:
-    """Send one JSON answer."""
     body = json.dumps(value).encode()
     head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
     with anyio.fail_after(_REQUEST_SECONDS):

@@ -62,7 +62,6 @@ class KeeperClient(PacketCalls):
                 self.drop_call(self.ahead.popitem()[1])
 
     def take(self, message: Mapping[str, object]) -> None:
-        """Take the reply to a posted request, or an event."""
         match message:
             case {"re": int(number)} if number in self.on_refused:
                 refused = self.on_refused.pop(number)
@@ -84,7 +83,6 @@ class KeeperClient(PacketCalls):
                 self.fail(HostError(f"this machine cannot open desks: {why}"))
 
     def notify(self, desk: str) -> None:
-        """Wake those who wait for a change of a desk."""
         if desk in self.changes:
             self.changes.pop(desk).set()
 
@@ -95,12 +93,10 @@ class KeeperClient(PacketCalls):
                 await self.changes.setdefault(desk, anyio.Event()).wait()
 
     async def wait_gone(self) -> None:
-        """Wait until the keeper is gone."""
         while self.failure is None:
             await self.changes.setdefault("", anyio.Event()).wait()
 
     def fail(self, error: HotdeskError) -> None:
-        """Fail every request, and wake everyone who waits for an end."""
         super().fail(error)
         while self.on_refused:
             self.on_refused.popitem()[1](self.failure or error)
@@ -116,7 +112,6 @@ class KeeperClient(PacketCalls):
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
     async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
-        """Send a request and wait for its answer, which comes with so many descriptors."""
         if number := self.ahead.pop(request.verb, 0):
             message, fds = await self.call(number, None, seconds)
         else:

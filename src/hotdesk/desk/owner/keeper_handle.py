@@ -88,7 +88,6 @@ class KeeperHandle:
         self.settle()
 
     def settle(self) -> None:
-        """Have whoever wants root wait while the desk stands still."""
         still = self.paused or self.hushed
         if self.roots is not None:
             self.roots.paused = still
@@ -98,7 +97,6 @@ class KeeperHandle:
             self.thaw()
 
     def thaw(self) -> None:
-        """Let whoever waits for a paused desk go on."""
         if self.thawing is not None:
             self.thawing.set()
         self.thawing = None
@@ -168,7 +166,6 @@ class KeeperHandle:
         await self.runtime.keeper.ask(KeeperRequest("forget", self.desk, snapshot=snapshot))
 
     async def save(self, name: str, snapshot: str) -> None:
-        """Have the keeper keep the desk's files as an image."""
         await self.runtime.keeper.ask(KeeperRequest("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
@@ -188,11 +185,9 @@ class KeeperHandle:
         return forks
 
     async def fork_live(self, link: Link, count: int) -> Sequence[LinkedDesk]:
-        """Open desks in which this one's programs go on."""
         return await memory.fork(self, link, count)
 
     async def hibernate(self, link: Link) -> None:
-        """Have the keeper write the desk's memory to disk, and end it."""
         await memory.hibernate(self, link)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
@@ -248,7 +243,6 @@ class KeeperHandle:
             await self.get_root_link()
 
     def hang_up(self) -> None:
-        """Let go of root's link."""
         self.thaw()
         if self.roots is not None:
             self.roots.hang_up()
@@ -263,7 +257,6 @@ async def hush(desk: LinkedDesk, hushed: bool) -> None:
 
 
 def as_usage(body: dict[str, object]) -> Usage:
-    """Read what a desk uses, as its keeper or its owner tells."""
     numbers = {field.name: body.get(field.name, 0) for field in fields(Usage)}
     if not all(type(number) in (int, float) for number in numbers.values()):
         raise KeeperError("malformed usage reply from the keeper")

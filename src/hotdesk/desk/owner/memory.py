@@ -69,7 +69,6 @@ async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: 
 
 
 async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], listening: int, token: str) -> None:
-    """Have the link go on over the next call of the same guest, and nobody listen any more."""
     with closing([listening]), anyio.CancelScope(shield=True):
         sock, _ = await hear_guest(handle.runtime, handle.desk, body, listening, token)
         await link.rejoin(sock)
@@ -87,7 +86,7 @@ async def _end_root(handle: KeeperHandle) -> None:
 async def hear_guest(
     runtime: KeeperRuntime, desk: DeskId, body: dict[str, object], listening: int, token: str
 ) -> tuple[socket.socket, Body]:
-    """Return the connection of a desk's guest, found by its token among all who call."""
+    """Return the connection of a desk's guest, recognised by its token among all callers."""
     found: tuple[socket.socket, Body] | None = None
     listener = socket.socket(fileno=listening)
     listener.setblocking(False)
@@ -106,7 +105,6 @@ async def hear_guest(
 
 
 async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello: Body, env: Body) -> Link:
-    """Return the link to the guest of a copy, which forgets its origin's channels and takes these variables."""
     link = Link(sock)
     link.hello = hello
     link.greeted.set()

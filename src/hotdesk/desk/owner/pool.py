@@ -177,7 +177,7 @@ class Pool:
             await self.changed.wait()
 
     async def run(self) -> None:
-        """Open what is lacking, one at a time, when nobody waits for a desk, and burn what is too much."""
+        """Open missing desks one at a time while no caller waits, and burn surplus ones."""
         while True:
             await self.wait_for_quiet()
             for desk in self.sort_out():
@@ -201,7 +201,6 @@ class Pool:
             await anyio.sleep(RETRY_INTERVAL_S)
 
     async def wait_for_quiet(self) -> None:
-        """Wait for a quiet moment, though not for ever."""
         with anyio.move_on_after(_MAX_DELAY_S):
             while (wait := self.ordered + _QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
                 await anyio.sleep(wait)
@@ -214,7 +213,6 @@ class Pool:
 
 
 def list_claimable(spec: Spec, scope: Scope) -> tuple[bool, ...]:
-    """Return which desks an order may be given, proven ones or others, the better first."""
     found = (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,)
     traits = TRAITS.get(spec.wall)
     if traits is None or traits.can_equip_spares:

@@ -59,33 +59,27 @@ class RemoteHandle:
         await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Have the owner start the desk, and borrow the new link."""
         await self.runtime.call("POST", f"/desks/{self.desk}/boot", {"snapshot": snapshot})
         self.roots = None
         return await self.runtime.borrow(self.desk)
 
     async def snapshot(self) -> str:
-        """Have the owner keep the desk's files as they are."""
         return str((await self.runtime.call("POST", f"/desks/{self.desk}/snapshots")).get("snapshot"))
 
     async def forget(self, snapshot: str) -> None:
         await self.runtime.call("DELETE", f"/desks/{self.desk}/snapshots/{snapshot}")
 
     async def save(self, name: str, snapshot: str) -> None:
-        """Have the owner keep the desk's files as an image."""
         request = {"name": name, "snapshot": snapshot}
         await self.runtime.call("POST", f"/desks/{self.desk}/images", request, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
-        """Have the owner open desks that begin with a snapshot's files, and link to each."""
         return await self.open_forks({"snapshot": snapshot, "count": count})
 
     async def fork_live(self, link: Link | None, count: int) -> Sequence[LinkedDesk]:
-        """Have the owner open desks in which this one's programs go on, and link to each."""
         return await self.open_forks({"count": count, "memory": True})
 
     async def hibernate(self, link: Link | None) -> None:
-        """Have the owner write the desk's memory to disk."""
         await self.runtime.call("POST", f"/desks/{self.desk}/pause", {"keep": "disk"}, SAVE_MEMORY_SECONDS)
 
     async def open_forks(self, order: dict[str, object]) -> Sequence[LinkedDesk]:
@@ -105,7 +99,6 @@ class RemoteHandle:
         return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 
     async def get_root_link(self) -> Link:
-        """Borrow the link to root's guest."""
         if self.roots is None or self.roots.failure is not None:
             self.roots = await self.runtime.link(f"/desks/{self.desk}/root")
             self.runtime.links.setdefault(self.desk, []).append(self.roots)
@@ -147,7 +140,6 @@ class RemoteRuntime:
         return link
 
     async def link(self, target: str) -> Link:
-        """Make a call that becomes a link to a guest."""
         link = Link(await self.upgrade(target, "hotdesk-link"))
         self.tasks.start(link.run)
         await link.wait_for_hello()
@@ -184,7 +176,6 @@ class RemoteRuntime:
         return as_question(await self.call("POST", f"/questions/{question.id}", value))
 
     async def allow(self, desk: DeskId, rule: str, behind: str = "") -> None:
-        """Have a desk reach something more, on somebody's behalf."""
         await self.call("POST", f"/allow/{desk}", {"rule": rule} | ({"behind": behind} if behind else {}))
 
     async def unlock(self, root: str) -> None:

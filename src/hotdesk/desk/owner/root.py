@@ -45,7 +45,7 @@ class RootLedger:
 
 
 def note_programs(link: Link, ledger: RootLedger) -> None:
-    """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
+    """Record every program that is started over root's link, whichever caller asked for it."""
 
     async def note(payload: bytes) -> None:
         ask = wire.decode(payload)

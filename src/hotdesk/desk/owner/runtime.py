@@ -130,7 +130,6 @@ class KeeperRuntime:
         return ready
 
     def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
-        """Tell whoever has a desk that it could not be given away after all."""
         desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was claimed ({why}); open another"))
         self.tasks.start(functools.partial(self.discard, desk))
 
@@ -152,7 +151,6 @@ class KeeperRuntime:
         desk.hang_up()
 
     def has_ended(self, desk: LinkedDesk) -> bool:
-        """Return whether a desk that was kept ready is no more."""
         return desk.id in self.keeper.ended or desk.link.failure is not None
 
     def is_dying(self, desk: LinkedDesk) -> bool:
@@ -202,7 +200,6 @@ class KeeperRuntime:
 
     @contextlib.asynccontextmanager
     async def unless_whole(self, desk: DeskId) -> AsyncIterator[None]:
-        """Burn a desk that does not become what was asked for."""
         try:
             yield
         except BaseException:
@@ -288,18 +285,16 @@ class KeeperRuntime:
             self.tasks.start(handle.rise)
 
     def dismiss(self, name: str, why: str) -> None:
-        """Have the way out of a desk that ended shut, whoever or whatever ended it."""
         if self.supervisor is not None:
             self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
 
     async def stop_waiting(self, desk: DeskId, body: dict[str, object], root: bool, scope: anyio.CancelScope) -> None:
-        """Stop waiting for a guest's call when it or its desk ended, or the time that its wall needs is up."""
+        """Stop waiting for a guest's call when it or its desk ended, or after the time its wall needs."""
         seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
         await self.keeper.wait_end(desk, seconds, root)
         scope.cancel()
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> LinkedDesk:
-        """Have a hibernated desk go on here, be it one of this owner's or one that no owner has."""
         if desk in self.desks:
             await self.desks[desk].resume()
             return self.desks[desk]
@@ -334,7 +329,6 @@ class KeeperRuntime:
                     await self.keeper.tell(KeeperRequest("touch", desk))
 
     async def dismiss_ended(self) -> None:
-        """Have the ways out of desks that ended by themselves written off."""
         for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
             self.let_go(desk)
             if self.supervisor is not None:
@@ -349,7 +343,6 @@ class KeeperRuntime:
                 await bury(self.config)
 
     def list_live(self) -> list[DeskId]:
-        """List the desks that are open, letting go of those that ended."""
         for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
             self.let_go(desk)
         return list(self.desks)
@@ -359,13 +352,11 @@ class KeeperRuntime:
         return [desk for desk in self.list_live() if self.handles[desk].parked is None]
 
     def hang_up(self) -> None:
-        """Let go of every desk's links."""
         self.pool.hang_up()
         for desk in list(self.desks):
             self.let_go(desk)
 
     def let_go(self, desk: DeskId) -> None:
-        """Hang up on a desk, if it was open."""
         for resource in (self.desks.pop(desk, None), self.handles.pop(desk, None)):
             if resource is not None:
                 resource.hang_up()
@@ -373,7 +364,6 @@ class KeeperRuntime:
         self.departed(desk)
 
     async def burn(self, desk: DeskId, *, spare_hibernated: bool = False) -> None:
-        """End a desk, and what it would go on from if it was hibernated."""
         await self.keeper.ask(KeeperRequest("burn", desk, spare_hibernated=spare_hibernated))
         self.let_go(desk)
         if self.supervisor is not None:
@@ -393,7 +383,7 @@ async def bury(config: Config) -> None:
 
 
 async def burn_hibernated(config: Config, desk: DeskId) -> None:
-    """Start a keeper for just long enough to remove what a hibernated desk would go on from."""
+    """Start a keeper for just long enough to remove the files of a hibernated desk."""
     keeper = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keeper.run)

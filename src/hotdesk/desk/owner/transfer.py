@@ -43,7 +43,6 @@ async def put(desk: Desk, local: Path, remote: str) -> None:
 
 
 async def _read_local(path: Path) -> AsyncIterator[bytes]:
-    """Yield a local file's bytes."""
     with path.open("rb") as file:
         while data := await anyio.to_thread.run_sync(file.read, CHUNK):
             yield data
@@ -62,7 +61,6 @@ class Fetch:
     skipped: list[str] = field(default_factory=list)
 
     async def copy_entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
-        """Copy one entry into an open local folder under a checked name."""
         self.remaining_entries -= 1
         if self.remaining_entries < 0:
             raise FileError(

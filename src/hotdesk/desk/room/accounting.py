@@ -25,13 +25,11 @@ class Charges:
         """Snapshots are taken in threads."""
 
     def begin(self, desk: str, source: str | None = None) -> None:
-        """Take down a fresh layer, or one made of a snapshot."""
         with self.lock:
             self.shown[desk] = dict(self.shown.get(source, {})) if source else {}
             self.lives[desk] = next(self.numbers)
 
     def keep(self, desk: str, name: str, own: int) -> None:
-        """Take down a snapshot of a layer that has itself written so much."""
         with self.lock:
             self.shown[name] = {**self.shown.get(desk, {}), self.lives.get(desk, -1): own}
 
@@ -41,7 +39,6 @@ class Charges:
             self.shown[name] = {_ADOPTED: size}
 
     def drop(self, name: str) -> None:
-        """Forget a layer or a snapshot."""
         with self.lock:
             self.shown.pop(name, None)
             self.lives.pop(name, None)

@@ -64,7 +64,6 @@ class Btrfs:
             self.tidy()
 
     def attach(self) -> tuple[str, int]:
-        """Attach a loop device to the pool."""
         fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
         try:
             return loopdev.attach(fd, "hotdesk-pool")
@@ -95,26 +94,21 @@ class Btrfs:
             raise
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        """Make a subvolume that begins as a snapshot is."""
         self.branch(name, desk, 0)
         self.charges.begin(desk, name)
         return self.apply_limit(desk, size)
 
     def adopt(self, name: str, size: int) -> None:
-        """Count what another keeper's snapshot holds."""
         self.charges.adopt(name, size)
 
     def branch(self, source: str, name: str, flags: int) -> None:
-        """Have a second subvolume with what one holds."""
         with hold_folder(self.mounted) as root, hold_folder(self.mounted / source) as fd:
             syscalls.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
 
     def look(self, name: str, at: Path) -> int:
-        """Open the files of a snapshot."""
         return open_folder(self.mounted / name / "up")
 
     def apply_limit(self, desk: str, size: int) -> Path:
-        """Return a subvolume that was just made, once it is limited."""
         try:
             self.resize(desk, size)
         except OSError:
@@ -135,7 +129,6 @@ class Btrfs:
                 fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Return how much counts against a desk's size."""
         return self.read_usage(desk) + self.charges.sum_other_lives(desk)
 
     def read_usage(self, desk: str) -> int:
@@ -149,7 +142,6 @@ class Btrfs:
 
     @cached_property
     def accounts(self) -> Path:
-        """Return the folder in which the kernel shows its accounts, one a subvolume."""
         info = bytearray(1024)
         with hold_folder(self.mounted) as fd:
             fcntl.ioctl(fd, FS_INFO, info)
@@ -189,7 +181,7 @@ class Btrfs:
 
 
 def _format_pool(file: Path) -> None:
-    """Make a sparse btrfs file as large as three quarters of what is free now."""
+    """Make a sparse btrfs file of three quarters of the free space."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     free = shutil.disk_usage(file.parent).free
     fresh = file.with_suffix(".new")

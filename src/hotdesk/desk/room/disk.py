@@ -101,7 +101,6 @@ class Memory:
         raise DeskError("a disk in memory has no snapshots")
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Ask the file system."""
         return count_used_bytes(at)
 
     def drop(self, name: str) -> None:
@@ -113,7 +112,6 @@ class Memory:
 
 
 def choose(config: Config) -> Disk:
-    """Mount the pool the operator chose, or the first kind that works on this machine."""
     failures = []
     if config.disk in ("btrfs", "auto"):
         pool = Btrfs(config.lib / "pool.btrfs", config.run / "pool")

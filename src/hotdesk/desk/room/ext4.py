@@ -26,7 +26,6 @@ class Ext4:
         """What each layer and each snapshot lies in, held open."""
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Format and mount a file of this size."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.folder / desk
         fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -43,7 +42,6 @@ class Ext4:
         return at
 
     def mount(self, desk: str, at: Path, flags: int = 0) -> None:
-        """Show a layer's file as a disk."""
         device, descriptor = loopdev.attach(self.files[desk], desk)
         try:
             syscalls.mount(device, str(at), "ext4", FLAGS | flags)
@@ -51,7 +49,6 @@ class Ext4:
             os.close(descriptor)
 
     def resize(self, desk: str, size: int) -> None:
-        """Refuse anything else than what it was formatted for."""
         if max(size, 4 * MIB) != os.fstat(self.files[desk]).st_size:
             raise DeskError("a disk on ext4 cannot be resized")
 
@@ -71,7 +68,6 @@ class Ext4:
         return at
 
     def look(self, name: str, at: Path) -> int:
-        """Mount a snapshot for as long as somebody has it open."""
         at.mkdir(exist_ok=True)
         self.mount(name, at, syscalls.MS_RDONLY)
         try:
@@ -104,16 +100,14 @@ class Ext4:
         (self.folder / name).unlink(missing_ok=True)
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Ask the file system."""
         return count_used_bytes(at)
 
     def list_leftovers(self) -> list[str]:
-        """List files of keepers killed while formatting."""
+        """List files of keepers that were killed while formatting."""
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 
 
 def list_extents(file: int, size: int) -> list[tuple[int, int]]:
-    """Return the parts of a sparse file that hold something."""
     found = []
     end = 0
     with suppress(OSError):  # behind the last byte that was written there is no more data

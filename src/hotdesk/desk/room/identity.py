@@ -37,7 +37,6 @@ def build_privilege_files(root: bool, ca: str, python: str, inside: bool = False
 
 
 def build_trust_files(ca: str) -> dict[str, bytes]:
-    """Return the files by which a desk believes its door, and whom this machine believes."""
     believed = _HOST_BUNDLE.read_bytes() if _HOST_BUNDLE.is_file() else b""
     files = {**door_files.build_files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
     return {path.lstrip("/"): data for path, data in files.items()}

@@ -37,5 +37,4 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def compute_shm_size(memory: int) -> int:
-    """Return how much of a desk's memory /dev/shm may take."""
     return memory // 2

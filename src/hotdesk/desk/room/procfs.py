@@ -97,7 +97,6 @@ def split_cpu_blocks(text: str) -> list[str]:
 
 
 def build_files(memory: int, cpus: float) -> dict[str, bytes]:
-    """Return what covers the host's files in a desk that has used nothing yet."""
     return {
         "meminfo": format_meminfo(memory, MemoryUse()),
         "cpuinfo": format_cpuinfo(cpus),
@@ -107,7 +106,7 @@ def build_files(memory: int, cpus: float) -> dict[str, bytes]:
 
 
 def rewrite(path: str, data: bytes) -> None:
-    """Replace the content of a file that is shown in a desk, which may be reading it now."""
+    """Replace the content of a file that a desk may be reading now."""
     fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.pwrite(fd, data, 0)
@@ -117,7 +116,6 @@ def rewrite(path: str, data: bytes) -> None:
 
 
 def _read_host(name: str, pattern: str) -> int:
-    """Read one number of the host's /proc."""
     with open(f"/proc/{name}") as file:
         found = re.search(pattern, file.read())
     return int(found.group(1)) if found else 0

@@ -100,7 +100,6 @@ class Room:
             self.mount_volumes(self.volume_store)
 
     def mount_volumes(self, store: VolumeStore) -> None:
-        """Have the volumes where the wall finds them, and the directories at which it mounts them."""
         for volume, at in zip(self.spec.volumes.values(), self.get_volume_sources().values(), strict=True):
             at.mkdir(mode=0o711)
             store.show(volume, at, self.userns)
@@ -111,7 +110,6 @@ class Room:
         return {path: self.folder / f"v{number}" for number, path in enumerate(self.spec.volumes)}
 
     def furnish(self, guest: dict[str, bytes]) -> None:
-        """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
         at = str(self.folder)
         os.mkdir(at, 0o711)
         self.undo.append(self.folder.rmdir)
@@ -128,7 +126,6 @@ class Room:
         self.await_guest()
 
     def await_guest(self) -> None:
-        """Listen where the desk's first process calls."""
         self.listener = self.listen("link.sock", uids.USER, 0o600)
 
     def listen(self, name: str, uid: int, mode: int, backlog: int = 16) -> socket.socket:
@@ -145,7 +142,6 @@ class Room:
         return listener
 
     def await_sudo(self) -> None:
-        """Listen where `sudo` calls."""
         self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
         self.sudo.setblocking(False)
 
@@ -157,7 +153,6 @@ class Room:
                     self.sudo.accept()[0].close()
 
     def admit_root(self) -> socket.socket:
-        """Return the socket that root's guest will dial."""
         return self.listen("root.sock", 0, 0o600)
 
     def hang_up(self) -> None:
@@ -193,23 +188,19 @@ class Room:
         return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
 
     def show_cpus(self, cpus: float) -> None:
-        """Have a desk that runs count other CPUs than before."""
         devices.set_cpus(f"{self.folder}/sys", cpu_set.count(cpus))
         procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.format_cpuinfo(cpus))
         self.pin(self.cgroup.list_pids(), cpus)
 
     def pin(self, pids: Iterable[int], cpus: float) -> None:
-        """Have processes of the desk run on as many CPUs as it may use."""
         cpu_set.pin(pids, cpu_set.choose(cpus, self.base // uids.WIDTH))
 
     def show_use(self) -> None:
-        """Write what the desk uses now where its programs read it."""
         spec, seconds = self.spec, time.monotonic() - self.created
         procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.format_meminfo(spec.memory, self.cgroup.read_memory_use()))
         procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.read_cpu_times(), seconds))
 
     def reboot(self) -> None:
-        """Prepare for the runtime to start the desk again."""
         (self.folder / "proc/boot_id").write_bytes(_make_random_uuid())
         if self.spec.volumes:
             make_mount_points(self.folder / "root", self.spec.volumes, self.base)
@@ -219,7 +210,6 @@ class Room:
             self.await_sudo()
 
     def build_environment(self) -> dict[str, str]:
-        """Return the variables that every program in the desk gets, those by which it finds the door among them."""
         return {**_choose_door_environment(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
@@ -237,7 +227,6 @@ class Room:
         return complaints
 
     def close(self) -> None:
-        """Let go of the namespaces and sockets."""
         for fd in (self.userns, self.netns):
             if fd >= 0:
                 os.close(fd)
@@ -250,7 +239,6 @@ class Room:
 
 
 def _choose_door_environment(ca: str) -> dict[str, str]:
-    """Return the variables by which programs find the door of a desk, or learn that it has none."""
     return door_files.build_environment() if ca else door_files.build_closed_environment()
 
 
@@ -268,6 +256,6 @@ def open_gate() -> socket.socket:
 
 
 def _make_random_uuid() -> bytes:
-    """Return a random uuid as the kernel prints its boot id."""
+    """Make a random UUID in the format of the kernel's boot id."""
     text = os.urandom(16).hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

@@ -73,7 +73,6 @@ class Layers:
         self.lowers.append(at.name)
 
     def fill(self, size: int, files: identity.Files, source: str | None, memory: bool = False) -> None:
-        """Make the writable layer, with the files that make this computer itself, and lay it over the image."""
         at = self.folder / "disk"
         layer = self.disk.restore(source, self.desk, size, at) if source else self.disk.make(self.desk, size, at)
         self.layer = layer
@@ -92,7 +91,6 @@ class Layers:
         self.mount()
 
     def show(self, layer: Path) -> None:
-        """Have the layer where the overlay finds it, its owners shifted into the desk's ids."""
         at = self.folder / "w"
         if self.disk.plain:
             syscalls.mount_idmapped(str(layer), str(at), self.userns, 0)
@@ -114,13 +112,11 @@ class Layers:
         self.standing.append(str(self.folder / "root"))
 
     def take_down(self) -> None:
-        """Unmount `/` and the writable layer."""
         while self.standing:
             syscalls.umount(self.standing[-1])
             self.standing.pop()
 
     def drop(self) -> None:
-        """Delete the writable layer and every snapshot of it."""
         for name in (self.desk, *self.snapshots.values()):
             self.disk.drop(name)
         self.snapshots.clear()

@@ -135,7 +135,6 @@ class VolumeStore:
             os.close(fd)
 
     def mount(self, volume: str, at: Path) -> None:
-        """Show a volume at a directory of the keeper's, which is made."""
         at.mkdir(mode=0o700, parents=True)
         try:
             with self.hold(volume) as fd:
@@ -153,7 +152,6 @@ class VolumeStore:
                     at.rmdir()
 
     def unmount(self, at: Path) -> None:
-        """Take down what `mount` put up."""
         syscalls.umount(str(at))
         at.rmdir()
 
@@ -168,7 +166,6 @@ class VolumeStore:
 
 
 def _lock(fd: int) -> bool:
-    """Lock an open file, if nobody else has."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -72,7 +72,6 @@ class Attributes:
             raise FilesError(400, f"mode must be 0 to {MAX_MODE:#o}: permission bits and the sticky bit")
 
     def apply(self, fd: int, usual: tuple[int, int, int]) -> None:
-        """Give an open file or directory these, and where none is named the usual owner, group and mode."""
         uid, gid, mode = usual
         os.fchown(fd, uid if self.uid is None else self.uid, gid if self.gid is None else self.gid)
         os.fchmod(fd, mode if self.mode is None else self.mode)
@@ -114,7 +113,6 @@ class Upload:
         return there
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
         view = memoryview(data)
         while view:
             view = view[os.write(self.fd, view) :]
@@ -156,7 +154,6 @@ class VolumeFiles:
             return _describe_entry(parts, found, _read_target(folder, parts[-1], found))
 
     def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
-        """List a directory as JSON, depth first, by name."""
         if not 1 <= depth <= MAX_DEPTH:
             raise FilesError(400, f"depth must be 1 to {MAX_DEPTH}")
         parts = _split(path)
@@ -208,7 +205,6 @@ class VolumeFiles:
             os.close(fd)
 
     def change(self, path: str, attributes: Attributes) -> dict[str, object]:
-        """Change owner and mode of a file or directory."""
         parts = _split(path)
         fd = openat2(self.root, b"/".join(parts), _PLAIN, STRICT)
         try:
@@ -282,7 +278,6 @@ class VolumeFiles:
             os.close(fd)
 
     def make_folders(self, parts: list[bytes]) -> int:
-        """Open a directory, made with those above it where they are missing."""
         fd = self.open_folder([])
         for part in parts:
             try:
@@ -297,7 +292,6 @@ class VolumeFiles:
 
 
 def explain(error: OSError) -> FilesError:
-    """Translate what the kernel refused."""
     status, message = _STATUS.get(error.errno or 0, (500, f"the volume could not do this: {error.strerror}"))
     return FilesError(status, message)
 

@@ -136,7 +136,6 @@ class VolumeRequest:
         self.send_body(status, json.dumps(value, separators=(",", ":")).encode())
 
     def send_body(self, status: int, body: bytes) -> None:
-        """Answer with bytes."""
         self.sock.sendall(write({"status": status, "length": len(body)}))
         for start in range(0, len(body), PIECE):
             self.sock.sendall(write({}, body[start : start + PIECE]))

@@ -41,7 +41,6 @@ KINDS: dict[str, WallKind] = {
 
 
 def register(kind: WallKind) -> None:
-    """Have one more kind of wall from now on, or another one under its name."""
     KINDS[kind.name] = kind
 
 

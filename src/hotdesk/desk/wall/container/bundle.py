@@ -54,7 +54,7 @@ class BundleInput:
 
 
 def build_config(room: BundleInput) -> _Json:
-    """Return the whole configuration. A compiled filter stands in for the profile it was compiled from."""
+    """Return the OCI configuration. A compiled filter replaces the profile it was compiled from."""
     whole: _Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
         "ociVersion": "1.0.2",

@@ -109,7 +109,6 @@ def protect_runtime(settings: Config) -> str:
 
 
 def describe_failure(settings: Config, room: Room, status: int, log: str) -> str:
-    """Return what the runtime said went wrong."""
     file = room.folder / log
     text = file.read_bytes()[-_LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
     return text or f"{settings.runtime} ended with status {status}; if it is not installed, run `hotdesk setup`"

@@ -52,7 +52,7 @@ class Filters:
 
 
 def compute_key(runtime: str) -> str:
-    """Tell filters apart by the module that writes the profile and by the program that compiled it."""
+    """Return a key that depends on the module that writes the profile and on the program that compiles it."""
     found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None
     profile = Path(seccomp.__file__).read_bytes()

@@ -66,7 +66,7 @@ def check_mounts(pid: int, paths: Collection[str]) -> None:
 
 
 def _unescape(text: bytes) -> str:
-    """Read a path of mountinfo, where the kernel writes blanks as octal numbers."""
+    """Decode a path of mountinfo, where the kernel writes blanks in octal."""
     return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), text).decode(errors="replace")
 
 

@@ -74,12 +74,10 @@ _PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
 def match_u64(index: int, value: int) -> Test:
-    """Test that a 64-bit argument has a value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
 def match_other(index: int, value: int) -> Test:
-    """Test that a 64-bit argument has another value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_NE"}
 
 
@@ -160,7 +158,6 @@ def _build_option_rules() -> list[Rule]:
 
 
 def _build_argument_rules() -> list[Rule]:
-    """Let through, by argument, calls of which one use is harmful."""
     rules = [allow("personality", match_equal(0, value)) for value in _PERSONALITIES]
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         rules += [allow(name, match_bits(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
@@ -182,7 +179,6 @@ def _build_argument_rules() -> list[Rule]:
 
 
 def build_profile(machine: str) -> dict[str, object]:
-    """Return the profile of an architecture, as `platform.machine()` names it."""
     rules = [
         allow(ALLOWED),
         *_build_argument_rules(),

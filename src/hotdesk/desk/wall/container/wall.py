@@ -62,7 +62,6 @@ class ContainerWall:
         return crun.enter(self.settings, room, room.sudo)
 
     def write_root_process(self, room: Room) -> dict[str, object]:
-        """Return root's guest as the runtime reads it."""
         return bundle.build_root_process(describe_room(room, self.filters.compiled))
 
     def list_root_flaws(self, room: Room, pid: int, first: int) -> list[str]:

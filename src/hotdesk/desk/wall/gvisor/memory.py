@@ -36,7 +36,6 @@ _WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none", "--leave
 
 
 def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWriter:
-    """Start a process that has a desk's memory written down."""
     (report_r, report_w), (go_r, go_w) = syscalls.make_two_pipes()
     try:
         launcher = os.fork()

@@ -55,13 +55,11 @@ def list_flaws(room: Room, supervisor: int) -> list[str]:
 
 
 def _list_supervisor_flaws(room: Room, pid: int) -> list[str]:
-    """List what is wrong with the process that waits for the sentry's end."""
     user = room.base + uids.SUPERVISOR
     return [*_list_status_flaws(pid, user, 0, seccomp=False), *_list_namespace_flaws(pid, ("pid", "net"))]
 
 
 def _list_process_flaws(room: Room, pid: int) -> list[str]:
-    """List what is wrong with a process of sentry or gofer."""
     wrong = [*_list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *_list_namespace_flaws(pid, OWN)]
     if _read_parent_userns(pid) != os.fstat(room.userns).st_ino:
         wrong.append("its user namespace is not below the one made for it")
@@ -71,7 +69,6 @@ def _list_process_flaws(room: Room, pid: int) -> list[str]:
 
 
 def _list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
-    """List where the status of a process is not that of a user with these capabilities at most."""
     status = read_status(pid)
     expected = {
         "Uid": "\t".join([str(user)] * 4),
@@ -114,13 +111,11 @@ def _list_interfaces(pid: int) -> list[str]:
 
 
 def is_gofer(room: Room, pid: int) -> bool:
-    """Return whether a process has the desk's file system as its root directory."""
     ours, root = os.stat(room.folder / "root"), os.stat(f"/proc/{pid}/root")
     return (ours.st_dev, ours.st_ino) == (root.st_dev, root.st_ino)
 
 
 def find_gofer(room: Room, supervisor: int) -> int:
-    """Return the process that calls host sockets for the desk."""
     for pid in room.cgroup.list_pids() - {supervisor}:
         try:
             if is_gofer(room, pid):
@@ -131,7 +126,7 @@ def find_gofer(room: Room, supervisor: int) -> int:
 
 
 def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
-    """List what is wrong with the runsc that stays while root's guest runs. Who root is inside, the sentry decides."""
+    """List what is wrong with the runsc process of root's guest. The sentry decides who is root inside."""
     wrong = [
         *_list_status_flaws(pid, room.base, 0, seccomp=False),
         *_list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),

@@ -38,7 +38,7 @@ def _write_code(machine: str, length: int) -> bytes:
 
 
 def build_program(name: str, machine: str) -> bytes:
-    """Return an executable that sets the host name and ends."""
+    """Return an executable that sets the host name and exits."""
     text = name.encode()
     body = _write_code(machine, len(text)) + text
     size = _HEADER + _PROGRAM_HEADER + len(body)
@@ -52,7 +52,6 @@ def build_program(name: str, machine: str) -> bytes:
 
 
 def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
-    """Lay the program where the copy finds it, for its root alone, and write how it is run."""
     path = room.folder / "link" / FILE
     path.unlink(missing_ok=True)
     path.write_bytes(build_program(room.desk[:12], os.uname().machine))
@@ -63,7 +62,6 @@ def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
 
 
 def rename(runsc: Runsc, room: Room, userns: int) -> bool:
-    """Assign a copy its name, in the process that started it."""
     if sentry.ask(runsc, room, userns, lambda: sentry.run_once(f"{LINK}/{FILE}", _SYS_ADMIN)):
         return True
     arguments = ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]

@@ -211,7 +211,6 @@ def _leave_rooms(room: Room) -> None:
 
 
 def drop_privileges(user: int) -> None:
-    """Be a user without any privilege."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -258,7 +257,6 @@ def shut_in(runsc: Runsc, room: Room) -> None:
 
 
 def fail(room: Room, error: BaseException) -> None:
-    """End a child, and leave why for the keeper."""
     with suppress(OSError), open(room.folder / _FAILURE, "w") as file:
         file.write(str(error))
     os._exit(_FAILED)

@@ -38,7 +38,6 @@ class GvisorWall:
 
     @cached_property
     def runsc(self) -> runsc.Runsc:
-        """The program and the platform that desks run on."""
         found = status.look(self.settings)
         return runsc.Runsc(found.program, found.platform)
 

@@ -86,7 +86,6 @@ class LocalHandle(NoHandle):
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LANG": "C.UTF-8"}
 
     def end(self) -> None:
-        """End the guest, and every program that has this home."""
         if self.guest is not None:
             self.guest.send_signal(signal.SIGKILL)
             self.guest.wait()
@@ -96,7 +95,6 @@ class LocalHandle(NoHandle):
         self.guest, self.paused = None, False
 
     def clear(self) -> None:
-        """End everything, and delete the folder."""
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -106,7 +104,6 @@ class LocalHandle(NoHandle):
             raise DeskGone("the desk was burnt")
 
     async def pause(self, paused: bool) -> None:
-        """Stop every program, or let it go on."""
         self.check_open()
         if paused:
             await self.stop()
@@ -130,7 +127,6 @@ class LocalHandle(NoHandle):
         self.end()
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Start the guest again, the home as it is or as a snapshot has it."""
         self.check_open()
         if snapshot:
             await self.restore(self.find(snapshot))
@@ -145,7 +141,6 @@ class LocalHandle(NoHandle):
         shutil.rmtree(old, ignore_errors=True)
 
     async def snapshot(self) -> str:
-        """Copy the home while nothing here runs."""
         self.check_open()
         if self.spec.disk_in == "memory":
             raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
@@ -186,7 +181,6 @@ class LocalHandle(NoHandle):
         return forks
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Call a server on this machine's own loopback."""
         try:
             return call_port(port)
         except OSError as e:
@@ -205,7 +199,6 @@ async def copy_tree(source: Path, target: Path) -> None:
 
 
 def list_programs(home: Path) -> list[int]:
-    """List the programs that have this home, but for those that ended."""
     mark = f"HOME={home}".encode()
     return [pid for pid in _iterate_pids() if mark in _read_environment(pid)]
 

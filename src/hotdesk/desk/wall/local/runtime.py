@@ -33,11 +33,9 @@ class LocalRuntime:
         self.open_desks: dict[DeskId, tuple[LinkedDesk, LocalHandle]] = {}
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Start a guest in a new directory."""
         return await self.open_with(spec, None)
 
     async def open_with(self, spec: Spec, home: Path | None) -> LinkedDesk:
-        """Start a guest in a new directory, its home empty or a copy of this one."""
         desk = new_id()
         folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))
         outside = LocalHandle(folder, spec, self.tasks, self)

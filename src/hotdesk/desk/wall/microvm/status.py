@@ -71,7 +71,6 @@ def describe_traits(accelerator: str) -> Traits:
 
 
 def look(settings: Config) -> WallStatus:
-    """Say whether desks can be opened as virtual machines here."""
     accelerator = choose_accelerator(settings)
     traits = describe_traits(accelerator)
     if not accelerator:
@@ -96,7 +95,6 @@ def look(settings: Config) -> WallStatus:
 
 
 def _read_versions(image: Image) -> dict[str, str]:
-    """Return the versions that an image's build noted."""
     file = image.find_file(VERSIONS)
     try:
         values = json.loads(file.read_text()) if file else {}
@@ -106,6 +104,5 @@ def _read_versions(image: Image) -> dict[str, str]:
 
 
 def _is_new_enough(version: str) -> bool:
-    """Return whether a QEMU can save and load desks."""
     numbers = version.split(".")
     return len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) >= OLDEST

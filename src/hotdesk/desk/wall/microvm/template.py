@@ -38,7 +38,6 @@ _DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, sign
 
 
 def compute_key(facts: Iterable[object], sources: Mapping[str, bytes]) -> str:
-    """Tell one kind of machine from another."""
     digest = hashlib.sha256("\0".join(map(str, facts)).encode())
     for name, data in sorted(sources.items()):
         digest.update(f"\0{name}\0{len(data)}\0".encode())
@@ -86,7 +85,6 @@ def receive(place: Path, listener: socket.socket, caller: int, memory: int) -> i
 
 
 def take(place: Path, listener: socket.socket, caller: int, memory: int) -> None:
-    """Take one call, copy what it hands over, and answer."""
     call, _ = listener.accept()
     with call:
         call.settimeout(COPY_TIMEOUT_S)
@@ -103,7 +101,6 @@ def take(place: Path, listener: socket.socket, caller: int, memory: int) -> None
 
 
 def _receive_files(call: socket.socket) -> list[int]:
-    """Take the descriptors that come with one message."""
     size = array.array("i").itemsize
     _, ancillary, _, _ = call.recvmsg(1, socket.CMSG_SPACE(2 * size), socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
@@ -114,7 +111,6 @@ def _receive_files(call: socket.socket) -> list[int]:
 
 
 def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
-    """Put a template in place, whole or not at all."""
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
     fresh.mkdir(mode=0o700)
     try:

@@ -104,7 +104,6 @@ class MicrovmWall(ContainerWall):
             os.close(userns)
 
     def find_template(self, room: Room) -> Path:
-        """Return where the template of a desk's machine lies, if there is one."""
         assert room.stage is not None
         guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
@@ -197,7 +196,6 @@ class MicrovmWall(ContainerWall):
 
 
 def read_sources() -> dict[str, bytes]:
-    """Read the code that runs around a machine, by path."""
     files = [file for pattern in FILES for file in sorted(SOURCE.glob(pattern))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 
@@ -235,14 +233,14 @@ def _hide_file(at: Path) -> None:
 
 
 def hold_layer(room: Room, layer: Path) -> None:
-    """Have nobody remove a layer of the desk's image while the desk stands."""
+    """Keep the desk's image layers from being removed while the desk exists."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     room.undo.append(lambda: os.close(fd))
     fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def make_kvm(room: Room) -> None:
-    """Make a node of the desk's own for /dev/kvm."""
+    """Make a device node for /dev/kvm that only this desk uses."""
     node = room.folder / "dev/kvm"
     if not node.exists():
         os.mknod(node, stat.S_IFCHR | 0o600, os.stat(status.KVM).st_rdev)
@@ -251,7 +249,6 @@ def make_kvm(room: Room) -> None:
 
 
 def _runs_on_kvm(room: Room) -> bool:
-    """Return whether a process of the desk holds a machine of KVM's."""
     for pid in room.cgroup.list_pids():
         try:
             if any(os.readlink(entry.path) == KVM_FILE for entry in os.scandir(f"/proc/{pid}/fd")):
