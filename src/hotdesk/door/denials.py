@@ -27,7 +27,6 @@ def sanitize_text(text: str, most: int = 200) -> str:
 
 
 def describe_denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
-    """Describe what was refused, by which rule, what is allowed instead, how to ask."""
     remedy = (
         HOW_TO_ASK
         if may_ask
@@ -37,7 +36,6 @@ def describe_denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: b
 
 
 def answer(status: int, value: object, *, keep: bool, head_only: bool = False, reason: bytes = b"") -> bytes:
-    """Write a whole answer of the door's own."""
     body = json.dumps(value).encode() + b"\n"
     headers = framing.Headers(
         (

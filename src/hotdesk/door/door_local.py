@@ -51,7 +51,6 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
 
 
 def _describe_status(way: Egress) -> dict[str, object]:
-    """Describe how things stand, and what else there is."""
     return {
         "desk": way.desk,
         "step": way.step,
@@ -69,7 +68,7 @@ def _list_grants(way: Egress) -> list[str]:
 
 
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
-    """Ask for one more rule, and answer when somebody outside did."""
+    """Ask for one more rule, and answer when somebody outside decided."""
     if not way.may_ask or way.leaves is None:
         return 403, denials.describe_denial("POST http://door.local/ask", "this desk may not request more access")
     if request.headers.get(ASK_HEADER) is None:

@@ -151,7 +151,7 @@ class Egress:
         return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
     async def get_value(self, one: LiveGrant) -> bytes:
-        """Return what a grant puts in, and watch for it from now on."""
+        """Return the granted value, and scrub it from responses from now on."""
         live = self.live[one.id]
         if one.kind in _STATIC:
             value = base64.b64decode(live.values["value"])
@@ -162,7 +162,7 @@ class Egress:
         return value
 
     def watch_for(self, one: LiveGrant, value: bytes) -> None:
-        """Have a value removed from whatever comes back from now on."""
+        """Scrub a value from responses from now on."""
         for secret in list_scrubbed_secrets(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
 
@@ -176,7 +176,6 @@ class Egress:
         return self.issued[host, port]
 
     def revoke(self, live: GrantValue, why: str) -> None:
-        """End a grant at once."""
         if self.live.pop(live.live_grant.id, None) is not None:
             self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
 
@@ -276,7 +275,6 @@ class Egress:
             del self.questions[number]
 
     def answer(self, number: str, mark: str, approved: bool) -> None:
-        """Take an answer, if it is to a question that is open and to just that."""
         expected, waiting = self.questions.get(number, ("", None))
         if waiting is not None and not waiting.done() and secrets.compare_digest(expected, mark):
             waiting.set_result(approved)

@@ -71,7 +71,6 @@ class UpstreamSlot:
         self.key: tuple[str, str, int] = ("", "", 0)
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
-        """Return the upstream at hand, if it is that one and still there."""
         wire, self.upstream = self.upstream, None
         if wire is None or key != self.key or wire.ended or wire.buffer:
             if wire is not None:
@@ -83,7 +82,6 @@ class UpstreamSlot:
         self.key, self.upstream = key, wire
 
     def leave(self) -> None:
-        """Hang up on the upstream at hand, and on the one in use."""
         for wire in (self.upstream, self.busy):
             if wire is not None:
                 wire.abort()
@@ -198,7 +196,6 @@ class Forward:
 
     @property
     def only_reads(self) -> bool:
-        """Return whether nothing but reading is admitted here."""
         rules = (rule for rule in (self.decision.rule, self.decision.ceiling) if rule is not None)
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
@@ -221,7 +218,6 @@ class Forward:
     # -- sending ----------------------------------------------------------------------------------------------
 
     async def carry(self) -> None:
-        """Send the request on and bring the answer back."""
         headers, query, body = await self.prepare()
         reused = self.place.take(self.key)
         self.upstream = reused or await self.dial()
@@ -237,7 +233,6 @@ class Forward:
         await self.bring_back(answer)
 
     async def dial(self) -> Wire:
-        """Connect to where the request goes."""
         assert self.decision.rule is not None
         async with self.way.dialling:
             return await self.place.upstreams.dial(
@@ -288,7 +283,7 @@ class Forward:
         return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
     def make_identity_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the signed word on who asks, for a host that wants it."""
+        """Return headers with a signed statement of who asks, for hosts that want it."""
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
@@ -317,7 +312,7 @@ class Forward:
         return ExchangeError(403, refusal.reason)
 
     async def read_whole_body(self, plan: inject.InjectionPlan) -> bytes:
-        """Read a body in which a secret may have to be put, or that is to be signed."""
+        """Read a whole body, to insert a secret or to sign it."""
         self.invite()
         reader, body = BodyReader(self.request.body), bytearray()
         while not reader.done:
@@ -328,7 +323,6 @@ class Forward:
         return bytes(body)
 
     def invite(self) -> None:
-        """Ask for a body that waits to be asked for."""
         if self.request.expects:
             self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -348,7 +342,7 @@ class Forward:
         return payload
 
     def check_still_admitted(self) -> None:
-        """Refuse to send what was admitted under a step, a grant or a desk that ended while we dialled."""
+        """Refuse to send if the step, grant or desk that admitted the request ended while we dialled."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
             raise ExchangeError(403, "the permission for this request ended before it could be sent")
 
@@ -401,7 +395,6 @@ class Forward:
             self.upstream.write(framing.LAST)
 
     def check_upload(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
-        """Return what of a body may go on, if no placeholder is in it."""
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except UnreadableError as e:
@@ -413,13 +406,12 @@ class Forward:
         return payload
 
     def make_field_watch(self) -> FieldWatch | None:
-        """Make what looks for credentials of the desk's own in a body, where it may bring none."""
+        """Return a scanner for credentials of the desk's own, where it may bring none."""
         if self.allowed is None or self.signed:
             return None
         return FieldWatch(self.request.headers.get_all(b"content-type"), self.allowed)
 
     def check_fields(self, body: bytes | None) -> None:
-        """Refuse a whole body that has credentials of the desk's own."""
         if body and (watch := self.make_field_watch()):
             watch.feed(body)
             if watch.found is not None:
@@ -428,7 +420,7 @@ class Forward:
     # -- bringing back ----------------------------------------------------------------------------------------
 
     async def answer_head(self) -> Response:
-        """Read the head of the answer, past interim ones."""
+        """Read the response's head, skipping interim responses."""
         assert self.upstream is not None
         for _ in range(INFORMED):
             searched = 0
@@ -476,7 +468,6 @@ class Forward:
         self.note = self.note or denials.sanitize_text(f"headers removed: {names}", 300)
 
     async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
-        """Pass the answer's body on as it comes."""
         assert self.upstream is not None
         while not reader.done:
             if not self.upstream.buffer:
@@ -504,7 +495,6 @@ class Forward:
             self.size += len(data)
 
     async def give(self) -> None:
-        """Send the desk what is ready."""
         if self.ready:
             self.started = True
             self.wire.write(b"".join(self.ready))
@@ -531,7 +521,6 @@ class Forward:
     # -- streams ----------------------------------------------------------------------------------------------
 
     async def switch(self, answer: Response) -> None:
-        """Become a WebSocket, if one was asked for."""
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
             raise ExchangeError(502, f"{self.meant.host} switched protocols without a request")

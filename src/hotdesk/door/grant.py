@@ -90,5 +90,4 @@ def get_bare_value(grant: LiveGrant, value: bytes) -> bytes:
 
 
 def make_signs(found: Collection[bytes]) -> tuple[Sign, ...]:
-    """Write alarms for placeholders, one for each name."""
     return tuple(Sign("placeholder", name) for name in sorted({name_in(one) for one in found}))

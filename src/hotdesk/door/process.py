@@ -212,7 +212,7 @@ class Door:
         self.tell(event=type(event).__name__, data=as_dict(event))
 
     async def steady(self) -> None:
-        """Wait while keys are behind."""
+        """Wait while the keys process is behind."""
         await self.caught_up.wait()
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
@@ -275,7 +275,6 @@ class KeysLine(asyncio.Protocol):
 
 
 async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
-    """Serve the keeper until it hangs up."""
     resolver = Resolver(asking)
     resolver.listen()
     keeper.setblocking(False)

@@ -55,7 +55,6 @@ class DeskConnection:
             await self.wire.end(_FLUSH_SECONDS)
 
     def hang_up(self) -> None:
-        """Cut both sides now."""
         self.wire.abort()
         self.place.leave()
 
@@ -158,7 +157,7 @@ class DeskConnection:
         return True
 
     async def intercept(self, where: Authority) -> None:
-        """Be the host to the desk, which trusts this door's certificates."""
+        """Terminate TLS as the host, with a certificate that the desk trusts."""
         assert self.way.leaves is not None
         context = self.way.leaves.get_tls_context(where.host)
         context.sni_callback = partial(check_name, where.host)
@@ -208,7 +207,7 @@ class DeskConnection:
 
 
 def check_name(host: str, _connection: object, name: str | None, _context: object) -> int | None:
-    """Refuse a handshake for another name than the connection was opened for."""
+    """Refuse a handshake for a name other than the CONNECT target."""
     if name is None and _is_address(host):
         return None
     return None if name is not None and name.lower().rstrip(".") == host else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME

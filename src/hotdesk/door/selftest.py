@@ -101,7 +101,6 @@ class Bait:
 
     @property
     def port(self) -> int:
-        """Return where it listens on this machine's loopback."""
         return int(self.udp.getsockname()[1])
 
     def list_caught_canaries(self) -> frozenset[str]:
@@ -139,7 +138,6 @@ def _has_late_answer(result: CanaryResult) -> bool:
 
 
 def require(report: CanaryReport) -> None:
-    """Raise unless every canary held."""
     if report.failed:
         raise DoorError(
             f"the self-test of the desk's door failed ({', '.join(report.failed)}), so the desk was burnt; "
@@ -229,7 +227,6 @@ def judge(
 
 
 def _iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
-    """Name each canary something speaks against."""
     yield from _iterate_wrong_targets(far, [number in NOWHERE for number in result.knocks])
     refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
     yield from _iterate_wrong_targets(tuple((name, "") for name in LOCAL), refused)
@@ -249,7 +246,6 @@ def _iterate_failed_canaries(result: CanaryResult, far: _Targets, near: _Targets
 
 
 def _iterate_wrong_targets(targets: _Targets, right: list[bool]) -> Iterator[str]:
-    """Name what is not right, or was not told."""
     for number, (name, _) in enumerate(targets):
         if len(right) != len(targets) or not right[number]:
             yield name

@@ -183,7 +183,6 @@ def _build_certificate(
     claim: Fields,
     walls: Mapping[str, WallProof] = _NO_PROOFS,
 ) -> Fields:
-    """Put together what is claimed, what the journal says, and what keepers proved."""
     begun = story.begun
     assert begun is not None
     head, last = journal.find_head(begun.job), journal.read_last()
@@ -216,5 +215,4 @@ def describe_desk(desk: Fields, name: str, walls: Mapping[str, WallProof]) -> Fi
 
 
 def _list_addresses(story: CertifiedStory) -> list[Fields]:
-    """List where models were asked that were not asked at their vendors' own addresses."""
     return [{"address": address, "model": model} for model, address in story.addresses]

@@ -119,7 +119,6 @@ def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
 
 
 def _refuse_report(journal: Journal, reduced: Reduced) -> str:
-    """Explain why the report is not one that was certified."""
     certified = {
         (event.path, event.sha256)
         for row in journal.read_verified(reduced.reduce)
@@ -143,7 +142,6 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
 
 
 def _write_fields(journal: Journal, swarm: str, story: SwarmStory, walls: list[str]) -> Fields:
-    """Put together what the journal says."""
     begun, head, last = story.job.begun, journal.find_head(swarm), journal.read_last()
     assert begun is not None
     assert story.begun is not None

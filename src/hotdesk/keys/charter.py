@@ -82,11 +82,10 @@ class Charter:
         return before
 
     def drop(self, secret: str) -> None:
-        """End a grant, or with no name all of them."""
         self.granted = [one for one in self.granted if secret not in ("", one.grant.secret)]
 
     def sign_identities(self) -> dict[str, str]:
-        """Return, for the grants whose host asks for it, a signed word on which desk and step this is."""
+        """Return signed statements of desk and step, for the grants whose host asks for them."""
         return {one.id: self.sign_identity(one.grant) for one in self.granted if one.grant.identity}
 
     def sign_identity(self, one: Grant) -> str:
@@ -124,14 +123,12 @@ class Charter:
         }
 
     def build_environment(self) -> dict[str, str]:
-        """Return the placeholders the desk finds in its environment."""
         variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
         signs = any(one.kind == "sigv4" and one.grant.env == _KEY_VARIABLE for one in self.granted)
         return {**_SIGNING, **variables} if signs else variables
 
 
 def _make_brought_grant(number: str, requested: Grant, value: bytes) -> Granted:
-    """Take a secret its desk's owner brought along."""
     until = None if requested.seconds is None else time.time() + requested.seconds
     return Granted(number, requested, "token", make_placeholder(requested.secret), {"value": encode(value)}, until)
 
@@ -203,11 +200,10 @@ def _build_values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
 
 
 def encode(value: bytes) -> str:
-    """Write bytes as text."""
     return base64.b64encode(value).decode()
 
 
 def make_authority(desk: str, seconds: float) -> CertificateAuthority:
-    """Make a desk's certificate authority, which lives as long as the desk may."""
+    """Make a desk's certificate authority, which lives no longer than the desk may."""
     life = min(_MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

@@ -71,13 +71,11 @@ class KeysClient(Calls[dict[str, Any]]):
         self.fail(HostError(GONE))
 
     async def ask(self, verb: str, desk: str, **fields: object) -> dict[str, Any]:
-        """Send a request and wait for its reply."""
         number = self.begin_call()
         request = self.send({"n": number, "verb": verb, "desk": desk, **fields})
         return read_body(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
 
     async def send(self, message: Mapping[str, object]) -> None:
-        """Send one message, after those that are being sent."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -124,7 +122,6 @@ class KeysClient(Calls[dict[str, Any]]):
         return str(self.wait("certify swarm", swarm=swarm)["certificate"]).encode()
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets of live desks and of a scope that are in some bytes."""
         reply = self.wait("scan", data=base64.b64encode(data).decode(), **_build_scope_fields(scope))
         return tuple(str(name) for name in reply["secrets"])
 

@@ -66,7 +66,6 @@ class Doors:
         await (await self.meet()).ask("unlock", "", root=root)
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
-        """Have keys make a charter, within what the operator allows."""
         scope = self.require_within_ceiling(scope)
         await self.parts.start_door(desk)
         keys = await self.meet()
@@ -155,7 +154,6 @@ class Doors:
         return self.keys.certify_swarm(swarm)
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets of live desks and of a scope that are in some bytes."""
         if self.keys is None:
             raise HostError("The keys process is not running, so nothing can be checked for secrets.")
         return self.keys.find_secrets(data, scope)
@@ -203,7 +201,6 @@ class Doors:
         return await (await self.meet()).try_grants(scope)
 
     async def revoke(self, desk: DeskId, secret: str = "", why: str = "asked") -> None:
-        """End a grant, or all of them, at once."""
         await (await self.meet()).ask("revoke", desk, grant=secret, why=why)
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class IdentitySigner:
         self.key_id = _compute_key_id(key.public_key())
 
     def sign(self, token: WorkloadToken, desk: str, now: float) -> bytes:
-        """Make a token that says which desk asks, for its audience, valid for ten minutes."""
+        """Make a token that names the desk, for one audience, valid for ten minutes."""
         place = urlsplit(token.issuer)
         claims = {
             "iss": token.issuer,

@@ -11,7 +11,6 @@ from hotdesk.event import Event, from_json
 
 
 def as_desk(value: object) -> str:
-    """Read a desk's id."""
     if value == "":
         return ""
     if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
@@ -24,7 +23,6 @@ def as_list(value: object) -> list[object]:
 
 
 def parse_values(value: object) -> dict[str, bytes]:
-    """Read secrets an owner brings along."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BriefError("secrets must be a table of names and texts")
     return {str(name): decode_secret(text) for name, text in value.items()}

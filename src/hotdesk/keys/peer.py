@@ -36,7 +36,6 @@ class Peer:
             self.cut = True
 
     def flush(self) -> None:
-        """Send what can be sent now."""
         with suppress(BlockingIOError):
             try:
                 while self.out:

@@ -151,7 +151,6 @@ class KeysProcess:
         self.journal.close()
 
     def meet(self) -> None:
-        """Take a line the keeper hands over."""
         data, fds, _, _ = socket.recv_fds(self.keeper, READ, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
             self.over = True
@@ -184,7 +183,6 @@ class KeysProcess:
             self.journal.add(desk, KEEPER, WallProven(desk, **asdict(proof)))
 
     def flush(self) -> None:
-        """Send what waits, and drop the lines that are cut."""
         for line in self.lines:
             line.flush()
         for line in [line for line in self.lines if line.cut]:
@@ -193,7 +191,7 @@ class KeysProcess:
             self.settle()
 
     def commit(self) -> None:
-        """Put this turn's events on disk, then answer whoever waits. An unwritable journal shuts every door."""
+        """Write this turn's events to disk, then answer those who wait. An unwritable journal shuts every door."""
         why = None
         try:
             self.journal.commit()
@@ -294,7 +292,7 @@ class KeysProcess:
             owner.tell(event=type(event).__name__, data=json.loads(to_json(event)))
 
     def answer_committed(self, line: Peer, number: object, body: Mapping[str, object] = NOTHING) -> None:
-        """Answer when this turn's events are on disk."""
+        """Answer once this turn's events are on disk."""
 
         def answer(why: str | None) -> None:
             failed = {"error": {"code": HostError.code, "text": why}}
@@ -305,7 +303,7 @@ class KeysProcess:
     # -- events -----------------------------------------------------------------------------------------------
 
     def enter(self, actor: str, event: Event) -> None:
-        """Take an event down, from whom it may come, within its desk's share."""
+        """Record an event if the sender may send it, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
             raise BriefError(f"{actor} may not record this event")
         chain = as_desk(get_chain(event))
@@ -325,7 +323,7 @@ class KeysProcess:
     # -- charters ---------------------------------------------------------------------------------------------
 
     def open(self, line: Peer, desk: str, message: dict[str, object]) -> None:
-        """Make a desk's charter, tell the doors, and give the owner what the desk may know."""
+        """Make a desk's charter, send it to the doors, and give the owner what the desk may know."""
         scope = parse_scope(message["scope"])
         ready = self.charters.get(desk)
         if ready is not None and not ready.is_ready():
@@ -413,13 +411,11 @@ class KeysProcess:
         return find_secrets(base64.b64decode(str(message["data"])), granted)
 
     def open_vault(self) -> Vault:
-        """Open the vault, once."""
         if self.vault is None:
             self.vault = Vault(self.folder, self.root) if self.root else Vault.open(self.folder)
         return self.vault
 
     def close(self, desk: str, why: str) -> None:
-        """End a desk's way out."""
         if self.charters.pop(desk, None) is not None or desk in self.shares:
             if not self.journal.has(desk, Burnt):  # its keeper records the end of a desk that had no scope
                 self.journal.add(desk, "keys", Burnt(desk, why))
@@ -515,7 +511,6 @@ class KeysProcess:
         return self.identity
 
     def ask_teller(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
-        """Have a program run that prints a token."""
         if len(self.printing) >= PRINTING:
             raise HostError("too many programs wait to print a token; try again later")
         self.number += 1
@@ -523,7 +518,6 @@ class KeysProcess:
         self.tells.send(json.dumps({"n": self.number, "argv": argv}).encode())
 
     def hear_teller(self) -> None:
-        """Pass on what a program printed."""
         reply = json.loads(self.tells.recv(token_command.MESSAGE) or b"{}")
         callback = self.printing.pop(reply.get("n"), None)
         if callback is None:
@@ -573,7 +567,6 @@ def rehearse() -> None:
 
 
 def main() -> None:
-    """Serve the keeper at descriptor 3."""
     settings = json.loads(sys.argv[3])
     keeper = socket.socket(fileno=3)
     keeper.set_inheritable(False)

@@ -30,7 +30,6 @@ def start(uid: int) -> socket.socket:
 
 
 def serve(sock: socket.socket, uid: int) -> None:
-    """Answer until keys hang up."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     if os.geteuid() == 0:

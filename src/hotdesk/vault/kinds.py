@@ -41,7 +41,6 @@ class Secret:
         return self._value
 
     def __repr__(self) -> str:
-        """Show nothing, not even the length."""
         return "***"
 
     def __eq__(self, other: object) -> bool:
@@ -128,7 +127,6 @@ def load_public(kind: object, data: object) -> Public:
 
 
 def check_name(name: str) -> str:
-    """Refuse what is no secret's name."""
     if not NAME.fullmatch(name):
         raise BriefError(
             f"{name[:80]!r} is not a valid secret name; use 1 to 64 characters of a-z, 0-9 and -, such as erp-token"
@@ -186,7 +184,6 @@ def _check_token_url(url: str, *, loopback: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address, written as such, is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -227,13 +224,11 @@ def is_plain(text: str) -> bool:
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """Refuse what does not hold."""
     if not holds:
         raise BriefError(otherwise)
 
 
 def encode_argv(argv: Sequence[str]) -> bytes:
-    """Write a command's arguments as the value of a secret."""
     value = json.dumps(list(argv)).encode()
     decode_argv(value)
     return value
@@ -253,7 +248,6 @@ def decode_argv(value: bytes) -> tuple[str, ...]:
 
 
 def decode_seed(value: bytes) -> bytes:
-    """Decode a seed from base32."""
     try:
         return base64.b32decode(value + b"=" * (-len(value) % 8))
     except (binascii.Error, ValueError):

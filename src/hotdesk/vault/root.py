@@ -61,7 +61,6 @@ def refuse_passphrase() -> bytes:
 
 
 def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tuple[RootKeySource, Secret]:
-    """Make a root key and keep it where it belongs, beside any there is."""
     root = RootKeySource(source, secrets.token_hex(8))
     if source == "passphrase":
         return _make_from_passphrase(root, unlock())
@@ -76,7 +75,6 @@ def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tu
 
 
 def _make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
-    """Choose salt and cost for a new passphrase."""
     if len(passphrase) < _MIN_PASSPHRASE_BYTES:
         raise BriefError(f"the passphrase has less than {_MIN_PASSPHRASE_BYTES} bytes; use several words")
     salt = base64.b64encode(secrets.token_bytes(16)).decode()
@@ -120,7 +118,6 @@ def decode(text: str | None, otherwise: str) -> Secret:
 
 
 def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
-    """Forget every root key but the one that is used."""
     if current.source == "file":
         private_files.write(folder, FILE, f"{current.id} {_read_file_keys(folder)[current.id]}\n".encode())
     else:
@@ -130,7 +127,6 @@ def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
 
 
 def _ask_keyring(act: str, *arguments: str) -> Any:
-    """Ask the system's keyring, if there is one."""
     try:
         ring = import_module("keyring")
         return getattr(ring, act)(*arguments)

@@ -178,7 +178,6 @@ def ls(folder: Path) -> list[VaultEntry]:
 
 
 def read_source(folder: Path) -> Source:
-    """Return where a vault's root key comes from."""
     return load(folder).root.source
 
 
@@ -187,12 +186,10 @@ def exists(folder: Path) -> bool:
 
 
 def _make_missing_error(name: str) -> BriefError:
-    """Say that there is no such secret."""
     return BriefError(f"secret {name[:80]!r} not found in the vault; `hotdesk vault ls` lists the secrets")
 
 
 def _make_key_aad(vault: str, described: RootKeySource) -> bytes:
-    """Write what the data key is bound to."""
     return encode_canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
 
 
@@ -203,12 +200,10 @@ def _make_entry_aad(vault: str, entry: VaultEntry) -> bytes:
 
 
 def encode_canonical(value: object) -> bytes:
-    """Write a value in the one way it can be written."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def seal(key: Secret, value: bytes, bound: bytes) -> bytes:
-    """Encrypt a value with a fresh nonce."""
     nonce = secrets.token_bytes(NONCE)
     return nonce + AESGCM(key.get_bytes()).encrypt(nonce, value, bound)
 
@@ -221,7 +216,6 @@ def open_sealed(key: Secret, sealed: bytes, bound: bytes) -> bytes:
 
 
 def save(folder: Path, contents: Contents) -> None:
-    """Write the file whole."""
     data = {
         "format": "hotdesk-vault",
         "version": FORMAT,
@@ -246,7 +240,6 @@ def tell(stored: SealedEntry) -> dict[str, object]:
 
 
 def load(folder: Path) -> Contents:
-    """Read the file strictly."""
     data = private_files.read(folder, FILE)
     if data is None:
         raise BriefError(f"there is no vault at {folder}; create one with `hotdesk vault init`")
@@ -269,12 +262,10 @@ def _load_entry(name: str, data: dict[str, object]) -> SealedEntry:
 
 
 def encode(data: bytes) -> str:
-    """Write bytes as text."""
     return base64.b64encode(data).decode()
 
 
 def decode(text: object) -> bytes:
-    """Read bytes from text."""
     if not isinstance(text, str):
         raise ValueError("not base64")
     return base64.b64decode(text, validate=True)

@@ -52,7 +52,6 @@ class CertificateAuthority:
 
 
 def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> CertificateAuthority:
-    """Make the authority of one desk, which can sign leaves and no further authority."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
     builder = _begin_certificate(name, name, key.public_key(), now - DAY, now + life)
@@ -63,7 +62,6 @@ def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Certifi
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """Make a private key, for an authority or for all leaves of one process."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -164,7 +162,6 @@ def _list_trusted_files() -> list[Path]:
 def _begin_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
-    """Begin a certificate with a random serial number."""
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     return builder.serial_number(x509.random_serial_number()).not_valid_before(since).not_valid_after(until)
 

@@ -80,7 +80,6 @@ class Headers:
         """The last value of each name."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return names in lower case, and values."""
         return ((name.lower(), value) for name, value in self.pairs)
 
     def __len__(self) -> int:
@@ -116,7 +115,7 @@ class Headers:
         return value
 
     def get_list(self, name: bytes) -> list[bytes]:
-        """Return the members of a field that is a list, in lower case."""
+        """Return the members of a list field, in lower case."""
         value = self.get(name)
         return [] if value is None else [member.strip(b" \t") for member in value.lower().split(b",")]
 
@@ -124,7 +123,6 @@ class Headers:
         return Headers([pair for pair in self.pairs if pair[0].lower() not in names])
 
     def add(self, name: bytes, value: bytes) -> Headers:
-        """Put a field at the end."""
         return Headers((*self.pairs, (name, value)))
 
 
@@ -226,7 +224,6 @@ def _match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] |
 
 
 def parse_request(head: bytes) -> Request:
-    """Read the head of a request, its empty line included."""
     matched = _match_first_line(head, _REQUEST_LINE)
     if matched is None:
         raise _diagnose_request(head)
@@ -260,7 +257,6 @@ def _read_persistence(headers: Headers, version: Version) -> tuple[bool, bytes]:
 
 
 def _diagnose_request(head: bytes) -> HttpMessageError:
-    """Say why a head begins no request."""
     words = head[: head.find(b"\r\n")].split(b" ")
     if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
         return HttpMessageError(505, "only HTTP/1.1 is supported, not HTTP/2 or other protocols")
@@ -289,7 +285,6 @@ def parse_framing(headers: Headers, version: str) -> Body:
 
 
 def _check_expect(headers: Headers) -> bool:
-    """Tell whether a 100 (Continue) is waited for."""
     if headers.get_list(b"expect") != [b"100-continue"]:
         raise HttpMessageError(417, "an Expect other than 100-continue")
     return True

@@ -59,7 +59,6 @@ async def relay(inner: Wire, outer: Wire, count: Count) -> str:
 
 
 async def pass_on(source: Wire, sink: Wire, count: Count, *, up: bool) -> None:
-    """Pass bytes one way."""
     while data := await source.read(SILENT_SECONDS):
         count.add(up=len(data) if up else 0, down=0 if up else len(data))
         sink.write(data)

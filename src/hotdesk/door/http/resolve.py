@@ -57,7 +57,6 @@ class Resolver:
         self.gone = False
 
     def listen(self) -> None:
-        """Begin to take answers, in the running loop."""
         self._sock.setblocking(False)
         asyncio.get_running_loop().add_reader(self._sock, self._receive)
 
@@ -115,7 +114,6 @@ class Resolver:
 
 
 def as_address(host: str) -> Address | None:
-    """Read a host written as an address, in its one plain form."""
     try:
         return normalise_address(ip_address(host))
     except ValueError:
@@ -246,7 +244,6 @@ class IfAddrs(ctypes.Structure):
 
 
 def list_own_addresses() -> Iterator[str]:
-    """List the addresses of this host's interfaces, as they are now."""
     first = ctypes.c_void_p()
     syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
     try:
@@ -256,7 +253,6 @@ def list_own_addresses() -> Iterator[str]:
 
 
 def iterate_entries(at: int | None) -> Iterable[int | None]:
-    """Walk a list of interfaces' addresses."""
     while at:
         entry = IfAddrs.from_address(at)
         yield entry.address
@@ -264,7 +260,6 @@ def iterate_entries(at: int | None) -> Iterable[int | None]:
 
 
 def _format_sockaddr(at: int | None) -> str | None:
-    """Write a struct sockaddr of the internet families as text."""
     family = ctypes.c_uint16.from_address(at).value if at else 0
     if family == socket.AF_INET:
         return socket.inet_ntop(family, ctypes.string_at((at or 0) + 4, 4))

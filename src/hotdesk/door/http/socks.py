@@ -48,7 +48,6 @@ class SocksProxy:
 
 
 def _trust_only(pem: str) -> ssl.SSLContext:
-    """Make a context that trusts these authorities and no other."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -68,7 +67,6 @@ async def request_connection(wire: Wire, proxy: SocksProxy, host: str, port: int
 
 
 async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
-    """Prove who we are, if the proxy wants that."""
     version, method = await _take(wire, 2)
     if version != _VERSION:
         raise SocksError("the egress proxy does not speak SOCKS5")
@@ -84,7 +82,6 @@ async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
 
 
 async def _read_reply(wire: Wire) -> None:
-    """Read whether the proxy connected us."""
     version, code, _, kind = await _take(wire, 4)
     if version != _VERSION:
         raise SocksError("the egress proxy does not speak SOCKS5")
@@ -106,7 +103,6 @@ def encode_host(host: str) -> bytes:
 
 
 async def _take(wire: Wire, count: int) -> bytes:
-    """Read so many bytes."""
     while len(wire.buffer) < count:
         if not await wire.fill(_HANDSHAKE_TIMEOUT_S):
             raise HungUpError("the proxy closed the connection")

@@ -36,7 +36,6 @@ class UnreachableError(Exception):
 
 
 def is_metadata(host: str) -> bool:
-    """Return whether a host is an address at which clouds hand out credentials."""
     address = as_address(host)
     return address is not None and address in METADATA
 
@@ -129,7 +128,7 @@ class Upstreams:
         return wire
 
     async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = _bar_nothing) -> Wire:
-        """Resolve, check and dial that very address."""
+        """Resolve, check and dial exactly the address that was checked."""
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
         if denied := [address for address in addresses if bars(str(address))]:

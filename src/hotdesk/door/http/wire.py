@@ -208,6 +208,5 @@ class Wire(asyncio.Protocol):
 
 
 def expire(future: asyncio.Future[None]) -> None:
-    """End a wait that took too long."""
     if not future.done():
         future.set_exception(TimedOutError("no data was received in time"))

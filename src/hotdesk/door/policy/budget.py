@@ -35,12 +35,10 @@ class RuleBudget:
         return None
 
     def count_sent(self, size: int) -> str | None:
-        """Count bytes about to be sent."""
         self.sent += size
         return _describe_spent_limit("sent", self.sent, self.rule.up, size)
 
     def count_received(self, size: int) -> str | None:
-        """Count bytes that came back."""
         self.received += size
         return _describe_spent_limit("received", self.received, self.rule.down, size)
 

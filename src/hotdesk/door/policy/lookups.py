@@ -26,7 +26,6 @@ Find: TypeAlias = Callable[[str], Iterable[str]]
 
 
 def _find_addresses(host: str) -> set[str]:
-    """Ask this machine's resolver."""
     return {str(each[4][0]) for each in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
 
 

@@ -74,7 +74,6 @@ class PolicyDecision:
 
     @property
     def private(self) -> bool:
-        """Return whether addresses of private networks may be dialled."""
         return all(rule.private or is_address(rule.host) for rule in (self.rule, self.ceiling) if rule is not None)
 
 
@@ -93,7 +92,6 @@ class RequestView:
 
     @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...] | None:
-        """Return the query's names and values."""
         return split_query(self.target.query)
 
 
@@ -143,7 +141,6 @@ class Compiled:
 
 
 def _explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
-    """Explain why a request's parameters are not those an allow lists."""
     if view.parameters is None:
         return "the query is ambiguous"
     if len({name for name, _ in view.parameters}) != len(view.parameters):
@@ -172,7 +169,6 @@ def rank(rule: Rule, whole: bool) -> tuple[object, ...]:
 
 @lru_cache(maxsize=4096)
 def compile_rule(rule: Rule) -> Compiled:
-    """Make a rule ready once."""
     return Compiled(check_rule(rule))
 
 
@@ -234,13 +230,12 @@ class Index:
         return False
 
     def is_closed(self, end: End, host: str) -> bool:
-        """Return whether everything there is denied by a rule."""
+        """Return whether a rule denies every request there."""
         whole = next((each for each in self.match_host(host) if end in each.ends and each.whole), None)
         return whole is not None and not self.open(end, host)
 
 
 def _make_sort_key(each: Compiled) -> tuple[object, ...]:
-    """Return what all rules are sorted by."""
     return (*rank_host(each.rule.host), each.rule.host, each.rank)
 
 
@@ -289,7 +284,6 @@ class Policy:
         return PolicyDecision("ask", rule, f"approval required by {who}", top, askable=True)
 
     def describe_missing_rule(self, target: Target) -> str:
-        """Describe what no rule admits."""
         if next(self.index.match_host(target.host), None) is None:
             return f"no rule names the host {target.host}"
         return f"no rule admits {target.method} {target.url}"
@@ -304,11 +298,10 @@ class Policy:
         return here and (self.top is None or self.top.index.open(end, host))
 
     def opens(self, host: str) -> bool:
-        """Return whether a host is open because the whole internet is."""
         return self.anywhere and is_public(host) and not self.bars(host)
 
     def bars(self, host: str) -> bool:
-        """Return whether everything of a host or at an address is denied, by whatever name it is reached."""
+        """Return whether a host or address is denied completely, by whatever name it is reached."""
         for name in _expand_host(host):
             if next((each.whole for each in self.index.match_host(name) if each.whole or not each.catches), False):
                 return True
@@ -343,7 +336,6 @@ class Policy:
         return tuple(lines)
 
     def list_allowed(self) -> tuple[str, ...]:
-        """List what is admitted or asked, for a denial to show."""
         return self.listed
 
     @cached_property
@@ -356,7 +348,6 @@ class Policy:
         return (*texts[:SHOWN], *more)
 
     def is_outside_ceiling(self, rule: Rule) -> bool:
-        """Return whether the ceiling can never admit what a rule names."""
         return self.top is not None and not can_overlap(rule, self.top)
 
     def with_step(self, step: str) -> Policy:
@@ -385,7 +376,6 @@ def is_public(host: str) -> bool:
 
 
 def format_rules(scope: Scope) -> tuple[str, ...]:
-    """Write a scope's rules for people."""
     proxy = [f"by the SOCKS5 proxy {scope.proxy.host}:{scope.proxy.port}"] if scope.proxy is not None else []
     return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []), *proxy)
 
@@ -401,7 +391,6 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
 
 
 def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
-    """Describe which rules and grants of a scope the ceiling can never admit."""
     top = Policy(ceiling)
     if not top.rules:
         return ()
@@ -411,7 +400,6 @@ def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...
 
 
 def can_overlap(rule: Rule, top: Policy) -> bool:
-    """Return whether a ceiling could admit anything a rule does."""
     rule = replace(check_rule(rule), step="")
     if not (rule.host.startswith("*.") or "/" in rule.host):
         return any(meets(rule, end, top) for end in _list_ends(rule))
@@ -423,7 +411,6 @@ def can_overlap(rule: Rule, top: Policy) -> bool:
 
 
 def meets(rule: Rule, end: End, top: Policy) -> bool:
-    """Return whether a ceiling could admit anything of one host there."""
     scheme, port = end
     if rule.tunnel:
         return top.tunnel(rule.host, port) is not None
@@ -436,7 +423,6 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
 
 
 def _has_shared_host(one: str, other: str) -> bool:
-    """Return whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
         return is_address(one) and is_address(other) and _has_shared_address(ip_network(one), ip_network(other))
     if one.startswith("*.") and other.startswith("*."):

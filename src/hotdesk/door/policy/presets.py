@@ -112,7 +112,6 @@ def _build_npm_variables(machine: PackageSources) -> dict[str, str]:
 
 
 def _strip_credentials(url: str) -> str:
-    """Return a URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -156,13 +155,11 @@ def _build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
 
 
 def _list_public_index() -> tuple[str, ...]:
-    """Name the public index and where its files lie, as pip itself knows them."""
     index = import_module("pip._internal.models.index").PyPI
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
 
 
 def _build_github_rules(machine: PackageSources) -> tuple[Rule, ...]:
-    """Read repositories, releases and the API of GitHub."""
     return _parse_public_rules(GITHUB)
 
 
@@ -175,7 +172,6 @@ PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
 
 
 def _parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Return rules for hosts everybody knows."""
     return tuple(parse_rule(text) for text in texts)
 
 
@@ -223,12 +219,10 @@ def remember() -> None:
 
 
 def _get_home(env: Mapping[str, str], root: Path) -> Path:
-    """Return the home folder whose configuration holds."""
     return root / env.get("HOME", "/root").lstrip("/")
 
 
 def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources:
-    """Read pip's files, the later over the earlier, and its variables over them."""
     home = _get_home(env, root)
     own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
     files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
@@ -244,7 +238,6 @@ def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSource
 
 
 def _read_pip_settings(file: Path) -> dict[str, str]:
-    """Read which indexes one of pip's files names."""
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(file.read_text("utf-8"))
@@ -259,7 +252,6 @@ def _read_pip_settings(file: Path) -> dict[str, str]:
 
 
 def _read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
-    """Read npm's files and variables."""
     home = _get_home(env, root)
     files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
     found = [line for file in files for line in _read_npm_lines(file)]
@@ -281,7 +273,6 @@ def _ask_npm() -> str:
 
 
 def _read_npm_lines(file: Path) -> list[tuple[str, str]]:
-    """Read which registries one of npm's files names, each with the scope it is for."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

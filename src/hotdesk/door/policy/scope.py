@@ -42,7 +42,6 @@ def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
 
 
 def read_grant(entry: str | Mapping[str, object]) -> Grant:
-    """Read a grant as a line or as a table with the fields of `Grant`."""
     if isinstance(entry, str):
         return parse_grant(entry)
     try:
@@ -62,14 +61,12 @@ def read_table(table: Mapping[str, object]) -> Grant:
 
 
 def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
-    """Refuse a table with a field its kind does not have."""
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
         raise ValueError(f"{make_printable(unknown[0][:80])!r} is not a field of a {what}")
 
 
 def _read_secret_place(entry: object) -> SecretPlace:
-    """Read a place, written as in a grant's line or as a table."""
     if isinstance(entry, Mapping):
         check_fields("place", SecretPlace, entry)
         return SecretPlace(**{"kind": "", **entry})

@@ -60,17 +60,14 @@ class Target:
     """Without its question mark; one with nothing behind it is none."""
 
     def encode_target(self) -> bytes:
-        """Return the target of the request line as it goes to the server."""
         return (f"{self.path}?{self.query}" if self.query else self.path).encode("ascii")
 
     @property
     def authority(self) -> str:
-        """Return the Host header as it goes to the server."""
         return bracket_ipv6(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
     @property
     def url(self) -> str:
-        """Return where it leads, as a URL without its query."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
@@ -159,7 +156,6 @@ def _omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
 
 
 def clear(what: str, text: str) -> str:
-    """Return a path or a query in canonical form."""
     try:
         return canonicalize_path(text) if what == "path" else check_query(text)
     except ValueError as e:
@@ -167,7 +163,6 @@ def clear(what: str, text: str) -> str:
 
 
 def check_ascii(what: str, text: str | bytes) -> str:
-    """Return text that is ASCII and not too long."""
     try:
         decoded = text.decode("ascii") if isinstance(text, bytes) else text
         if decoded.isascii() and len(decoded) <= LONGEST:

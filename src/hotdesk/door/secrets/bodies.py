@@ -76,7 +76,6 @@ def explain_excess(kind: str, body: bytes) -> str | None:
 
 
 def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> tuple[bytes, list[SecretUse]] | Refusal:
-    """Replace placeholders, each of which is there once."""
     for use in uses:
         secret = get_bare_value(use.live_grant, values[use.live_grant.id])
         try:
@@ -100,7 +99,6 @@ def _list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
 
 
 def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the fields of a form, and under no name their names."""
     if re.search(rb"[^\x21-\x7e]", body):
         raise ValueError("the form has unprintable characters")
     pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in split_parameters(body)]
@@ -133,7 +131,6 @@ def _iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterato
 
 
 def _iterate_members(node: object) -> Iterator[tuple[str, object]]:
-    """Yield what is inside an object or a list, by name or number."""
     if isinstance(node, dict):
         yield from node.items()
     elif isinstance(node, list):

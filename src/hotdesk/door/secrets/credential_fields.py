@@ -68,7 +68,6 @@ class FieldWatch:
         self.tail = b"&"  # the first field of a form, too, comes after one
 
     def feed(self, data: bytes) -> None:
-        """Look at the next bytes."""
         if not self.kinds or self.found:
             return
         if b"\0" in data:

@@ -100,7 +100,6 @@ class Inflate:
                 return b""
 
     def finish(self) -> None:
-        """Expect the end of a member."""
         if self.inner is not None or self.head:
             raise UnreadableError("the compressed body is truncated")
 
@@ -127,7 +126,6 @@ class Brotli:
                 return
 
     def finish(self) -> None:
-        """Expect the end of the stream."""
         if self.begun and not self.inner.is_finished():
             raise UnreadableError("the compressed body is truncated")
 
@@ -160,7 +158,6 @@ class Zstd:
             yield from (out[start : start + PIECE] for start in range(0, len(out), PIECE))
 
     def finish(self) -> None:
-        """Expect the end of a frame."""
         if self.inner is not None:
             raise UnreadableError("the compressed body is truncated")
 
@@ -184,7 +181,6 @@ class Capped:
             yield piece
 
     def finish(self) -> None:
-        """End as the decoder inside does."""
         self.inner.finish()
 
 
@@ -195,12 +191,10 @@ class Chain:
         self.first, self.second = first, second
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode twice."""
         for piece in self.first.feed(data):
             yield from self.second.feed(piece)
 
     def finish(self) -> None:
-        """Expect both to end."""
         self.first.finish()
         self.second.finish()
 

@@ -131,7 +131,6 @@ def refuse_credential(kind: str, name: str) -> Refusal:
 
 @lru_cache(maxsize=1024)
 def _is_ordinary(name: str) -> bool:
-    """Return whether any desk may send a header anywhere."""
     return name in ORDINARY or name.encode("latin-1") == IDENTITY or _ORDINARY_SHAPE.fullmatch(name) is not None
 
 
@@ -142,7 +141,6 @@ def _is_amazon(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_credential(kind: str, name: str) -> bool:
-    """Return whether a header, parameter or field is a credential by its name."""
     if kind == "header" and name in _CREDENTIAL_HEADERS:
         return True
     text = squeeze(name)
@@ -154,5 +152,4 @@ def is_credential(kind: str, name: str) -> bool:
 
 
 def squeeze(name: str) -> str:
-    """Return a name in lower case, of letters and digits alone."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())

@@ -162,14 +162,13 @@ def plan_injection(
 
 
 def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
-    """Return whether a part of a head is of an address that is signed with a grant's placeholder."""
+    """Return whether a part of a head belongs to a URL that is presigned with a grant's placeholder."""
     if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
         return False
     return unquote_to_bytes(value).startswith(one.placeholder)
 
 
 def _explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
-    """Explain why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
     return explain_unsignable(out.headers, out.query) or explain_misdirection(

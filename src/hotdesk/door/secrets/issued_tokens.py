@@ -92,7 +92,6 @@ class Issued:
         return token.value if token and token.cookie is None else None
 
     def knows(self, name: bytes, value: bytes) -> bool:
-        """Return whether the host set this very cookie itself."""
         return compute_digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
@@ -119,7 +118,6 @@ class Issued:
         return self.form.sub(self.replace_form_field, header)
 
     def replace_form_field(self, m: re.Match[bytes]) -> bytes:
-        """Write a form's field with a placeholder."""
         return m[1] + self.keep(unquote_to_bytes(m[2].replace(b"+", b" "))) if m[2] else m[0]
 
     def stream(self, content_type: bytes) -> Answer | None:
@@ -185,7 +183,7 @@ class JsonAnswer:
         return self.issued.keep(text) if text else b""
 
     def find_cut(self, data: bytes, at: int) -> int:
-        """Return where a field to be kept may begin that the end cuts, or where the data ends."""
+        """Return where a wanted field that is cut off by the end may begin, or the end of the data."""
         start = max(at, len(data) - self.issued.reach)
         while m := self.issued.quote.search(data, start):
             start = m.start()

@@ -61,7 +61,6 @@ async def mint_client_token(way: Egress, live: GrantValue, upstreams: Upstreams)
 
 
 async def answer(wire: Wire) -> bytes:
-    """Read a short answer whole."""
     while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
         if not await wire.fill(_MINT_TIMEOUT_S):
             raise HungUpError("the token server closed the connection")
@@ -81,7 +80,6 @@ async def answer(wire: Wire) -> bytes:
 
 
 def _read_token(body: bytes) -> tuple[bytes, float]:
-    """Read the token, and how many seconds it lives."""
     try:
         data = json.loads(body)
         token, life = data["access_token"], float(data.get("expires_in", _DEFAULT_LIFE))

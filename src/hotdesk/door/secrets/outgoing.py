@@ -142,7 +142,6 @@ def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 
 def format_header_name(name: str) -> bytes:
-    """Write a folded header name the usual way."""
     return name.title().encode("latin-1")
 
 

@@ -60,7 +60,6 @@ class Cleaner:
         return found
 
     def clean_headers(self, pairs: Pairs) -> Pairs:
-        """Return the headers without what must stay outside."""
         if not self.active:
             return pairs
         fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
@@ -69,7 +68,6 @@ class Cleaner:
         return self.stream.scrub_headers(fields)
 
     def withhold_tokens(self, name: bytes, value: bytes) -> bytes:
-        """Keep the tokens a header brings outside, as far as this host's are."""
         if self.issued is not None and name == b"set-cookie":
             return self.issued.set_cookie(value)
         return self.issued.rewrite_location(value) if self.issued is not None and name == b"location" else value

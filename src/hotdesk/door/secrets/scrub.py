@@ -51,7 +51,6 @@ ONE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
 def _build_hex_pattern(letters: Iterable[int]) -> bytes:
-    """Write a pattern for these bytes in hex of either case."""
     rows: dict[str, str] = {}
     for letter in letters:
         high, low = f"{letter >> 4:x}", f"{letter & 15:x}"
@@ -112,7 +111,6 @@ class ScrubbedSecret:
 
     @property
     def scrubbable(self) -> bool:
-        """Whether it is long enough to be looked for."""
         return len(self.value) >= LEAST
 
 
@@ -133,7 +131,7 @@ def list_spellings(value: bytes) -> set[bytes]:
 
 
 def _list_escaped_forms(value: bytes) -> set[bytes]:
-    """Write a value as the usual programs escape it, and as it reads when its own characters are taken for escapes."""
+    """Write a value as common programs escape it, and as it reads when its own characters are taken for escapes."""
     found = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
     try:
         text = value.decode()
@@ -167,7 +165,6 @@ def _decode_escape(escape: bytes) -> bytes:
 
 
 def unescape(data: bytes, way: Escapes) -> bytes:
-    """Undo every escape of one way, once."""
     return way.every.sub(lambda m: _decode_escape(m[0]), data)
 
 
@@ -197,7 +194,7 @@ class DecodedBlock:
         return found
 
     def get_raw_start(self, at: int) -> int:
-        """Return where in the block the byte stands that was read at this place."""
+        """Return the position in the block of the byte that was read at this position."""
         start, raw_start, end, raw_end = self.mark_at(at)
         return raw_start if start <= at < end else raw_end + at - end
 
@@ -222,7 +219,7 @@ class DecodedBlock:
 
 
 def _find_cut_escape(data: bytes, way: Escapes) -> int:
-    """Return where the escape begins that the end of a block cuts, or where the block ends."""
+    """Return where an escape that is cut off by the end of a block begins, or the end of the block."""
     at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
         if way.cut.match(data, at):
@@ -279,7 +276,7 @@ class Scrubber:
             self.forget(secret.id, stored.popitem(last=False)[0])
 
     def note_issued(self, secret: ScrubbedSecret) -> None:
-        """Keep what hosts issued within bounds, of all of them together."""
+        """Limit the number of values that hosts issued, of all hosts together."""
         self.issued.append((secret.id, secret.value))
         if len(self.issued) > MOST_ISSUED:
             id, value = self.issued.popleft()
@@ -299,7 +296,7 @@ class Scrubber:
         self.note_words(new)
 
     def note_words(self, new: list[bytes]) -> None:
-        """Note where in a spelling each of its words stands. What a wider stride noted serves a narrower."""
+        """Note where each word of a spelling lies. Notes for a wider stride serve a narrower one."""
         self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
             self.noted[one] = self.stride * WORD
@@ -364,7 +361,6 @@ class Scrubber:
         return len(text)
 
     def is_beginning(self, text: bytes) -> bool:
-        """Return whether some spelling goes on after this text."""
         if len(text) < WORD:
             return text in self.beginnings
         return any(len(one) > len(text) and one.startswith(text) for one in self.heads.get(text[:WORD], ()))
@@ -402,7 +398,6 @@ class Stream:
         return [(name, self.scrub_value(value)) for name, value in pairs if self.scrub_value(name) == name]
 
     def scrub_value(self, value: bytes) -> bytes:
-        """Scrub a value that stands alone, such as a header's."""
         if len(value) < LEAST:
             return value  # escapes make what they stand for longer
         alone = Stream(self.scrubber)
@@ -411,7 +406,7 @@ class Stream:
         return clean
 
     def step(self, data: bytes, final: bool) -> bytes:
-        """Replace what is found and decide how much may go."""
+        """Replace what was found, and decide how much may be passed on."""
         found, cut, ids = self.scrubber.search(data, final)
         readings = [
             DecodedBlock(data, way, pattern, final)

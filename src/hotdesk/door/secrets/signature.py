@@ -75,7 +75,6 @@ def parse_credential(authorization: bytes) -> tuple[bytes, str, str] | None:
 def explain_misdirection(
     signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
-    """Explain why a signer does not sign a request that is signed so already."""
     key = parse_credential(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
@@ -177,7 +176,6 @@ def _percent_encode(text: bytes) -> bytes:
 
 
 def _derive_key(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
-    """Derive the key of a day, region and service."""
     key = b"AWS4" + secret
     for step in (at[:8], signer.region, signer.service, "aws4_request"):
         key = hmac.digest(key, step.encode(), "sha256")

@@ -64,7 +64,7 @@ class UploadWatcher:
 
 
 def find_cut(data: bytes) -> int:
-    """Return where a placeholder may begin that the end cuts, or where the data ends."""
+    """Return where a placeholder that is cut off by the end may begin, or the end of the data."""
     tail = max(0, len(data) - MAX_PLACEHOLDER_BYTES + 1)
     if m := BEGUN.search(data, tail):
         return m.start()
