@@ -37,7 +37,6 @@ def look() -> KernelReport:
 
 
 def find_superblocks(mountinfo: str, room: Path) -> frozenset[str]:
-    """Return the devices of the layers in a desk's room."""
     shape = re.compile(rf"\S+ \S+ (\d+:\d+) \S+ {re.escape(str(room))}/l\d+ ")
     return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
 
@@ -65,7 +64,6 @@ def judge_soundness(kernel: KernelReport) -> Finding:
 
 
 def judge_separation(disks: Apart) -> Finding:
-    """Judge whether a verifying desk shares a superblock with a working one."""
     if not disks.working or not disks.verifying:
         return report_failure("the layers of a desk were not found among its keeper's mounts")
     if shared := disks.working & disks.verifying:

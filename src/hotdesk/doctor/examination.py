@@ -145,7 +145,6 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
 
 
 async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
-    """Look at a desk from both sides, freeze it, and burn it."""
     host = examiner.host
     async with open_examined(examiner, _PATIENT) as it:
         before = _count_queued_signals()
@@ -184,7 +183,6 @@ def _count_queued_signals() -> int:
 
 
 def _on_host(cgroup: Cgroup, inner: int) -> int:
-    """Return the host's pid of a process that a desk knows by another."""
     for pid in cgroup.list_pids():
         if view.read_status(pid)["NSpid"].split()[-1] == str(inner):
             return pid
@@ -202,14 +200,12 @@ async def _examine_small(examiner: Examiner, results: list[Result]) -> None:
 
 
 def _find_disk_kind(settings: Config, facts: dict[str, object]) -> str:
-    """Name the file system a desk's disk lies on."""
     mounts = list(view.read_mounts(Path(f"/proc/{facts['keeper']}/mountinfo").read_text()))
     places = (f"{settings.run}/private/{facts['id']}/disk", f"{settings.run}/pool")
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
 async def _examine_short(examiner: Examiner, results: list[Result]) -> None:
-    """Have a desk spin past its deadline."""
     deadline = examiner.stretch(SHORT).deadline
     async with open_examined(examiner, SHORT) as it:
         start = time.monotonic()
@@ -220,14 +216,12 @@ async def _examine_short(examiner: Examiner, results: list[Result]) -> None:
 
 
 async def _examine_root(examiner: Examiner, results: list[Result]) -> None:
-    """Have a desk run a program as root."""
     async with open_examined(examiner, ROOTED) as it:
         await it.desk.start(["sleep", "60"], user="root", stdin=False)
         results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
 async def _examine_verifying(examiner: Examiner, results: list[Result]) -> None:
-    """Have one desk work and one verify, both of one image."""
     host, sterile = examiner.host, replace(PLAIN, sterile=True)
     async with open_examined(examiner, PLAIN) as one, open_examined(examiner, sterile) as other:
         mounts = Path(f"/proc/{one.facts['keeper']}/mountinfo").read_text()
@@ -239,7 +233,6 @@ async def _examine_verifying(examiner: Examiner, results: list[Result]) -> None:
 
 
 def _skip_patient(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that `patient` looks at."""
     yield from give_up(outside.CHECKS, finding)
     yield from give_up(inside.CHECKS, finding)
     for check in (SIGNALLED, FREEZE, BURNT):
@@ -247,23 +240,19 @@ def _skip_patient(finding: Finding) -> Iterator[Result]:
 
 
 def _skip_small(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that `small` looks at."""
     yield from give_up(limits.CHECKS, finding)
 
 
 def _skip_short(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that `short` looks at."""
     for check in (CPU, DEADLINE):
         yield Result(check.measure, finding)
 
 
 def _skip_root(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that `rooted` looks at."""
     yield Result(outside.ROOTED.measure, finding)
 
 
 def _skip_verifying(finding: Finding) -> Iterator[Result]:
-    """Find the same for all that `verifying` looks at."""
     yield Result(cache.APART.measure, finding)
 
 

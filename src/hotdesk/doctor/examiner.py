@@ -22,11 +22,10 @@ class Examiner:
     pace: float = 1.0
 
     def scale_seconds(self, usual: float) -> float:
-        """Return as much time as a slow machine needs."""
+        """Return a timeout scaled for slow machines."""
         return usual * self.pace
 
     def stretch(self, spec: Spec) -> Spec:
-        """Let a desk stand as long as its examination takes here."""
         return replace(spec, deadline=self.scale_seconds(spec.deadline), idle=self.scale_seconds(spec.idle))
 
 
@@ -40,7 +39,6 @@ class ExaminedDesk:
 
     @property
     def first(self) -> int:
-        """Return the host's pid of its first process."""
         return int(str(self.facts["pid"]))
 
 

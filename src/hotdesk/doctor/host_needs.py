@@ -128,7 +128,6 @@ class HostReport:
     """The file system that the state directory lies on."""
 
     def list_gaps(self) -> list[HostGap]:
-        """List what is missing, each once."""
         if self.trial is None:
             return []
         found = []
@@ -208,7 +207,6 @@ class HostReport:
 
 
 def look(settings: Config) -> HostReport:
-    """Look at this host, and as root try on it what a keeper does."""
     facts = host_kind.gather(os.environ)
     storage = find_existing(settings.lib)
     return HostReport(
@@ -222,7 +220,6 @@ def look(settings: Config) -> HostReport:
 
 
 def find_kind(mountinfo: str, folder: Path) -> str:
-    """Name the file system a folder lies on, by the mounts."""
     mounts = {each.at: each.kind for each in read_mounts(mountinfo)}  # a later mount at one place hides the earlier
     return next((mounts[str(above)] for above in (folder, *folder.parents) if str(above) in mounts), "unknown")
 

@@ -58,7 +58,6 @@ def attempt(settings: Config) -> HostTrial:
 
 
 def parse(output: bytes) -> HostTrial:
-    """Read what the process printed."""
     try:
         found = json.loads(output)
         failures = {name: TrialFailure(*failure) for name, failure in found["failures"].items()}
@@ -73,7 +72,6 @@ def _fail(why: str) -> HostTrial:
 
 
 def main() -> None:
-    """Carry out the trials and print what failed."""
     with tempfile.TemporaryDirectory(prefix="hotdesk-trial-") as scratch:
         trials = _Trials(Path(scratch), Path(sys.argv[3]))
         trials.run()
@@ -126,7 +124,6 @@ class _Trials:
             trial.remove()
 
     def attach_loop(self) -> None:
-        """Show a file as a disk."""
         with tempfile.TemporaryFile(dir=self.lib) as file:
             file.truncate(MIB)
             os.close(loopdev.attach(file.fileno(), "hotdesk-trial")[1])
@@ -137,13 +134,11 @@ class _Trials:
         os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
 
     def map_users(self) -> None:
-        """Have a user namespace with a desk's ids."""
         ids = uids.format_id_map(uids.FIRST)
         with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
             self.userns = anchor.open(ids, ids)
 
     def shift_owners(self) -> None:
-        """Show a folder of the state directory with a desk's owners."""
         target = self.scratch / "layer"
         target.mkdir()
         with tempfile.TemporaryDirectory(dir=self.lib) as folder:

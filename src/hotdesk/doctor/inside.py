@@ -45,7 +45,6 @@ def _build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
 
 
 def _judge_unseen(result: ProbeResult) -> Finding:
-    """Judge the calls whose rule cannot be seen."""
     if flaws := _find_wrong_answers(result, "unseen"):
         return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
@@ -55,7 +54,6 @@ def _judge_unseen(result: ProbeResult) -> Finding:
 
 
 def _page_cache(result: ProbeResult) -> Finding:
-    """Judge what the known flaws in the page cache need."""
     answers: dict[str, object] = {}
     for group in ("families", "options", "splices", "namespaces"):
         answers.update(result.get_table(group))
@@ -67,7 +65,6 @@ def _page_cache(result: ProbeResult) -> Finding:
 
 
 def judge_32bit_programs(result: ProbeResult) -> Finding:
-    """Judge whether a 32-bit program ran."""
     number, code = result.get_list("width", 2)
     if number == signal.SIGSYS:
         return report_pass("the filter ends a 32-bit program at its first call")
@@ -77,7 +74,6 @@ def judge_32bit_programs(result: ProbeResult) -> Finding:
 
 
 def _judge_x32(result: ProbeResult) -> Finding:
-    """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
         return report_untested(f"{machine} has no x32 calls")
     answer = result.values.get("x32")
@@ -105,7 +101,6 @@ def _judge_host_sockets(result: ProbeResult) -> Finding:
 
 
 def gate_refuses(result: ProbeResult) -> Finding:
-    """Judge the gate's answer."""
     answer = result.get_word("gate")
     return (
         report_pass(f"it responded {answer[:40]!r}")
@@ -115,7 +110,6 @@ def gate_refuses(result: ProbeResult) -> Finding:
 
 
 def _gate_stays(result: ProbeResult) -> Finding:
-    """Judge whether the gate's port was taken."""
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = result.get_list("take", 2)
     flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
@@ -123,7 +117,6 @@ def _gate_stays(result: ProbeResult) -> Finding:
 
 
 def _judge_loopback(result: ProbeResult) -> Finding:
-    """Judge whether a desk may change its network."""
     answer = result.get_word("flags")
     return (
         report_pass("setting its flags answers EPERM")
@@ -133,7 +126,6 @@ def _judge_loopback(result: ProbeResult) -> Finding:
 
 
 def _judge_second_caller(result: ProbeResult) -> Finding:
-    """Judge whether somebody but the first process was taken for the guest."""
     answer = result.get_word("link")
     if answer in ("disconnected", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
         return report_pass(f"a second caller: {answer}")

@@ -57,7 +57,6 @@ class Traces:
 
 
 async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
-    """Freeze and thaw a desk, and watch one of its programs meanwhile."""
     before = await _count_ticks(pid)
     cgroup.freeze(True)
     try:
@@ -79,13 +78,11 @@ async def _count_ticks(pid: int) -> int:
 
 
 def _is_frozen(cgroup: Cgroup) -> bool:
-    """Ask the kernel whether a desk is frozen."""
     folder = cgroup.get_folder("freezer")
     return read(folder / "freezer.state") == "FROZEN" or "frozen 1" in read(folder / "cgroup.events")
 
 
 def count(pid: int) -> int:
-    """Count how often a process gave up its processor."""
     return int(read_status(pid)["voluntary_ctxt_switches"])
 
 
@@ -112,7 +109,6 @@ async def search(traces: Traces) -> list[str]:
 
 
 def _find_leftovers(traces: Traces) -> Iterator[str]:
-    """Look for a desk's processes, cgroups, files, mounts, disk and claim."""
     settings, desk = traces.settings, traces.desk
     yield from (f"process {pid}" for pid in _iterate_processes(traces.base))
     yield from (f"cgroup {folder}" for folder in traces.cgroup.folders.values() if folder.exists())
@@ -129,7 +125,6 @@ def _find_leftovers(traces: Traces) -> Iterator[str]:
 
 
 def _iterate_processes(base: int) -> Iterator[int]:
-    """Find processes whose user id is one of a range."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError):

@@ -139,7 +139,6 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout
 
 
 def look_at_spinning(cgroup: Cgroup) -> Spun:
-    """Look at a desk in which a program spins."""
     stat = dict(line.split()[:2] for line in read(cgroup.get_folder("cpu") / "cpu.stat").splitlines())
     return Spun(cgroup.version, dict(iterate_limits(cgroup)), int(stat.get("nr_throttled", 0)))
 

@@ -166,7 +166,6 @@ def _try_confinement() -> Confined | None:
 
 
 def look_at_stores(settings: Config) -> Stores:
-    """Look at the folders desks and images lie in."""
     run, lib = settings.run, settings.lib
     places = (run, run / "desks", run / "runtime", run / "private", lib, lib / "cache", lib / "pool.btrfs")
     modes = {}
@@ -227,8 +226,6 @@ def _judge_capabilities(facts: MachineFacts) -> Finding:
 
 
 def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
-    """Return the check of one thing Landlock takes away."""
-
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
             return report_untested(_UNSTARTED)

@@ -75,22 +75,18 @@ def report_pass(text: str, note: str = "") -> Finding:
 
 
 def report_failure(text: str) -> Finding:
-    """Say that a measure did not stand."""
     return Finding("failed", clean(text))
 
 
 def report_untested(why: str) -> Finding:
-    """Say that a measure could not be tried here."""
     return Finding("untested", clean(why))
 
 
 def report_flaws(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
-    """Return what is wrong, if anything is."""
     return report_failure(", ".join(flaws)) if flaws else report_pass(fine, note)
 
 
 def clean(text: str) -> str:
-    """Cut and escape a text that a desk may have had a hand in."""
     return make_printable(text if len(text) <= SEEN else f"{text[:SEEN]} …")
 
 

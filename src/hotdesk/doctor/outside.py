@@ -38,7 +38,6 @@ READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
 
 
 def _judge_ids(view: DeskView) -> Finding:
-    """Judge the host ids a desk's processes have."""
     user = str(view.base + uids.USER)
     flaws = [
         f"process {each.pid} has {kind.lower()} {each.status[kind].split()}, groups {each.status['Groups'].split()}"
@@ -54,7 +53,6 @@ def _judge_ids(view: DeskView) -> Finding:
 
 
 def _judge_charges(view: DeskView) -> Finding:
-    """Judge to whom a desk's inotify instances and signals are charged."""
     expected = view.base + uids.ANCHOR
     return report_flaws(
         [] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs no process"
@@ -153,7 +151,6 @@ def _mount_flags(view: DeskView) -> Finding:
 
 
 def _judge_layer_flags(view: DeskView) -> Finding:
-    """Judge what the keeper mounted below the desk's root."""
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
     flaws = [
@@ -168,7 +165,6 @@ def _judge_layer_flags(view: DeskView) -> Finding:
 
 
 def read_only(view: DeskView) -> Finding:
-    """Judge what a desk cannot write."""
     covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
     flaws = [f"{at} is not a separate mount" for at in READ_ONLY if at not in found]
@@ -177,7 +173,6 @@ def read_only(view: DeskView) -> Finding:
 
 
 def _judge_masks(view: DeskView) -> Finding:
-    """Judge what /proc tells of the host."""
     covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
     there = {name: empty for name, empty in view.masked.items() if empty is not None}
     flaws = [f"/proc/{name} shows the host's" for name, empty in there.items() if not empty or name not in covered]
@@ -196,7 +191,6 @@ def _judge_sys(view: DeskView) -> Finding:
 
 
 def _judge_machine_ids(view: DeskView) -> Finding:
-    """Judge boot id and machine id."""
     flaws = []
     if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
         flaws.append("the boot id is the host's")

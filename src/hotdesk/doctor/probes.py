@@ -248,7 +248,6 @@ def build_command(code: str, **arguments: object) -> list[str]:
 
 
 def probe(port: int, abstract: str) -> list[str]:
-    """Return the command line that tries everything in turn."""
     machine = os.uname().machine
     return build_command(
         _TOOLS + _REACH + _CALLS,
@@ -271,7 +270,7 @@ def _build_addresses(port: int, abstract: str) -> dict[str, object]:
 
 @contextmanager
 def listening() -> Iterator[tuple[int, str]]:
-    """Listen on the host's loopback and at an abstract name, for a desk to fail to reach."""
+    """Listen on the host's loopback and at an abstract name; a desk must fail to reach both."""
     name = f"hotdesk-{secrets.token_hex(8)}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
         unix.bind(f"\0{name}")

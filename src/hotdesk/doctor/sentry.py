@@ -90,7 +90,6 @@ def judge_capabilities(view: SandboxView) -> Finding:
 
 
 def judge_filter(view: SandboxView) -> Finding:
-    """Judge whether the sandbox's processes have a filter, and can gain no privilege."""
     flaws = [f"process {each.pid} has no filter" for each in _list_confined(view) if each.status["Seccomp"] != "2"]
     flaws += [f"process {each.pid} may gain privileges" for each in view.processes if each.status["NoNewPrivs"] != "1"]
     return report_flaws(flaws, f"in force in {len(_list_confined(view))} processes")
@@ -125,7 +124,6 @@ def judge_files(view: SandboxView) -> Finding:
 
 
 def judge_environment(view: SandboxView) -> Finding:
-    """Judge whether a variable of the owner came along."""
     extra = {name for each in view.processes for name in each.variables} - _VARIABLES
     return report_flaws([f"{name} is set" for name in sorted(extra)], "no variable of the owner")
 
@@ -138,7 +136,6 @@ def judge_kernel(result: ProbeResult) -> Finding:
 
 
 def judge_freeze(outcome: SandboxFreeze) -> Finding:
-    """Judge the freezer by the time a spinning program gets."""
     if outcome.before <= 0:
         return report_failure("the program did not run before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]

@@ -39,7 +39,6 @@ _Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
 def iterate_parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
-    """Yield what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
     whole: tuple[JudgedMeasure[Any], ...] = (
         *sentry.VIEW_CHECKS,
         *sentry.PROBE_CHECKS,
@@ -70,7 +69,6 @@ def _give_up(wall: str, checks: tuple[JudgedMeasure[Any], ...], finding: Finding
 
 
 async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -> None:
-    """Look at a desk from both sides, fill its disk, freeze it, and burn it."""
     host, timeout = examiner.host, examiner.scale_seconds(_PROBE_TIMEOUT_S)
     async with open_examined(examiner, replace(_PATIENT, disk=TIGHT.disk, wall=wall)) as it:
         results += judge(sentry.VIEW_CHECKS, look_at_sandbox(host.config, it.desk.id, it.facts, it.cgroup))
@@ -91,7 +89,6 @@ async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -
 
 
 def _measure_fill(root: Path) -> int:
-    """Return the size of the file that filled a desk's disk, looked up beneath the desk's root."""
     with RootDirectory(root) as place:
         fd = place.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
         try:
@@ -101,7 +98,6 @@ def _measure_fill(root: Path) -> int:
 
 
 async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
-    """Freeze and thaw a desk in which a program spins, and count its processor time."""
     before = await _count_until_used(cgroup)
     cgroup.freeze(True)
     try:
@@ -127,7 +123,6 @@ async def _fill_memory(wall: str, examiner: Examiner, results: list[Result]) -> 
 
 
 async def _fork(wall: str, examiner: Examiner, results: list[Result]) -> None:
-    """Have a desk start more programs than it may."""
     spec = replace(TIGHT, memory=_MUCH_MEMORY)
     await _exhaust(spec, wall, examiner, results, sentry.PROCESSES, limits.FORK, _MANY_PROGRAMS, "out of processes")
 

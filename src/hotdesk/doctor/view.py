@@ -120,7 +120,6 @@ class Rooted:
 
 
 def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
-    """Look at every process of a desk in which one runs as root."""
     mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text()))
     processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.list_pids()))
     return Rooted(int(str(facts["base"])), processes, read_namespaces(os.getpid()))
@@ -201,7 +200,7 @@ def _read_namespace_owner(pid: int) -> int:
 
 
 def read_limits(text: str) -> dict[str, tuple[str, str]]:
-    """Read /proc/PID/limits, whose columns stand at fixed places."""
+    """Parse /proc/PID/limits, whose columns have fixed positions."""
     return {line[:26].strip(): (line[26:47].strip(), line[47:68].strip()) for line in text.splitlines()[1:]}
 
 
@@ -226,13 +225,12 @@ def _list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
 
 
 def is_claimed(base: int, folder: Path) -> bool:
-    """Return whether a range of ids is noted as this desk's."""
     claim = uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)
     return claim.is_symlink() and os.readlink(claim) == str(folder)
 
 
 def open_root(pid: int) -> RootDirectory:
-    """Open a process's root, beneath which every path is looked up."""
+    """Open a process's root; every path is looked up beneath it."""
     fd = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return RootDirectory(fd)
@@ -241,7 +239,6 @@ def open_root(pid: int) -> RootDirectory:
 
 
 def _find_device_and_inode(inside: RootDirectory, path: str) -> tuple[int, int] | None:
-    """Return the device and inode of a node, None where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)
     except OSError:
@@ -269,7 +266,6 @@ def read_small_file(inside: RootDirectory, path: str) -> str:
 
 
 def list_names(inside: RootDirectory, path: str) -> frozenset[str]:
-    """List a folder of a desk, nothing where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -287,7 +283,6 @@ def iterate_limits(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
 
 
 def read(path: Path) -> str:
-    """Return a small file's text, nothing when it is not there."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -49,7 +49,6 @@ class ExaminedWall:
         return max(0.0, time.time() - self.status.released) / YEAR_S if self.status.released else None
 
     def describe(self) -> str:
-        """Write what it is in a line, for people."""
         status = self.status
         if not status.is_available:
             return "; ".join(filter(None, (f"not available: {status.missing}", status.remedy)))
@@ -60,7 +59,6 @@ class ExaminedWall:
         return "; ".join(filter(None, (kernel, program, status.platform, self.describe_idle())))
 
     def describe_idle(self) -> str:
-        """Write what an idle desk costs."""
         if self.failure:
             return f"DESKS CANNOT BE OPENED: {self.failure}"
         if self.idle is None:
@@ -69,13 +67,11 @@ class ExaminedWall:
 
 
 def look(settings: Config) -> list[ExaminedWall]:
-    """Find out which walls there are, from the weakest to the strongest."""
     statuses = sorted(survey(settings).statuses.values(), key=lambda each: (each.traits.strength, each.name))
     return [ExaminedWall(each) for each in statuses]
 
 
 async def measure_idle(host: Host, wall: ExaminedWall) -> None:
-    """Open a desk behind a wall, leave it alone, and count what it takes."""
     try:
         async with host.open_desk(replace(_IDLE, wall=wall.status.name)) as desk:
             await desk.run(["true"])

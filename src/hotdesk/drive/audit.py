@@ -71,7 +71,6 @@ class Walk:
         self.last = self.ends[row.chain] = row
 
     def check_place(self, row: Row) -> None:
-        """See that no number of the file is left out."""
         expected = 1 if self.last is None else self.last.id + 1
         if not self.whole and row.id < expected:
             self.blame("order", row.chain, row.seq, f"number {row.id} of the file comes after {expected - 1}")
@@ -93,7 +92,7 @@ class Walk:
             self.blame("signature", row.chain, row.seq, "the signature was not made with this key")
 
     def finish(self, heads: Sequence[Head]) -> None:
-        """See that every chain ends in a signature, and that heads kept elsewhere are still there."""
+        """Check that every chain ends in a signature, and that heads kept elsewhere are still there."""
         for row in self.ends.values():
             if row.signature is None:
                 self.blame("unsigned", row.chain, row.seq, "the chain ends in an unsigned event")
@@ -103,7 +102,6 @@ class Walk:
             self.check_head(head)
 
     def check_head(self, head: Head) -> None:
-        """Hold a head against what is in the file."""
         found = self.hashes[head.chain, head.seq]
         if not self.is_signed(head.chain, head.seq, head.hash, head.signature):
             self.blame("head", head.chain, head.seq, "this key never signed that head")
@@ -147,7 +145,6 @@ def look(
 
 
 def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
-    """See that the file is made as we make it, and sound as a file."""
     tables = read_schema(db)
     if tables != [TABLE]:
         walk.blame("shape", "", 0, "the schema of the file was changed")
@@ -157,7 +154,6 @@ def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
 
 
 def _take_steps(db: sqlite3.Connection, walk: Walk) -> None:
-    """Walk over the events in the order of the file."""
     for row in iterate_rows(db, walk):
         if len(walk.faults) >= MAX_FAULTS:
             return

@@ -114,7 +114,6 @@ class Blobs:
 
     @contextmanager
     def open_blob(self, sha256: str) -> Iterator[BinaryIO]:
-        """Open a blob, through no link."""
         path = self.get_path(sha256)
         with private_files.enter_folder(self.folder) as place:
             try:
@@ -127,7 +126,6 @@ class Blobs:
             yield file
 
     def measure_size(self, sha256: str, most: int) -> int:
-        """Return how many bytes a blob has, at most so many."""
         with self.open_blob(sha256) as file:
             return min(os.fstat(file.fileno()).st_size, most)
 
@@ -155,7 +153,7 @@ class Blobs:
         return swept
 
     def is_left(self, place: int, name: str) -> bool:
-        """Return whether a half written file has nobody who writes it."""
+        """Return whether no process writes a partial file any more."""
         with suppress(OSError):
             fd = os.open(name, private_files.READ, dir_fd=place)
             try:

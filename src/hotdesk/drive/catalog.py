@@ -149,13 +149,11 @@ class Catalog:
         return found
 
     def list_newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
-        """Return the newest version of every name that begins so."""
         where = """WHERE substr(n.name, 1, length(?)) = ?
  AND v.number = (SELECT max(number) FROM versions WHERE name = n.id) ORDER BY n.name, n.owner"""
         return self.list_versions(db, where, (prefix, prefix), who)
 
     def of_blob(self, db: sqlite3.Connection, sha256: str, who: str) -> list[Version]:
-        """Return the versions that have these bytes, or are certified by them."""
         return self.list_versions(db, "WHERE v.sha256 = ? OR v.certificate = ?", (sha256, sha256), who)
 
     def add(
@@ -190,7 +188,6 @@ class Catalog:
         return int(db.execute(USED, (owner,)).fetchone()[0])
 
     def has(self, db: sqlite3.Connection, owner: str, sha256: str) -> bool:
-        """Return whether an owner has these bytes under any name."""
         query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
         return db.execute(query, (owner, sha256)).fetchone() is not None
 
@@ -198,7 +195,6 @@ class Catalog:
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
     def is_referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
-        """Return whether anybody has these bytes."""
         return db.execute("SELECT 1 FROM versions WHERE sha256 = ? LIMIT 1", (sha256,)).fetchone() is not None
 
 

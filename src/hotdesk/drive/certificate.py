@@ -115,7 +115,6 @@ def fits(value: object, shape: _Shape) -> bool:
 
 
 def encode_canonical(fields: Mapping[str, object]) -> bytes:
-    """Write JSON in the one way it can be written."""
     return PLAIN.encode(fields).encode("ascii")
 
 
@@ -178,7 +177,6 @@ def parse(data: bytes) -> Fields:
 
 
 def compute_digest(text: str) -> str:
-    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -59,7 +59,6 @@ class Head:
 
 
 def parse_head(text: str) -> Head:
-    """Read a head's line."""
     found = HEAD.fullmatch(text.strip())
     if found is None:
         raise BriefError(f"{text[:80]!r} is not a head; `hotdesk journal head` prints heads")
@@ -85,7 +84,6 @@ def compute_digest(row: Row, before: Row | None) -> bytes:
 
 @lru_cache(1024)
 def check_names(chain: str, actor: str) -> None:
-    """Refuse what is no chain's or actor's name."""
     if not _CHAIN.fullmatch(chain):
         raise BriefError(f"{chain[:80]!r} is not a valid chain name; use letters, digits, `.`, `_` and `-`")
     if not _ACTOR.fullmatch(actor):

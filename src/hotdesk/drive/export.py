@@ -47,7 +47,6 @@ def _select_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Ite
 
 
 def as_line(row: Row) -> str:
-    """Write an event so that it can be hashed again."""
     fields = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at, "actor": row.actor, "event": row.name}
     fields |= {"version": row.version, "data": row.data, "hash": row.hash.hex()}
     return json.dumps(fields | ({"signature": row.signature.hex()} if row.signature is not None else {}))
@@ -75,7 +74,6 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
 
 
 def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
-    """See that every chain ends where its head says."""
     for chain in walk.ends.keys() | ended.keys():
         last, head = walk.ends.get(chain), ended.get(chain)
         if head is None:

@@ -44,7 +44,7 @@ def describe_actor() -> str:
 
 
 def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
-    """Write who another process is, by what the kernel says of it and the variables it has."""
+    """Describe another process from what the kernel says of it and its environment."""
     behind = _read_invoker(uid, variables)
     key = variables.get("HOTDESK_REQUESTER", "")
     key_text = f" key {key}" if uid == 0 and _KEY_NAME.fullmatch(key) else ""

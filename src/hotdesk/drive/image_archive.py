@@ -30,7 +30,6 @@ Fields = Mapping[str, Any]
 
 
 def is_signed_image(path: Path) -> bool:
-    """Return whether a file begins like an exported image."""
     if path.is_dir():
         return False
     with open(open_archive(path), "rb") as file:

@@ -94,7 +94,6 @@ class Journal:
         self._buffer.clear()
 
     def find_head(self, chain: str) -> Head | None:
-        """Return a chain's head, None for a chain that has no event."""
         with translate_errors():
             return _make_head(fetch_row(self._db.execute(LAST, (chain,))))
 
@@ -111,7 +110,6 @@ class Journal:
             return self._db.execute(HAS, (chain, name)).fetchone() is not None
 
     def read_last(self) -> Row | None:
-        """Return the latest event of all chains."""
         with translate_errors():
             return fetch_row(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
 
@@ -126,7 +124,6 @@ class Journal:
                 yield row
 
     def forget(self, chain: str) -> None:
-        """Let go of a chain that gets no more events from here."""
         self._heads.pop(chain, None)
         self._sure.pop(chain, None)
 
@@ -165,11 +162,10 @@ class Journal:
         return last
 
     def _holds(self, row: Row) -> bool:
-        """Return whether an event we wrote is still there."""
         return fetch_row(self._db.execute(ONE, (row.chain, row.seq))) == row
 
     def _write(self, heads: dict[str, Row], count: int) -> dict[str, Row]:
-        """Number, chain and sign what is buffered, and give the new heads."""
+        """Number, chain and sign the buffered events; return the new heads."""
         ends = {row.chain: place for place, row in enumerate(self._buffer)}
         written = []
         for place, draft in enumerate(self._buffer):
@@ -190,7 +186,6 @@ def _place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: 
 
 
 def _make_head(row: Row | None) -> Head | None:
-    """Return the head a chain's last event is."""
     if row is None:
         return None
     if row.signature is None:
@@ -222,7 +217,6 @@ def find_chain(path: Path, text: str) -> str:
 
 
 def export_head(path: Path, chain: str) -> str:
-    """Write a chain's head as a line to keep elsewhere."""
     with reading(path) as db:
         head = _make_head(fetch_row(db.execute(LAST, (chain,))))
     if head is None:

@@ -110,7 +110,6 @@ class Drive:
         return self.blobs.read(version.sha256, version.size)
 
     def get_version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
-        """Return what is known of one version, the newest unless told otherwise."""
         return _select_version(self.list_history(name, who=who, owner=owner), number)
 
     def list_history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
@@ -120,16 +119,13 @@ class Drive:
             return self.catalog.list_history(db, name, who, owner)
 
     def ls(self, prefix: str = "", *, who: str) -> list[Version]:
-        """Return the newest version of every name that begins so."""
         with self.catalog.reading() as db:
             return self.catalog.list_newest(db, prefix, who)
 
     def get_version_path(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
-        """Return where the bytes of a version lie."""
         return self.get_version(name, number, who=who, owner=owner).path
 
     def holds(self, sha256: str, *, who: str) -> bool:
-        """Return whether somebody can have these bytes from the drive."""
         with self.catalog.reading() as db:
             return bool(self.catalog.of_blob(db, sha256, who))
 
@@ -150,7 +146,6 @@ class Drive:
         return gone
 
     def count_used_bytes(self, owner: str) -> int:
-        """Count the bytes an owner keeps, in all versions, each blob once."""
         with self.catalog.reading() as db:
             return self.catalog.count_used_bytes(db, owner)
 

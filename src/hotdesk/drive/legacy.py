@@ -67,5 +67,4 @@ def _convert_name(name: str) -> str:
 
 
 def _has_name(db: sqlite3.Connection, catalog: Catalog, link: LegacyName) -> bool:
-    """Return whether the catalog has a link's name with its bytes."""
     return any(each.name == link.name for each in catalog.of_blob(db, link.staged.sha256, OPERATOR))

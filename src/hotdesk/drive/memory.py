@@ -57,7 +57,6 @@ class MemoryItem:
 
 
 def check_memory_name(name: str) -> str:
-    """Refuse what cannot be a memory's name."""
     if not _MEMORY_NAME.fullmatch(name):
         raise BriefError(
             f"{make_printable(name[:80])!r} is not the name of a memory; `hotdesk memory ls` lists the memories"
@@ -73,7 +72,6 @@ def find_name_fault(name: str) -> str:
 
 
 def clean_fact(text: str) -> str:
-    """Write a fact as one line in which nothing hides."""
     return make_printable(" ".join(text.split()))
 
 
@@ -103,7 +101,6 @@ class MemoryStore:
         self.drive, self.owner = drive, owner
 
     def list_items(self, memory: str = "") -> list[MemoryItem]:
-        """List what is in a memory, or in all of them, the newest first."""
         prefix = f"{MEMORY}/{memory}/" if memory else f"{MEMORY}/"
         versions = self.drive.ls(prefix, who=self.owner)
         found = [
@@ -172,7 +169,6 @@ class MemoryStore:
         return True
 
     def prune(self, memory: str, now_ms: int, note: Callable[[MemoryItem], None]) -> None:
-        """Remove what is beyond the bounds, and versions that were replaced."""
         current = self.select_current(memory, now_ms)
         for item in self.list_items(memory):
             if item not in current:

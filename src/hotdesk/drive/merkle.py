@@ -33,7 +33,6 @@ def compute_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def make_proof(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
-    """Return the siblings by which whoever has one record gets to the root."""
     proof = []
     for level in levels[:-1]:
         sibling = index ^ 1
@@ -44,7 +43,7 @@ def make_proof(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ..
 
 
 def is_proven(leaf: bytes, index: int, count: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Return whether a hash is the one at a place among so many under a root."""
+    """Return whether a hash is the leaf at a position under a root."""
     if not 0 <= index < count:
         return False
     at, last, found = index, count - 1, leaf

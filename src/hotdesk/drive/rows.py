@@ -78,7 +78,6 @@ def _select_chains(
 
 
 def _find_tail_start(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
-    """Return the place after which so many rows are left."""
     where, names = event_filter.format_where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
     found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()

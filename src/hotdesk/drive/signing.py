@@ -64,7 +64,6 @@ def publish(folder: Path, public: Ed25519PublicKey) -> None:
 
 
 def load_public(path: Path) -> Ed25519PublicKey:
-    """Read a public key from a PEM file."""
     try:
         return _parse_public(path.read_bytes(), path)
     except OSError as e:
@@ -89,7 +88,6 @@ def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
 
 
 def compute_fingerprint(public: Ed25519PublicKey) -> str:
-    """Name a key in a way a person can compare."""
     return hashlib.sha256(public.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:32]
 
 

@@ -75,12 +75,10 @@ class ItemProof:
 
 
 def encode_record(event: ItemEnded) -> bytes:
-    """Write an item's record as it is hashed."""
     return encode_canonical(as_dict(event))
 
 
 def compute_root(events: Sequence[ItemEnded]) -> str:
-    """Return the root over the records of all items, in their order."""
     return merkle.compute_root([merkle.hash_leaf(encode_record(each)) for each in events]).hex()
 
 
@@ -90,7 +88,6 @@ def prove(events: Sequence[ItemEnded], index: int) -> ItemProof:
 
 
 def write_proof(proof: ItemProof) -> bytes:
-    """Write a proof as a line of canonical JSON."""
     siblings = [base64.b64encode(each).decode() for each in proof.siblings]
     fields = {"count": proof.count, "index": proof.index, "record": as_dict(proof.record), "siblings": siblings}
     return encode_canonical(fields) + b"\n"
@@ -122,7 +119,6 @@ def sign(fields: Fields, signer: Signer) -> bytes:
 
 
 def is_swarm(data: bytes) -> bool:
-    """Return whether some bytes claim to be a swarm's certificate."""
     return b'"items":{"count":' in data[:LARGEST]
 
 

@@ -98,7 +98,7 @@ def read_schema(db: sqlite3.Connection) -> list[str]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Write all of what follows or nothing, alone."""
+    """Write all of the block or nothing, exclusively."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -131,7 +131,6 @@ def fetch_row(cursor: sqlite3.Cursor) -> Row | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Hold a journal open to read."""
     require_plain(path)
     with translate_errors(), closing(connect(path, read_only=True)) as db:
         yield db

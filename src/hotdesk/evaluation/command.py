@@ -91,11 +91,9 @@ class StateDirectory:
                 await _end_process(process)
 
     def get_log_path(self, command: str) -> Path:
-        """Return the file with the standard error of a command that ran last."""
         return self.folder / f"{command}.log"
 
     def read_last_error(self, command: str, *, is_own: bool = True) -> str:
-        """Return the last line that a command, or the program it ran, wrote to standard error."""
         with self.get_log_path(command).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
@@ -168,5 +166,4 @@ async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[byt
 
 
 def repeat_option(option: str, values: Sequence[str]) -> list[str]:
-    """Return a command line's words with an option once for each value."""
     return [part for value in values for part in (option, value)]

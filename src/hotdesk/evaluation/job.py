@@ -59,7 +59,6 @@ class EvalWorker:
         return f"{', '.join(self.models)}{planners}{answered}"
 
     def build_arguments(self, task: EvalTask, label: str) -> list[str]:
-        """Return the part of the command line that says who works."""
         if self.is_reference:
             return ["--script", str(task.folder / SOLUTION)]
         if (recording := self.get_recording(label)) is not None:

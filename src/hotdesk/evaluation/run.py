@@ -99,12 +99,10 @@ class TaskRun:
 
     @property
     def data(self) -> Path:
-        """Return the folder of brief, hidden files, deliverables and the site's state."""
         return self.folder / "data"
 
     @property
     def out(self) -> Path:
-        """Return the folder of the job's results."""
         kept_in = self.evaluation.options.out
         return kept_in / self.task.format_label(self.seed) if kept_in is not None else self.data / "out"
 
@@ -151,7 +149,6 @@ class TaskRun:
         return await grade(self.task, state, self.data)
 
     def _keep(self, result: TaskResult, state: StateDirectory) -> None:
-        """Write result, events and logs beside the deliverables, where these are kept."""
         if self.evaluation.options.out is None:
             return
         self.out.mkdir(exist_ok=True)

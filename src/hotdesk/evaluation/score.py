@@ -151,7 +151,6 @@ def add_recorded_usage(figures: JobFigures, lines: Sequence[RecordedLine]) -> Jo
 
 
 def shorten(text: str) -> str:
-    """Return a text as one line of bounded length that is safe to print."""
     line = make_printable(" ".join(text.split()))
     return line if len(line) <= _MAX_FAILURE_CHARS else f"{line[: _MAX_FAILURE_CHARS - 1]}…"
 

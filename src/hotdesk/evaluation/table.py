@@ -33,7 +33,6 @@ class EvalTotals:
 
     @property
     def percent(self) -> float:
-        """Return how many of a hundred runs passed in the end."""
         return 100 * self.passed / self.runs if self.runs else 0.0
 
 

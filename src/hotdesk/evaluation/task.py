@@ -43,7 +43,6 @@ class EvalTask:
 
     @property
     def name(self) -> str:
-        """Return its name, as `family/task`."""
         return f"{self.file.family}/{self.folder.name}"
 
     def format_label(self, seed: int) -> str:

@@ -110,7 +110,7 @@ def to_json(event: Event) -> str:
 
 
 def as_dict(event: Event) -> dict[str, object]:
-    """Return an event's fields. They are plain values, so that nothing has to be copied."""
+    """Return an event's fields without copying: they are plain values."""
     return {name: getattr(event, name) for name in event.__slots__}
 
 

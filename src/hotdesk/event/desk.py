@@ -246,7 +246,6 @@ DeskEvent: TypeAlias = (
 
 
 def find_proof(event: object) -> WallProof | None:
-    """Return what a keeper proved of a desk, if an event says it."""
     if isinstance(event, Opened | WallProven) and event.wall:
         return WallProof(event.wall, event.kernel, event.is_boundary, event.version, event.platform)
     return None
