@@ -78,7 +78,6 @@ def describe(entry: Entry, top: str) -> str:
 
 
 def fit_lines(lines: list[str]) -> tuple[str, int]:
-    """Return as many lines as fit, and how many do not."""
     size = 0
     for count, line in enumerate(lines):
         size += len(line) + 1
@@ -131,7 +130,6 @@ class FilePage:
         self.note = ""
 
     def is_other(self, data: bytes) -> bool:
-        """Return whether the first bytes of a file are no text's."""
         return self.read == 0 and (bool(detect_kind(data)) or b"\0" in data[:8192])
 
     def feed(self, data: bytes) -> None:
@@ -149,12 +147,10 @@ class FilePage:
             self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were read"
 
     def finish(self) -> None:
-        """Take a last line that has no end."""
         if self.rest and not self.full:
             self.take(self.rest)
 
     def take(self, data: bytes | bytearray) -> None:
-        """Keep a line if it is asked for."""
         number, self.line = self.line, self.line + 1
         if number < self.start:
             return
@@ -170,7 +166,6 @@ class FilePage:
         return bool(self.lines) or self.line == 1 == self.start
 
     def render(self, path: str) -> str:
-        """Return the lines, or why there are none."""
         if self.lines:
             return "\n".join(self.lines)
         if self.has_requested_lines():
@@ -179,7 +174,6 @@ class FilePage:
 
 
 def format_line(number: int, data: bytes | bytearray) -> str:
-    """Return a line with its number, cut where it is very long."""
     text = make_readable(data.decode("utf-8", "replace"))
     return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (line cut)'}"
 
@@ -195,7 +189,6 @@ def find_occurrences(data: bytes, text: bytes) -> list[int]:
 
 
 def show_around(data: bytes, line: int, count: int) -> str:
-    """Show the lines from one on, and some before and after."""
     lines = data.split(b"\n")
     first = max(0, line - 1 - _AROUND)
     shown = [

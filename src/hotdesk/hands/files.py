@@ -94,7 +94,6 @@ class Edit:
 
     @property
     def size(self) -> int:
-        """Count the bytes it holds."""
         return len(self.before or b"")
 
 
@@ -132,7 +131,6 @@ class Files:
         )
 
     async def replace(self, path: str, arguments: Arguments) -> Observation:
-        """Replace what occurs once."""
         data = await self.desk.read(path, limit=EDITED)
         old, new = (_as_in(data, get_text(arguments, name)) for name in ("old", "new"))
         if not old:
@@ -146,7 +144,6 @@ class Files:
         return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
-        """Insert lines after a line."""
         data = await self.desk.read(path, limit=EDITED)
         lines, line = _split_lines(data), get_integer(arguments, "line")
         if line > len(lines):
@@ -161,7 +158,6 @@ class Files:
         return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def undo(self, path: str) -> Observation:
-        """Take the last edit of a file back."""
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
             return report_failure(f"There is no edit of {path} to undo: these tools made none, or too many since.")
@@ -193,7 +189,6 @@ class Files:
 
 
 def compute_digest(data: bytes) -> str:
-    """Return a SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -210,7 +205,6 @@ def _as_in(data: bytes, text: str) -> bytes:
 
 
 def report_failure(text: str) -> Observation:
-    """Return what was not done."""
     return Observation(make_printable(text), ok=False)
 
 

@@ -46,7 +46,6 @@ class BoundedOutput:
 
     @property
     def size(self) -> int:
-        """Count all bytes that were said."""
         return len(self.data) + self.dropped
 
 

@@ -105,7 +105,6 @@ class Packages:
 
 
 def check(manager: str, action: str, names: Sequence[str]) -> None:
-    """Refuse what a manager cannot do, and names that are none."""
     if action not in ACTIONS[manager]:
         raise PACKAGES.refuse(f"{manager} can only {' or '.join(ACTIONS[manager])} here")
     if action == "list" and names:

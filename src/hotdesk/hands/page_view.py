@@ -83,6 +83,5 @@ def split_output(done: Done) -> tuple[PageReport, bytes]:
 
 
 def describe_alternatives(kind: PageKind, sight: Sight) -> str:
-    """Describe what somebody can do with a file who cannot see."""
     look = "; or ask a vision model about a picture file with look" if sight.look else ""
     return f"The model in use cannot see images. {_WITHOUT_EYES[kind]}{look}."

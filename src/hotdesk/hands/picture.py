@@ -64,7 +64,6 @@ def _measure_png(data: bytes) -> tuple[int, int]:
 
 
 def _measure_jpeg(data: bytes) -> tuple[int, int]:
-    """Skip segments up to the frame header."""
     at = 2
     for _ in range(_MAX_SEGMENTS):
         if data[at : at + 1] != b"\xff":

@@ -44,7 +44,6 @@ class Lending:
                 raise BriefError(NOTHING)
 
     async def use(self, sock: socket.socket, toolbox: Toolbox, name: str, arguments: object) -> Observation:
-        """Use a tool for as long as somebody waits for what comes of it."""
         observation = Observation(ok=False)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hang_up, sock, tasks.cancel_scope)
@@ -57,13 +56,12 @@ class Lending:
 
 
 async def hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
-    """Break something off when its caller is gone."""
+    """Cancel when the caller disconnects."""
     await receive(sock)
     scope.cancel()
 
 
 def as_json(observation: Observation) -> dict[str, object]:
-    """Write what came of a use."""
     image = base64.b64encode(observation.image).decode()
     fields = {
         "text": observation.text,

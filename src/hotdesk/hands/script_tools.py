@@ -73,7 +73,6 @@ class Exact:
 
 
 def as_data(done: Done) -> dict[str, object]:
-    """Write how a program ended as plain data."""
     return {
         "exit_code": done.exit_code,
         "stdout": _encode_base64(done.stdout),
@@ -85,5 +84,4 @@ def as_data(done: Done) -> dict[str, object]:
 
 
 def _encode_base64(data: bytes) -> str:
-    """Write bytes as text."""
     return base64.b64encode(data).decode()

@@ -82,7 +82,6 @@ class Shell:
         return await self.restart(arguments)
 
     async def close(self) -> None:
-        """End every session with all it started."""
         for name in list(self.sessions):
             await self.sessions.pop(name).kill()
 

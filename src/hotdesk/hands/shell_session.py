@@ -97,7 +97,6 @@ class Hearing:
             self.ending = 255, "?"
 
     def take(self, size: int) -> None:
-        """Count bytes as said."""
         self.output.add(self.rest[:size])
         del self.rest[:size]
 
@@ -220,23 +219,21 @@ class BashSession:
 
 
 def _get_clock(desk: Desk) -> DeskClock:
-    """Return the desk's own time, which stands still while a person drives."""
+    """Return the desk's own time, which stops while a person drives."""
     return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
 
 def _split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
-    """Cut off so many bytes at the end."""
     place = max(0, len(data) - size)
     return data[:place], data[place:]
 
 
 def _build_script(command: str, begin: str, end: str) -> str:
-    """Write what runs a command, and says when it begins and ends."""
+    """Return a script that runs a command and marks its begin and end."""
     return f"{_say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{_say_ending(end)}\n"
 
 
 def _say_beginning(word: str) -> str:
-    """Write the line that says that the shell got as far as this."""
     return f"{{ \\builtin printf '\\036%s%s\\036' {_split_word(word)} >&{WORD}; }} 2>/dev/null\n"
 
 

@@ -133,7 +133,6 @@ class Toolbox:
         return tuple(tool for _, tool in self.places.values())
 
     def describe(self) -> list[dict[str, object]]:
-        """Return the tools that may be used, as models are told of them."""
         usable = [self.places[name][1] for name in self.list_usable()]
         return [{"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()} for tool in usable]
 
@@ -155,7 +154,6 @@ class Toolbox:
         return use.observation if self.sight.sees else _describe_picture(use.observation)
 
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:
-        """Use a tool, if there is one and it may be used."""
         if name not in self.places:
             return ToolOutcome(Observation(self.describe_unknown(name), ok=False), "wrong", "no such tool")
         if not self.waits and (why := self.wheel.explain_refusal()) is not None:
@@ -200,7 +198,6 @@ class Toolbox:
         return use
 
     def describe_unknown(self, name: str) -> str:
-        """Say that there is no such tool, and which are near."""
         if name.startswith(_SIGHTED):
             return (
                 f"There is no tool `{make_printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` "
@@ -212,7 +209,6 @@ class Toolbox:
         return f"There is no tool `{make_printable(name)[:WORDS]}`. {there}"
 
     def describe_forbidden(self, name: str) -> str:
-        """Say that a tool may not be used here, and which may."""
         allowed = ", ".join(self.list_usable()) or "no tool"
         return f"{name} was not used: this step does not allow it. It allows {allowed}."
 

@@ -37,7 +37,6 @@ async def make_toolbox(
 
 
 def list_tools(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
-    """List the tools of a desk before there is one."""
     tools = [*Shell.tools, *Files.tools, *Search.tools, *Packages.tools]
     tools += [LOOK] if vision else []
     tools += [*Screen.tools, *Browser.tools] if screen else []

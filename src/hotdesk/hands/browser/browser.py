@@ -55,11 +55,9 @@ class Browser:
         return await self.ask("goto", url=url, wait=wait, timeout=timeout)
 
     async def back(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Go back in the tab's history."""
         return await self.ask("back", timeout=timeout)
 
     async def forward(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Go forward in the tab's history."""
         return await self.ask("forward", timeout=timeout)
 
     async def reload(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
@@ -78,11 +76,9 @@ class Browser:
         return await self.ask("close_tab", tab=tab)
 
     async def read(self, start: int = 0, most: int = SHOW) -> BrowserResult:
-        """Read the page as markdown, from a character on."""
         return await self.ask("read", start=start, most=most)
 
     async def snapshot(self, start: int = 0, most: int = SHOW) -> BrowserResult:
-        """See the page as a tree with references, from a character on."""
         return await self.ask("snapshot", start=start, most=most)
 
     async def click(
@@ -95,7 +91,6 @@ class Browser:
         return await self.ask("fill", ref=ref, text=text)
 
     async def select(self, ref: str, values: Sequence[str]) -> BrowserResult:
-        """Choose options of a list by label or value."""
         return await self.ask("select", ref=ref, values=list(values))
 
     async def upload(self, ref: str, paths: Sequence[str]) -> BrowserResult:
@@ -107,7 +102,6 @@ class Browser:
         return await self.ask("upload", ref=ref, paths=placed)
 
     async def press(self, keys: Sequence[str]) -> BrowserResult:
-        """Press keys, one after another."""
         return await self.ask("press", keys=list(keys))
 
     async def type(self, text: str) -> BrowserResult:
@@ -117,7 +111,6 @@ class Browser:
         return await self.ask("hover", ref=ref)
 
     async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> BrowserResult:
-        """Scroll an element into view, or the page by so many screens."""
         return await self.ask("scroll", ref=ref, down=down, right=right)
 
     async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> BrowserResult:
@@ -196,7 +189,6 @@ class Browser:
         return report_action("The dialog was answered", await self.answer_dialog(get_flag(arguments, "accept"), text))
 
     async def use_tabs(self, arguments: Arguments) -> Observation:
-        """List, open, select or close tabs."""
         do, tab = get_text(arguments, "do"), get_text(arguments, "tab")
         if do in ("select", "close") and not tab:
             raise TABS.refuse("tab is missing")

@@ -27,7 +27,6 @@ def format_line(text: str, longest: int = 4000) -> str:
 
 
 def sanitize_text(text: str) -> str:
-    """Return a text of several lines as it may be shown."""
     return "\n".join(
         "\t".join(map(make_printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n")
     )

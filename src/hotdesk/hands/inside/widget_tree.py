@@ -181,7 +181,6 @@ def is_inside(box: Any, outer: Any) -> bool:
 
 
 def read(atspi: Any, query: str) -> dict[str, object]:
-    """Read the windows whose title has the words, the one in front and what it opened, or all."""
     front = _find_front()
     applications = _wait_for_applications(atspi, front[1], time.monotonic() + STARTING_SECONDS)
     busy = any(pid == front[1] and not tops for _, pid, tops in applications)
@@ -249,7 +248,6 @@ def run(argv: list[str]) -> str:
 
 
 def find(bus: str, path: str) -> dict[str, object]:
-    """Describe where a widget is now, scrolled into sight where its program can do that."""
     from gi.repository import Gio, GLib  # type: ignore[import-not-found]
 
     session = Gio.bus_get_sync(Gio.BusType.SESSION)

@@ -61,7 +61,6 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
 
 
 def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], within: tuple[str, ...]) -> None:
-    """Take a module apart, after those it needs."""
     if name in modules:
         return
     if name in within:
@@ -93,7 +92,6 @@ def _take_apart(name: str, text: str) -> Module:
 
 
 def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
-    """Write down what a statement imports."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
     if found["some"] is not None:
         module.imports += [(path, each, each) for each in _parse_names(found["some"], name)]
@@ -117,7 +115,6 @@ def _note_export(module: Module, found: re.Match[str]) -> str:
 
 
 def _parse_names(text: str, name: str) -> list[str]:
-    """Read names with commas between them."""
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
@@ -126,7 +123,6 @@ def _parse_names(text: str, name: str) -> list[str]:
 
 
 def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) -> str:
-    """Write a module as a function that is called once."""
     module = modules[name]
     text, lines = module.text, []
     for path, what, here in module.imports:
@@ -144,13 +140,12 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
 
 
 def _is_changing(module: Module, what: str) -> bool:
-    """Return whether an export is given another value than its first."""
     inside = re.escape(module.exports[what])
     return len(re.findall(rf"(?<![\w$.]){inside}\s*(?:[^\s\w$=!<>]?=(?!=)|\+\+|--)", module.text, re.ASCII)) > 1
 
 
 def follow(text: str, name: str, source: str, module: str) -> str:
-    """Have a module read a thing where it comes from, each time, as its value changes."""
+    """Read a name from its module at each use, because its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
         raise _make_script_error(module, f"`{name}`, which it imports, is also defined there")
@@ -158,5 +153,4 @@ def follow(text: str, name: str, source: str, module: str) -> str:
 
 
 def _make_script_error(name: str, why: str) -> HostError:
-    """Say that modules cannot be made one."""
     return HostError(f"the script {name}, which shows a desk's screen, cannot be used: {why}; run `hotdesk setup`")

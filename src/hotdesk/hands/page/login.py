@@ -45,7 +45,6 @@ class PageLogin:
     """Handles that begin a stream: whose, and until when."""
 
     def invite(self) -> str:
-        """Make a code that enters once."""
         code = secrets.token_urlsafe(24)
         self.codes[code] = self.clock() + CODE_SECONDS
         return code

@@ -52,7 +52,6 @@ def publish(lib: Path, package: Path) -> str:
 
 
 def run_tool(*argv: str) -> str:
-    """Run a program to its end, and give what it says."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise HostError(f"`{argv[0]} {argv[1]}` failed: {done.stderr.strip()[-300:]}")

@@ -129,7 +129,6 @@ class PageServer:
         }
 
     async def serve(self, listener: socket.socket) -> None:
-        """Take connections until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 await self.free.acquire()
@@ -208,7 +207,6 @@ class PageServer:
         return PageResponse(200, data, file.media)
 
     def enter(self, request: PageRequest) -> PageResponse:
-        """Let a browser in that brings a code."""
         code = request.path.removeprefix("/enter/")
         if request.method != "GET" or code == request.path or (session := self.login.enter(code)) is None:
             return FORBIDDEN
@@ -225,13 +223,11 @@ class PageServer:
         return self.describe(session, await self.owner.turn(act, session.viewer, secret))
 
     def describe(self, session: PageSession, wheel: Mapping[str, object]) -> PageResponse:
-        """Describe what the page shows beside the picture."""
         driver = str(wheel.get("driver", ""))
         mine = bool(driver) and session.viewer.startswith(driver)
         return as_json({**wheel, "desk": self.desk, "control": self.control, "mine": mine})
 
     async def stream(self, sock: socket.socket, request: PageRequest, session: PageSession) -> None:
-        """Carry the screen to a browser that has a handle."""
         if request.path != f"/{session.place}/screen" or not self.login.redeem(request.handle, session):
             await self.write(sock, FORBIDDEN)
             return

@@ -59,19 +59,16 @@ class BrowserSocket:
                 return None
 
     async def send(self, data: bytes) -> None:
-        """Send the browser bytes, unless it is leaving."""
         if self.protocol.state is State.OPEN:
             self.protocol.send_binary(data)
             await self.flush()
 
     async def close(self) -> None:
-        """Tell the browser that this is the end, unless it is leaving."""
         if self.protocol.state is State.OPEN:
             self.protocol.send_close()
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what waits, in order."""
         async with self.writing:
             for data in self.protocol.data_to_send():
                 if data:

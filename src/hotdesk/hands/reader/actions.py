@@ -33,7 +33,6 @@ async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 
 
 
 async def _find_point(page: BrowserPage, ref: str) -> UntrustedObject:
-    """Bring an element into view, and find where it can be hit."""
     point = await page.apply(ref, scripts.POINT)
     if point.flag("hidden"):
         raise DeskError(
@@ -43,7 +42,7 @@ async def _find_point(page: BrowserPage, ref: str) -> UntrustedObject:
 
 
 async def _press_covered(page: BrowserPage, ref: str, covered: str, plain: bool) -> dict[str, object]:
-    """Use an element that something covers by the keyboard, as whoever tabs to it would."""
+    """Use the keyboard on an element that something covers, as a person would with Tab."""
     focus = await page.apply(ref, scripts.FOCUS)
     if not plain or not focus.flag("focused"):
         raise DeskError(f"{ref} is covered by {covered}: close or move the covering element first")
@@ -68,7 +67,6 @@ async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
 
 
 async def press(page: BrowserPage, keys: list[str]) -> dict[str, object]:
-    """Press keys, one after another."""
     for stroke in [read_stroke(key) for key in keys]:
         await page.ask("Input.dispatchKeyEvent", **stroke.make_down_event())
         await page.ask("Input.dispatchKeyEvent", **stroke.make_up_event())
@@ -83,7 +81,7 @@ async def insert(page: BrowserPage, text: str) -> dict[str, object]:
 
 
 async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
-    """Have a field hold a text, and read back what it holds."""
+    """Fill a field, and read back its value."""
     field = await page.apply(ref, scripts.FIELD)
     kind = field.read_text("kind")
     if field.flag("disabled") or (field.flag("fixed") and kind == "text"):
@@ -108,7 +106,6 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
 
 
 async def _fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObject) -> None:
-    """Replace what a field holds, as typed."""
     selection = await page.apply(ref, scripts.SELECT_ALL)
     if not selection.flag("focused"):
         raise DeskError(f"{ref} does not take the focus: click it first, or the element that covers it")
@@ -119,7 +116,6 @@ async def _fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObj
 
 
 def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
-    """Say whether a field holds what was meant, and what it holds if not."""
     holds = field.read_text("value", _MAX_VALUE_CHARS)
     editable = field.flag("editable")
     same = _normalize_text(holds, editable) == _normalize_text(meant, editable)
@@ -133,7 +129,6 @@ def _normalize_text(text: str, editable: bool) -> str:
 
 
 async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[str, object]:
-    """Have a box checked or not."""
     if text.lower() not in TRUE + _FALSE:
         raise DeskError(f"{ref} is a checkbox: fill it with true or false")
     clicked: dict[str, object] = {}
@@ -144,7 +139,6 @@ async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[s
 
 
 async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, object]:
-    """Choose options of a list by value or label."""
     result = await page.apply(ref, scripts.CHOOSE, values)
     if result.flag("other"):
         raise DeskError(f"{ref} is not a select list: click it, take a new snapshot, and click the option")
@@ -157,7 +151,6 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
 
 
 async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
-    """Upload files of the desk to a field, or to the field that a click on the element asks for."""
     field = await page.apply(ref, scripts.FIELD)
     number = page.tab.references.find(ref)
     if field.read_text("kind") != "file":
@@ -186,7 +179,6 @@ async def _open_chooser(page: BrowserPage, ref: str) -> int:
 
 
 async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict[str, object]:
-    """Scroll an element into view, or the page by so many screens."""
     if ref:
         await _find_point(page, ref)
         return {}

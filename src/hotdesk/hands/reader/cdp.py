@@ -72,7 +72,6 @@ class Cdp:
         return message
 
     def close(self) -> None:
-        """Let go of the browser, which goes on."""
         self.web.close()
 
 
@@ -90,7 +89,6 @@ async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) ->
 
 
 async def wait_within(seconds: float, work: Awaitable[T]) -> T:
-    """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
         return await work
     raise ProtocolError(f"it does not respond within {seconds:g} seconds")

@@ -93,7 +93,6 @@ class Connection:
         return self.cdp
 
     async def look_around(self, cdp: Cdp) -> None:
-        """Hear all that has happened, and follow the tabs that are new."""
         reply = await cdp.call("Target.getTargets")
         targets = reply.read_objects("targetInfos")
         for target in targets:
@@ -151,7 +150,6 @@ class Connection:
         return tab
 
     async def dismiss(self, cdp: Cdp) -> None:
-        """Answer with no what nobody answered."""
         for tab in [*self.all_tabs.by_target.values()]:
             if dialog := tab.dialog:
                 await self.answer(cdp, tab, accept=False)
@@ -168,7 +166,7 @@ class Connection:
             return
 
     def drop(self) -> None:
-        """Let go of the connection. Tabs keep their names."""
+        """Drop the connection. Tabs keep their names."""
         if self.cdp is not None:
             self.cdp.close()
             self.cdp = None
@@ -191,11 +189,9 @@ class Chrome(Connection):
         return await self.use(lambda page: navigation.go(page, url, wait, timeout), timeout)
 
     async def back(self, timeout: float = 30.0) -> VerbResult:
-        """Go back in the tab's history."""
         return await self.use(lambda page: navigation.go_by(page, -1, timeout), timeout)
 
     async def forward(self, timeout: float = 30.0) -> VerbResult:
-        """Go forward in the tab's history."""
         return await self.use(lambda page: navigation.go_by(page, 1, timeout), timeout)
 
     async def reload(self, timeout: float = 30.0) -> VerbResult:
@@ -240,11 +236,9 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def read(self, start: int = 0, most: int = SHOW) -> VerbResult:
-        """Return the page as markdown, a part of it."""
         return await self.use(lambda page: observe.read(page, start, most))
 
     async def snapshot(self, start: int = 0, most: int = SHOW) -> VerbResult:
-        """Return the page as a tree with references, a part of it."""
         return await self.use(lambda page: observe.take_snapshot(page, start, most))
 
     async def click(self, ref: str, button: str = "left", count: int = 1) -> VerbResult:
@@ -257,11 +251,9 @@ class Chrome(Connection):
         return await self.use(lambda page: actions.select(page, ref, values))
 
     async def upload(self, ref: str, paths: list[str]) -> VerbResult:
-        """Upload files of the desk to a page."""
         return await self.use(lambda page: actions.upload(page, ref, paths))
 
     async def press(self, keys: list[str]) -> VerbResult:
-        """Press keys, one after another."""
         return await self.use(lambda page: actions.press(page, keys))
 
     async def insert(self, text: str) -> VerbResult:
@@ -271,7 +263,6 @@ class Chrome(Connection):
         return await self.use(lambda page: actions.hover(page, ref))
 
     async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> VerbResult:
-        """Scroll an element into view, or the page by so many screens."""
         return await self.use(lambda page: actions.scroll(page, ref, down, right))
 
     async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> VerbResult:

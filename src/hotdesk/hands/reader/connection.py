@@ -35,7 +35,6 @@ class ScreenConnection:
         return self.conversation.frame
 
     async def shake_hands(self) -> None:
-        """Come to where requests may be sent."""
         while not self.conversation.ready:
             await self.receive()
             self.conversation.updates.clear()  # nobody asked for one yet
@@ -55,7 +54,6 @@ class ScreenConnection:
         return False
 
     async def send(self, data: bytes | bytearray) -> None:
-        """Send, after what the conversation itself has to say."""
         rest = memoryview(bytes(self.conversation.outgoing + data))
         self.conversation.outgoing.clear()
         while rest:

@@ -135,7 +135,6 @@ class Display:
         return VerbResult()
 
     async def difference(self, name: str, region: Sequence[int] | None = None) -> VerbResult:
-        """Tell what share of the pixels differs from a marked picture's, and where."""
         box = self.check_region(region)
         if name not in self.marks:
             raise DeskError(f"there is no saved picture {name!r}")
@@ -200,7 +199,6 @@ class Display:
         return left, top, right, bottom
 
     def check(self, event: Event) -> None:
-        """Refuse what is no input."""
         width, height = self.size
         match event:
             case ["move", int(x), int(y)] if 0 <= x < width and 0 <= y < height:
@@ -214,7 +212,6 @@ class Display:
         raise DeskError(f"{list(event)!r:.80} is not a valid input event for a screen of {width} by {height} pixels")
 
     def encode_event(self, event: Event) -> bytes:
-        """Write an event as RFB has it, and remember where that leaves the pointer."""
         match event:
             case ["move", int(x), int(y)]:
                 self.pointer = (x, y)

@@ -22,7 +22,6 @@ ROWS = ("thead", "tbody", "tfoot")
 
 
 def to_markdown(tree: object) -> str:
-    """Write an outline down."""
     return "\n\n".join(_list_blocks(Tidy().copy_node(tree, 0), 0))
 
 
@@ -88,7 +87,6 @@ def _make_block(text: str, before: str = "") -> list[str]:
 
 
 def _inline_all(nodes: Sequence[object], depth: int) -> str:
-    """Write nodes that stand in one line."""
     return _SPACE.sub(" ", "".join(inline(node, depth + 1) for node in nodes))
 
 
@@ -126,7 +124,6 @@ def _format_field(node: dict[str, Any]) -> str:
 
 
 def format_list(node: dict[str, Any], depth: int) -> str:
-    """Write a list, one in another set in."""
     lines: list[str] = []
     start = node.get("start", 1)
     number = start if type(start) is int and abs(start) < 1 << 31 else 1
@@ -178,6 +175,5 @@ def list_children(node: dict[str, Any]) -> list[Any]:
 
 
 def _read_word(node: dict[str, Any], name: str) -> str:
-    """Return a text that says something of a node, in one line."""
     value = node.get(name)
     return _SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

@@ -32,7 +32,6 @@ def as_url(url: str) -> str:
 
 
 async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str, object]:
-    """Go to a page, and wait until it has loaded so far."""
     clock = Countdown(seconds)
     old = page.tab.loader
     try:
@@ -69,7 +68,6 @@ async def reload(page: BrowserPage, seconds: float) -> dict[str, object]:
 
 
 async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, object]:
-    """Go so many steps in the tab's history."""
     history = await page.ask("Page.getNavigationHistory")
     index = history.read_integer("currentIndex") + steps
     entries = history.read_objects("entries")
@@ -83,7 +81,6 @@ async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, obje
 
 
 async def _is_at(page: BrowserPage, index: int) -> bool:
-    """Return whether the tab stands at this place of its history, and its page has loaded."""
     history = await page.ask("Page.getNavigationHistory")
     return history.read_integer("currentIndex") == index and await _is_complete(page)
 

@@ -30,7 +30,6 @@ async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
 
 
 async def take_snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
-    """Return the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).read_integer("elements")
     if elements > _MAX_ELEMENTS:
         raise DeskError(
@@ -61,7 +60,6 @@ async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
 
 
 def _list_frames(tree: UntrustedObject, depth: int = 0) -> list[str]:
-    """List the frames below a page's own, outer ones first."""
     found: list[str] = []
     for child in tree.read_objects("childFrames")[:MAX_FRAMES] if depth < 10 else []:
         found += [child.read_object("frame").read_text("id", 100), *_list_frames(child, depth + 1)]
@@ -69,7 +67,7 @@ def _list_frames(tree: UntrustedObject, depth: int = 0) -> list[str]:
 
 
 async def take_screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
-    """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
+    """Take a picture of the viewport, the whole page or one element. It is passed on unread."""
     parameters: dict[str, object] = {"format": form}
     if form == "jpeg":
         parameters["quality"] = quality
@@ -111,7 +109,7 @@ def _clip_area(area: UntrustedObject) -> dict[str, float]:
 
 
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
-    """Return what an expression is in the page, as JSON, cut to a length inside the page."""
+    """Evaluate an expression to JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:

@@ -29,7 +29,6 @@ class BrowserPage:
         return await self.ask_within(CALL_SECONDS, method, **parameters)
 
     async def ask_within(self, seconds: float, method: str, /, **parameters: object) -> UntrustedObject:
-        """Ask the tab what may take longer, or less."""
         return await self.cdp.call(method, self.tab.session, seconds, **parameters)
 
     async def find_element(self, reference: str) -> str:
@@ -84,11 +83,9 @@ class BrowserPage:
             await self.cdp.wait(lambda: not self.tab.loading, _LOAD_TIMEOUT_S)
 
     async def pause(self, seconds: float = POLL_INTERVAL_S) -> None:
-        """Hear what happens for a moment."""
         await self.cdp.wait(lambda: False, seconds)
 
     async def release(self) -> None:
-        """Let go of what scripts kept alive."""
         if self.holds and self.tab.session and self.tab.dialog is None:
             await self.ask("Runtime.releaseObjectGroup", objectGroup=OBJECT_GROUP)
 

@@ -41,7 +41,6 @@ def encode_png(image: Image.Image) -> bytes:
 
 
 def encode_chunk(kind: bytes, data: bytes) -> bytes:
-    """Frame a part of a PNG file."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
 
 
@@ -52,7 +51,6 @@ def encode_jpeg(image: Image.Image, quality: int) -> bytes:
 
 
 def compare(before: bytearray, after: bytearray, size: Size, box: Box) -> tuple[float, Box | None]:
-    """Return the share of pixels that differ between two frames, and the box that holds them all."""
     if before == after:
         return 0.0, None
     difference = ImageChops.difference(make_picture(before, size, box), make_picture(after, size, box))

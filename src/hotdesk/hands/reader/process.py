@@ -57,7 +57,7 @@ class ReaderProcess:
         pulse.cancel()
 
     async def pulse(self) -> None:
-        """Put off the end that comes to a process whose loop is stuck."""
+        """Reset the watchdog that ends a process whose loop is stuck."""
         while True:
             signal.setitimer(signal.ITIMER_REAL, self.stuck)
             await asyncio.sleep(self.stuck / 6)
@@ -69,7 +69,6 @@ class ReaderProcess:
     # -- what is handed in ------------------------------------------------------------------------------------
 
     async def dial(self, port: int) -> socket.socket:
-        """Have the owner connect to a port of the desk's."""
         self.number += 1
         number = self.number
         self.dialled[number] = asyncio.get_running_loop().create_future()
@@ -100,7 +99,6 @@ class ReaderProcess:
             waiting.set_result(sock)
 
     async def join(self, viewer: socket.socket, number: int) -> None:
-        """Show a viewer the screen for as long as it stays."""
         try:
             await self.parts["view"].join(viewer, number)
         except (ProtocolError, DeskError, OSError):
@@ -109,7 +107,6 @@ class ReaderProcess:
             viewer.close()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside everything else."""
         task = asyncio.get_running_loop().create_task(work)
         self.joined.add(task)
         task.add_done_callback(self.joined.discard)
@@ -127,7 +124,6 @@ class ReaderProcess:
             self.requests[number] = self.start(self.answer(number, message))
 
     async def answer(self, number: int, message: dict[str, object]) -> None:
-        """Carry out one ask, and tell what came of it."""
         try:
             result = await self.do(str(message["verb"]), message["arguments"])
             answer = write({"n": number, "ok": result.value}, result.blob)
@@ -145,7 +141,6 @@ class ReaderProcess:
             self.transport.write(answer)
 
     async def do(self, verb: str, arguments: Any) -> VerbResult:
-        """Find the part that knows a verb, and ask it."""
         name, _, method = verb.partition(".")
         part = self.parts[name]
         if method not in part.VERBS:

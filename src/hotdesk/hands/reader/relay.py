@@ -155,7 +155,6 @@ class DeskSide(Side):
         super().__init__()
 
     def read(self) -> Steps:
-        """Greet as a viewer does, then pass pictures on."""
         yield from self.greet()
         while True:
             match (yield 1)[0]:
@@ -188,7 +187,6 @@ class DeskSide(Side):
         self.ready = True
 
     def read_update(self) -> Steps:
-        """Pass one update on, piece by piece."""
         count = int.from_bytes((yield 3)[1:], "big")
         if count > MAX_RECTANGLES:
             raise ProtocolError(f"an update of {count} rectangles")
@@ -248,7 +246,6 @@ class DeskSide(Side):
             self.passing = size
 
     def read_packed(self, size: int) -> Steps:
-        """Pass on how long packed bytes are, and them."""
         length = b""
         while len(length) < 3 and (not length or length[-1] & 0x80):
             length += yield 1
@@ -273,7 +270,6 @@ class ViewerSide(Side):
         self.back += VERSION
 
     def read(self) -> Steps:
-        """Greet as a screen does, then pass on what may be."""
         yield from self.greet()
         while True:
             match (yield 1)[0]:
@@ -343,7 +339,6 @@ class ViewerSide(Side):
         self.out += pack(">BBxxI", Person.KEY, down, key)
 
     def point(self, data: bytes) -> None:
-        """Pass the pointer on, from whoever holds the wheel."""
         if not self.driving:
             return
         buttons = data[0]

@@ -79,7 +79,6 @@ class Conversation:
             self.space = next(self.course)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Go on with these bytes, which lie elsewhere."""
         rest = memoryview(data)
         while rest:
             count = min(len(rest), len(self.space))
@@ -88,7 +87,6 @@ class Conversation:
             self.advance(count)
 
     def converse(self) -> Filling:
-        """Shake hands, then read messages for ever."""
         yield from self.shake_hands()
         self.outgoing += FORMAT + ONLY_RAW
         self.ready = True
@@ -162,14 +160,12 @@ class Conversation:
 
 
 def take(count: int) -> Taking:
-    """Take some bytes, which someone has bounded."""
     buffer = bytearray(count)
     yield memoryview(buffer)
     return bytes(buffer)
 
 
 def drop(length: int, most: int, what: str) -> Filling:
-    """Take some bytes and throw them away."""
     if length > most:
         raise ProtocolError(f"the screen sends {what} of {length} bytes")
     yield memoryview(bytearray(length))

@@ -105,7 +105,6 @@ class TabState:
     references: References = field(default_factory=References)
 
     def enter(self, loader: str) -> None:
-        """Take note that the tab holds another document."""
         if loader != self.loader:
             self.loader, self.stages, self.world = loader, set(), 0
             self.references.forget()
@@ -132,7 +131,7 @@ class Tabs:
         """Whether a dialog does not interrupt."""
 
     def note(self, text: str) -> None:
-        """Keep something to be told with the next result."""
+        """Queue something to report with the next result."""
         if self.quiet:
             return
         if len(self.news) < _MAX_NEWS:
@@ -141,7 +140,6 @@ class Tabs:
             self.untold += 1
 
     def take_news(self) -> list[str]:
-        """Return what is to be told, once."""
         news = [*self.news, f"and {self.untold} more such events"] if self.untold else self.news
         self.news, self.untold = [], 0
         return news
@@ -177,7 +175,6 @@ class Tabs:
                 self.go_on_with_download(event)
 
     def meet(self, info: UntrustedObject) -> None:
-        """Take note of a tab, new or changed."""
         target = info.read_text("targetId", 100)
         tab = self.by_target.get(target)
         if info.read_text("type") != "page" or info.read_text("url", 10).startswith("devtools:"):
@@ -209,7 +206,7 @@ class Tabs:
         return [tab for tab in self.by_target.values() if tab.dialog]
 
     def has_more(self) -> bool:
-        """Return whether a download ended that nobody has waited for yet, and none is under way."""
+        """Return whether a finished download was not reported yet, and none is running."""
         new = [each for each in self.downloads.values() if not each.awaited]
         return bool(new) and all(each.state != "inProgress" for each in new)
 
@@ -262,7 +259,6 @@ class Tabs:
                 tab.dialog = None
 
     def hear_stage(self, tab: TabState, event: UntrustedObject) -> None:
-        """Take note how far a tab's document has loaded."""
         if event.read_text("frameId", 100) != tab.frame:
             return
         stage = event.read_text("name", 40)
@@ -281,7 +277,6 @@ class Tabs:
 
 
 def sanitize_file_name(name: str) -> str:
-    """Return the last part of a name a page chose, as it may stand in a line."""
     last = make_printable(name.replace("\\", "/").rpartition("/")[2][:255])
     return last if last not in ("", ".", "..") else "download"
 

@@ -87,7 +87,6 @@ def read_text(value: UntrustedObject) -> str:
 
 
 def _read_states(properties: list[UntrustedObject]) -> list[str]:
-    """Return what is worth telling of a node's states."""
     found = []
     for one in properties:
         name, value = one.read_text("name", 40), read_text(one.read_object("value"))
@@ -162,12 +161,10 @@ def _has_line(node: Node, spoken: str) -> bool:
 
 
 def quote(text: str) -> str:
-    """Write a text so that it shows where it ends."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def cut(text: str, start: int, most: int) -> dict[str, Any]:
-    """Return a part of a text, ending at a line's end where there is one, and say how much more there is."""
     part = text[start : start + most]
     if start + most < len(text) and (end := part.rfind("\n")) > most // 2:
         part = part[: end + 1]

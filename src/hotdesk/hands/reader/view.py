@@ -111,7 +111,6 @@ class ScreenRelay:
 
 
 async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
-    """Greet both sides, then pass on what each says."""
     try:
         with anyio.fail_after(_GREETING_TIMEOUT_S):
             await greet(screen, one.desk)
@@ -149,7 +148,6 @@ async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, sco
 
 
 async def steer(one: Looking, viewer: socket.socket) -> None:
-    """Pass on what the viewer says, as far as it may."""
     await let_go(one)  # what came with its greeting
     while data := await receive(viewer):
         one.viewer.feed(data)

@@ -39,7 +39,6 @@ class WebSocket:
         self.part = bytearray()
 
     async def shake(self) -> None:
-        """Have the other end agree to speak WebSocket."""
         self.protocol.send_request(self.protocol.connect())
         await self.flush()
         while self.protocol.handshake_exc is None:
@@ -55,7 +54,6 @@ class WebSocket:
         await self.flush()
 
     async def receive(self) -> bytes:
-        """Wait for the next message."""
         while not self.waiting:
             for event in await self.read_more():
                 assert isinstance(event, Frame)
@@ -63,7 +61,6 @@ class WebSocket:
         return self.waiting.popleft()
 
     def take(self, frame: Frame) -> None:
-        """Put messages together."""
         if frame.opcode is Opcode.BINARY:
             raise ProtocolError("a binary message instead of a text")
         if frame.opcode in (Opcode.TEXT, Opcode.CONT):
@@ -104,7 +101,6 @@ class WebSocket:
 
 
 async def find_path(sock: socket.socket) -> str:
-    """Ask at which path the whole browser is spoken to."""
     await _send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
     body = await read_answer(sock)
     try:
@@ -119,7 +115,6 @@ async def find_path(sock: socket.socket) -> str:
 
 
 async def read_answer(sock: socket.socket) -> bytes:
-    """Read one small HTTP answer that says how long it is."""
     head = b""
     while b"\r\n\r\n" not in head:
         if len(head) > MAX_HEAD_BYTES:

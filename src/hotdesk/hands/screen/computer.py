@@ -56,7 +56,6 @@ class Scale:
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
     def scale_point(self, x: object, y: object) -> tuple[int, int]:
-        """Return a point of the model's picture in pixels of the screen."""
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
             raise ToolArgumentError(
                 f"({x!r:.20}, {y!r:.20}) is not a point on the screen: "
@@ -65,7 +64,6 @@ class Scale:
         return x * self.real[0] // self.width, y * self.real[1] // self.height
 
     def scale_region(self, sides: object) -> list[int]:
-        """Return a region of the model's picture in pixels of the screen."""
         match sides:
             case [int(left), int(top), int(right), int(bottom)] if (
                 0 <= left < right <= self.width and 0 <= top < bottom <= self.height
@@ -128,7 +126,6 @@ def translate_member(name: str, action: Action, scale: Scale) -> list[ScreenActi
 
 
 def translate_openai(actions: object, scale: Scale) -> list[ScreenAction]:
-    """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
         raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS}")
     return [use for action in actions for use in _translate_openai_action(action, scale)]
@@ -200,7 +197,6 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
 
 
 def _parse_point(action: Action, scale: Scale) -> dict[str, object]:
-    """Return where an action with x and y happens."""
     x, y = scale.scale_point(action.get("x"), action.get("y"))
     return {"x": x, "y": y}
 
@@ -214,7 +210,7 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
 
 
 def _parse_held_keys(action: Action) -> dict[str, object]:
-    """Return the keys held down meanwhile, which Anthropic calls text."""
+    """Return the keys held down meanwhile, which Anthropic calls `text`."""
     return {"keys": _require_text(action)} if action.get("text") else {}
 
 

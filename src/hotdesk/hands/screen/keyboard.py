@@ -121,14 +121,13 @@ class Keyboard:
         return set()
 
     async def press(self, text: str) -> None:
-        """Press and release the key of each character."""
         for start in range(0, len(text), AT_ONCE):
             chords = [keysyms.to_press(each) for each in text[start : start + AT_ONCE]]
             events = [event for keys in chords for event in build_key_events(keys)]
             await self.seat.ask("screen.input", events=events)
 
     async def paste(self, text: str) -> None:
-        """Put a text on both clipboards, see that it is there, and paste it."""
+        """Copy a text to both clipboards, verify it, and paste it."""
         for selection in windows.SELECTIONS:
             await windows.put(self.seat, text, selection)
             if await windows.read_clipboard(self.seat, selection) != text:
@@ -144,7 +143,6 @@ def build_key_events(keys: Sequence[int]) -> Events:
 
 
 def press_keys(keys: Sequence[int]) -> Events:
-    """Press keys in order."""
     return [["key", key, True] for key in keys]
 
 

@@ -129,7 +129,6 @@ class DeskSeat:
             return self.reader
 
     async def hear(self, reader: ReaderClient) -> None:
-        """Hear a reader until it ends, or is let go."""
         await reader.run()
         await self.dismiss(reader.line)
 
@@ -181,7 +180,6 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
             self.close()
 
     async def run(self) -> None:
-        """Hear the reader until it ends."""
         try:
             async with anyio.create_task_group() as tasks:
                 self.fail(self.make_lost_error(await self.listen(tasks)))
@@ -237,7 +235,6 @@ NUMBERS = itertools.count(1)
 
 
 async def dial(desk: Desk, port: int) -> socket.socket:
-    """Connect to a desk's screen or browser, started first when nobody listens."""
     try:
         sock = await desk.dial(port)
     except DeskError:
@@ -260,5 +257,4 @@ async def start(desk: Desk, port: int) -> None:
 
 
 def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
-    """Say that what comes from a desk makes no sense."""
     return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")

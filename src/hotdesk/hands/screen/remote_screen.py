@@ -27,6 +27,5 @@ class Far:
         return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
-        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
         request = {"act": act, "viewer": viewer, "secret": secret} | ({"behind": self.behind} if self.behind else {})
         return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", request)

@@ -129,7 +129,6 @@ class Screen:
     async def click(
         self, x: int | None = None, y: int | None = None, button: Button = "left", count: int = 1, keys: str = ""
     ) -> None:
-        """Click, where the pointer is unless told, with keys held down."""
         if button == "forward":
             await self.click_forward(await self.place(x, y), count, keys)
             return
@@ -145,7 +144,6 @@ class Screen:
         await self.send_input([["key", key, False] for key in reversed(modifiers)])
 
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
-        """Press at the first point, move along the others, release at the last."""
         if len(path) < 2:
             raise DeskError("a drag needs at least two points")
         number = self.get_button_number(button)
@@ -168,7 +166,6 @@ class Screen:
     async def scroll(
         self, direction: Direction, amount: int = 3, x: int | None = None, y: int | None = None, keys: str = ""
     ) -> None:
-        """Turn the wheel, over a point or where the pointer is."""
         number = WHEEL[direction]
         turn: Events = [["button", number, True], ["button", number, False]]
         await self.act([await self.place(x, y), *turn * amount], keys)
@@ -207,7 +204,6 @@ class Screen:
         return await windows.list_windows(self.seat)
 
     async def focus(self, window: str) -> Window:
-        """Bring a window to the front, by its id or words of its title."""
         return await windows.focus(self.seat, window)
 
     async def launch(self, argv: Sequence[str]) -> int:
@@ -270,7 +266,6 @@ class Screen:
         return Observation("done")
 
     async def tell(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one of the tools that answer in words."""
         match tool:
             case "read":
                 return await self.widgets.read(get_text(arguments, "window"))
@@ -305,7 +300,6 @@ class Screen:
         raise BriefError(f"the screen has no tool {tool}")
 
     async def find_target(self, arguments: Arguments) -> tuple[int | None, int | None]:
-        """Return the point that was given, or where the widget is that was referred to."""
         point = get_point(arguments)
         if not (ref := get_text(arguments, "ref")):
             return point
@@ -326,7 +320,7 @@ class Screen:
             self.clicked = anyio.current_time()
 
     async def rest(self) -> None:
-        """Give the window manager the time to move the focus to where the last click was."""
+        """Wait until the window manager has moved the focus to the last click."""
         await anyio.sleep(max(0.0, self.clicked + FOCUS_DELAY_S - anyio.current_time()))
 
     async def place(self, x: int | None, y: int | None) -> list[object]:

@@ -68,7 +68,6 @@ class PastTakeovers:
     """What was open before the first of them."""
 
     def merge_earlier(self, before: PastTakeovers | None) -> PastTakeovers:
-        """Return this one together with those before it."""
         if before is None:
             return self
         return PastTakeovers(
@@ -125,14 +124,12 @@ class Wheel:
     # -- the worker's side ------------------------------------------------------------------------------------
 
     def explain_refusal(self) -> str | None:
-        """Explain why the worker's tools are refused now."""
         if self.holder is None:
             return None
         seconds = time.monotonic() - self.holder.since
         return f"a person has controlled this desk for {seconds:.0f} s; try again when they hand it back"
 
     async def wait_until_free(self) -> None:
-        """Wait until nobody drives."""
         while self.holder is not None:
             await self.free.wait()
 
@@ -171,7 +168,6 @@ class Wheel:
             raise
 
     async def tell(self, drive: PastTakeovers) -> Observation:
-        """Return what a person did, and what is different now."""
         changed, picture = 0.0, b""
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             changed = read_changed_share(await self.ask("screen.difference", name=MARK))
@@ -270,7 +266,6 @@ class Wheel:
             self.holder.renewed_at = time.monotonic()
 
     async def type_secret(self, viewer: int, name: str) -> None:
-        """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
         if self.holder is None or self.holder.viewer != viewer:
             raise BriefError("only the person who has control can have a secret typed")
         if name not in self.secrets:
@@ -316,7 +311,6 @@ class Wheel:
         return 0, 0
 
     async def guard(self, holder: Holder) -> None:
-        """Take the wheel back from a viewer that is not heard of any more."""
         while self.holder is holder:
             remaining = holder.renewed_at + self.lease - time.monotonic()
             if remaining <= 0:
@@ -327,7 +321,6 @@ class Wheel:
     # -- looking ----------------------------------------------------------------------------------------------
 
     async def look(self, mark: bool = False) -> DesktopState:
-        """See what is open at the desk, as far as it says within a moment."""
         windows: frozenset[str] = frozenset()
         pages: frozenset[str] = frozenset()
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
@@ -344,7 +337,6 @@ class Wheel:
         return frozenset(_sanitize_word(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
     async def list_page_addresses(self) -> frozenset[str]:
-        """List the addresses the browser shows, if one runs."""
         (await self.seat.desk.dial(BROWSER_PORT)).close()
         reply = await self.ask("browser.tabs")
         tabs = reply.get("tabs") if isinstance(reply, dict) else None
@@ -356,7 +348,6 @@ class Wheel:
 
 
 def _sanitize_word(text: str) -> str:
-    """Write a desk's word so that it can be put in a line."""
     return make_printable(text)[:MAX_NAME_CHARS]
 
 

@@ -153,7 +153,6 @@ TOOLS = (
 
 
 def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
-    """Return a whole number, if one was given."""
     return get_integer(arguments, name) if name in arguments else None
 
 

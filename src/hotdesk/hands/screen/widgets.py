@@ -138,7 +138,6 @@ class Widgets:
         return await windows.run(self.seat, argv, json.dumps(request).encode())
 
     def render(self, report: WidgetReport) -> tuple[str, int]:
-        """Write the tree, and count the lines that were left out."""
         lines: list[str] = []
         size, shown = 0, -1
         for place, widget in enumerate(report.nodes):
@@ -153,7 +152,6 @@ class Widgets:
         return "\n".join(lines), 0
 
     def refer(self, widget: Widget) -> str:
-        """Assign a widget a reference, if it can be pointed at."""
         if not (widget.bus and widget.path and widget.width and widget.height):
             return ""
         self.count += 1
@@ -176,7 +174,6 @@ def _describe_window(window: AccessibleWindow) -> str:
 
 
 def _describe_silence(report: WidgetReport, window: str) -> str:
-    """Say that nothing was read, why, and what can be done."""
     there = "; ".join(f'"{make_printable(each.title)}"' for each in report.windows[:20])
     others = f" Windows that can be read: {there}." if there else ""
     if window:
@@ -202,7 +199,6 @@ def _describe_silence(report: WidgetReport, window: str) -> str:
 
 
 def describe_end(done: Done, error: StrictError) -> str:
-    """Explain why there is no report."""
     if done.timed_out:
         return "a program on the screen does not respond"
     words = make_printable(done.stderr.decode("utf-8", "replace").strip()[-200:])

@@ -48,7 +48,6 @@ class Window:
 
 
 async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
-    """Run a program in the desktop, which is started first when it is not up."""
     return await seat.desk.run([SESSION, *argv], stdin=stdin, timeout=COMMAND_TIMEOUT_S, output_limit=MAX_OUTPUT_BYTES)
 
 
@@ -67,12 +66,10 @@ def _parse_window(match: re.Match[str]) -> Window:
 
 
 def _sanitize_title(text: str) -> str:
-    """Return what a program calls itself, in one harmless line."""
     return make_printable(text)[:MAX_TITLE_CHARS]
 
 
 async def focus(seat: Seat, query: str) -> Window:
-    """Bring a window to the front, by its id or by words of its title."""
     there = await list_windows(seat)
     for each in there:
         if query == each.id or (query and query.casefold() in each.title.casefold()):
