@@ -73,7 +73,6 @@ class Checkpoints:
         return Saved(whole.hexdigest(), size)
 
     async def restore(self, desk: Desk, sha256: str) -> None:
-        """Have a desk's home folder as it was kept."""
         process = await desk.start([_TAR, "-xpf", "-", "-C", desk.home], timeout=_TAR_TIMEOUT_S)
         done = None
         try:
@@ -100,7 +99,6 @@ class Checkpoints:
             )
 
     def forget_others(self, *names: str) -> None:
-        """Delete every checkpoint but these."""
         for path in self.folder.iterdir():
             if path.name not in names:
                 path.unlink(missing_ok=True)
@@ -147,7 +145,6 @@ class Checkpoints:
 
 
 def _create_private_file(path: Path) -> int:
-    """Make a file that is nobody else's."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 

@@ -48,7 +48,6 @@ class Desks:
     opened: list[str] = field(default_factory=list)
 
     async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False, wall: str = "") -> Desk:
-        """Open a desk, behind the job's wall or a stronger one."""
         longest = self.seconds + GRACE + _DRIVING
         size = self.job.size
         spec = Spec(
@@ -74,7 +73,6 @@ class Desks:
         self.note(StepEnded(self.id, "desk", "done" if gone else "failed", "burnt" if gone else "left", desk.id))
 
     async def begin(self, scope: Scope, wall: str = "") -> Desk:
-        """Open the desk the job works at, with its inputs."""
         self.main = await self.open("with the inputs, behind the door", scope, wall=wall)
         return self.main
 
@@ -100,7 +98,6 @@ class Desks:
         return digest
 
     async def begin_side(self, scope: Scope, files: Iterable[str], wall: str = "") -> Desk:
-        """Open a desk beside the first, with these of its files and nothing else."""
         assert self.main is not None
         self.side = await self.open("fresh, with named files only", scope, wall=wall)
         for name in files:
@@ -108,7 +105,6 @@ class Desks:
         return self.side
 
     async def end_side(self, makes: Iterable[str] = ()) -> None:
-        """Bring back what a step made at the desk beside, and burn that."""
         if self.side is None:
             return
         try:
@@ -118,7 +114,6 @@ class Desks:
             await self.burn(side)
 
     async def bring(self, makes: Iterable[str]) -> None:
-        """Bring to the job's desk what a step made at the desk beside."""
         if self.side is not None and self.main is not None:
             for name in makes:
                 await carry(self.side, self.main, name)
@@ -196,7 +191,7 @@ async def _copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> Non
 
 
 async def remove_tree(desk: Desk, path: str) -> None:
-    """Remove what is at a path in the home folder, also where a worker made that hard."""
+    """Remove a tree in the home folder, even if a worker made that hard."""
     try:
         await desk.remove(path)
     except FileError:

@@ -11,7 +11,6 @@ MAX_NOTE_CHARS = 500
 
 
 def shorten_words(text: str) -> str:
-    """Return somebody's words as one line of an event."""
     return make_printable(text[:MAX_NOTE_CHARS])
 
 

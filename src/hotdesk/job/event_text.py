@@ -72,7 +72,6 @@ _UNMENTIONED = EventText()
 
 
 def describe(event: Event) -> EventText:
-    """Describe an event that needs nothing beside itself to be understood."""
     match event:
         case Pending() | Decided() | Asked() | Answered() | TookOver() | HandedBack():
             return _describe_people(event)
@@ -213,7 +212,6 @@ def answer_commands(pending: Pending) -> str:
 
 
 def describe_target(event: Exchange | Asked) -> str:
-    """Name where a desk wants to go, its registrable domain first."""
     return put_domain_first(event.host, f"{event.method} {event.host}{event.path}")[:_MAX_TARGET_CHARACTERS]
 
 

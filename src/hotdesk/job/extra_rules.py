@@ -10,7 +10,6 @@ from hotdesk.event import Rescoped
 
 
 def read_allowed_rules(journal: Path, desks: Collection[str]) -> dict[str, str]:
-    """Return the rules that people allowed at these desks, in order, each with who did."""
     found: dict[str, str] = {}
     for row in read(journal, desks, names=[Rescoped.__name__]):
         event = row.read_event()

@@ -8,7 +8,6 @@ from hotdesk.job.record.progress import Cost
 
 
 def format_size(count: int) -> str:
-    """Write a number of bytes."""
     if count < 1024:
         return f"{count} bytes"
     power = next(power for power in (1, 2, 3, 4) if count < 1000 * 1024**power or power == 4)
@@ -16,7 +15,6 @@ def format_size(count: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Write how long something took."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else format_clock(seconds)
@@ -29,14 +27,12 @@ def format_clock(seconds: float) -> str:
 
 
 def format_tokens(count: int) -> str:
-    """Write a number of tokens, short."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count / 1000:,.0f}k" if count < 1_000_000 else f"{count / 1_000_000:,.1f}M"
 
 
 def format_cost(costs: Sequence[Cost]) -> str:
-    """Write what replies cost, about, and say where no price is known."""
     dollars, unpriced = sum(each.dollars for each in costs), sum(each.unpriced for each in costs)
     replies = sum(each.replies for each in costs)
     if replies and unpriced == replies:

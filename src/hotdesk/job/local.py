@@ -54,19 +54,16 @@ class LocalMachine:
         """Be able to take notes."""
 
     def note(self, *events: Event) -> None:
-        """Write events down, together."""
         for event in events:
             self.journal.add(get_chain(event), "owner", event)
         self.journal.commit()
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Sign what was seen of a deliverable, by the rules of keys."""
         signed = certify(self.journal, claim, walled=False)
         self.journal.commit()
         return signed
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Sign the records of a swarm's items, by the rules of keys."""
         signed = certify_swarm(self.journal, swarm, walled=False)
         self.journal.commit()
         return signed
@@ -77,7 +74,7 @@ class LocalMachine:
         return find_secrets(data, grant_all(None, brought, scope.values))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a directory. It reaches whatever this machine reaches."""
+        """Open a directory as a desk. It reaches whatever this machine reaches."""
         return await self.runtime.open(spec or Spec(), scope)
 
     async def burn(self, desk: DeskId) -> None:
@@ -97,7 +94,6 @@ class LocalMachine:
         return tuple("a desk without a wall has no vault" for _ in scope.grants)
 
     def get_wheel(self, desk: Desk) -> WheelState:
-        """Return the wheel of a desk, which nobody takes unless a test does."""
         if desk.id not in self.wheels:
             self.wheels[desk.id] = self.make_wheel(desk)
         return self.wheels[desk.id]

@@ -229,11 +229,9 @@ class JobMemory:
         )
 
     def note_expired(self, item: MemoryItem) -> None:
-        """Write down that something is removed."""
         self.drop(item.name, f"it is older than {MAX_AGE_DAYS} days, or newer items fill the memory")
 
     def drop(self, name: str, why: str) -> None:
-        """Write down that something is not kept or not offered."""
         self.log.note(MemoryDropped(self.log.job, self.job.memory, name, make_printable(why)[:MAX_REASON_CHARS]))
 
 

@@ -145,7 +145,6 @@ class Plans:
         return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
 
     def get_walls(self, index: int) -> tuple[str, str]:
-        """Return the walls of the job's desk, and of the one that a step is taken at."""
         return self.get_wall(), self.get_wall(index)
 
     def require_walls(self) -> None:
@@ -192,11 +191,9 @@ class Plans:
             self.adopt(self.load_edited_plan(decided))
 
     def is_waved_through(self) -> bool:
-        """Return whether no person is needed for the plan."""
         return self.job.approve == "auto" or (self.job.approve == "risky" and not is_risky(self.plan, self.allowed))
 
     async def approve_step(self, step: Step) -> None:
-        """Have a person admit a step, where the brief says so of every one."""
         if self.job.approve == "every":
             index = self.plan.steps.index(step)
             card = describe_plan(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
@@ -247,7 +244,6 @@ class Plans:
         return any(select_grants(each, self.allowed) for each in new.steps if each.name == step.name)
 
     def describe_refusal(self, decided: Decided) -> str:
-        """Describe who said no, and their reason."""
         if decided.answer == "expired":
             return "no answer in time"
         reason = self.log.papers.read_text(decided.paper) if decided.paper else ""
@@ -285,14 +281,12 @@ class Plans:
         return any(rule.tunnel or not set(rule.methods) <= set(READ) for rule in rules)
 
     def require(self, decided: Decided, what: str) -> None:
-        """End the job where a person said no."""
         if decided.answer != "approved":
             by = f" by {decided.by}" if decided.by else ""
             raise JobStoppedError(f"{what} was {decided.answer}{by}")
 
 
 def _describe_walls(job: Brief) -> tuple[str, ...]:
-    """List the walls a step may ask for, where there is a choice."""
     names = job.walls.list_available(job.wall) if job.wall != UNWALLED else ()
     traits = {name: job.walls.find(name).traits for name in names}
     lines = (f"{name}: {describe_kernel(each.kernel, is_boundary=each.is_boundary)}" for name, each in traits.items())

@@ -52,7 +52,6 @@ class Findings:
 
 
 def look_up(name: str) -> object:
-    """Ask the resolver of this machine for a name."""
     return socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
 
 
@@ -134,7 +133,6 @@ def _check_address(find: _LookUp, host: str) -> str:
 
 
 async def _try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Findings) -> None:
-    """Have each grant tried once."""
     grants = tuple(dict.fromkeys(replace(each, step="") for each in scope.grants))
     if not grants:
         return
@@ -189,7 +187,6 @@ def _open_files(path: Path) -> tuple[int, int]:
 
 
 def _iterate_paths(path: Path) -> Iterator[str]:
-    """List the files of a folder, or give the file."""
     if not path.is_dir():
         yield str(path)
         return
@@ -198,5 +195,4 @@ def _iterate_paths(path: Path) -> Iterator[str]:
 
 
 def _raise_error(failure: OSError) -> None:
-    """Let a folder that cannot be listed be known."""
     raise failure

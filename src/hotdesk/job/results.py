@@ -128,7 +128,6 @@ class Out:
         return place
 
     def keep_open(self, fd: int) -> int:
-        """Have a descriptor closed in the end."""
         self.fds.append(fd)
         return fd
 
@@ -219,7 +218,6 @@ def _acting_as_owner(place: int) -> Iterator[None]:
 
 @contextmanager
 def _explain_errors(path: Path, more: str = "") -> Iterator[None]:
-    """Return what could not be written, and why."""
     try:
         yield
     except OSError as e:

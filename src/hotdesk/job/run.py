@@ -50,7 +50,6 @@ class JobRun:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Write down how the job ends, however it does, and what is left of it."""
         ended: JobEnded | JobPaused = JobEnded(self.id, "interrupted", "")
         try:
             yield
@@ -70,13 +69,12 @@ class JobRun:
             self.bury(ended)
 
     def bury(self, ended: JobEnded | JobPaused) -> None:
-        """Destroy what nobody goes on with, and write the receipt."""
+        """Burn the desks that nobody resumes, and write the receipt."""
         if isinstance(ended, JobEnded):
             self.checkpoints.destroy()
         self.log.note(self.make_burnt_event(ended))
 
     def make_burnt_event(self, ended: JobEnded | JobPaused) -> JobBurnt:
-        """Return what was destroyed, what is kept on purpose, and what was found that should be gone."""
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
         leftovers = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
         destroyed = [f"desk {desk}" for desk in desks if desk not in leftovers]
@@ -99,11 +97,10 @@ class JobRun:
         await self.plans.make()
 
     async def approve(self) -> None:
-        """Have policy or a person admit the plan."""
         await self.plans.approve()
 
     def hold_desks(self) -> AbstractAsyncContextManager[None]:
-        """Burn whatever desk is open when the block ends."""
+        """Burn the desk that is open when the block ends."""
         return self.desks.closing()
 
     def iterate_remaining(self) -> Iterator[Step]:
@@ -113,7 +110,7 @@ class JobRun:
         await self.steps.take(step)
 
     async def fetch(self) -> list[Candidate]:
-        """Take the deliverables from the desk, unread."""
+        """Fetch the deliverables from the desk without reading them."""
         if self.desks.main is None:
             await self.steps.open()
         async with self.desks.undriven():
@@ -154,7 +151,6 @@ class JobRun:
             self.keep_one(each)
 
     def remember(self) -> None:
-        """Keep what the worker left for later jobs."""
         self.memory.keep()
 
     def keep_one(self, candidate: Candidate) -> None:

@@ -49,7 +49,6 @@ def _list_files(top: Path) -> Iterator[PurePosixPath]:
 
 
 def _count_folders(files: list[PurePosixPath]) -> str:
-    """Describe how many files the folders at the top have, the largest first."""
     counts = Counter(each.parts[0] for each in files if len(each.parts) > 1).most_common()
     shown = [f"{sanitize_name(folder)}/ {count:,}" for folder, count in counts[:SHOWN_FOLDERS]]
     more = [f"and {len(counts) - SHOWN_FOLDERS:,} more folders"] if len(counts) > SHOWN_FOLDERS else []

@@ -48,7 +48,6 @@ class StepStage:
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Return the screen's size, where its pictures may be looked at."""
         return (WIDTH, HEIGHT) if self.has_tool("screen_screenshot") else None
 
     def has_tool(self, name: str) -> bool:
@@ -136,7 +135,6 @@ class StepStage:
         return results[0]
 
     async def check_outputs(self) -> str:
-        """Look for what the step promised, and run its check."""
         absent = [path for path in self.step.makes if not await self.has(path)]
         if absent:
             return f"it must leave {', '.join(absent)}, which is missing or empty. Write it to the home folder."
@@ -153,7 +151,6 @@ class StepStage:
         return self.has_tool("packages")
 
     async def has(self, path: str) -> bool:
-        """Return whether something is there, and not empty."""
         try:
             found = await self.desk.stat(path)
         except FileError:
@@ -170,7 +167,6 @@ def _describe_doubts(arguments: object) -> str:
 
 
 def _translate_actions(arguments: object) -> list[computer.ScreenAction]:
-    """Translate a vendor's actions into uses of the screen's tools."""
     match arguments:
         case {"vendor": "anthropic", "actions": [*actions]}:
             scale = computer.Scale()

@@ -111,7 +111,6 @@ def _prepare_papers(order: JobContext) -> Papers:
 
 
 def _build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
-    """Put the parts of a job together."""
     job, machine, settings = order.job, order.machine, order.machine.config
     past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)
     brain.recall(read_notes(order.journal, order.id, folder))

@@ -83,13 +83,11 @@ def _find_obstacle(exit_code: int, errors: str) -> str:
 
 
 def _explain_obstacle(why: str) -> str:
-    """Say that a check cannot run, and what to do."""
     hint = " Python in a check imports nothing from the home folder." if "module" in why.lower() else ""
     return f"The step's check cannot run here: {why.rstrip('.')}.{hint} {REMEDY}"
 
 
 def _tidy(data: bytes) -> str:
-    """Return the last lines of an output, safe to show."""
     text = data[-4 * _MAX_OUTPUT_CHARS :].decode("utf-8", "replace")
     return "\n".join(make_readable(text).strip().split("\n")[-_MAX_LINES:])[-_MAX_OUTPUT_CHARS:]
 

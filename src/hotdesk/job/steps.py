@@ -83,7 +83,6 @@ class Steps:
             yield step
 
     def find_next(self) -> Step | None:
-        """Return the first step that is not finished."""
         return next((step for step in self.plans.plan.steps if step.name not in self.summaries), None)
 
     def list_steps_to_repeat(self) -> list[str]:
@@ -129,7 +128,6 @@ class Steps:
     def describe_attempt(
         self, step: Step, number: int, last: int, failure: str, history: tuple[Item, ...]
     ) -> Situation:
-        """Return what a worker knows when it takes a step."""
         task, texts, paths = self.plans.task, self.log.papers.read_text, self.list_deliverables(step)
         sent_back = self.past.findings.get(step.name, ()) if step.name not in self.summaries else ()
         summary = self.past.last_summaries.get(step.name, "") if sent_back else ""
@@ -157,7 +155,6 @@ class Steps:
         )
 
     def list_deliverables(self, step: Step) -> dict[int, str]:
-        """Return the path of each deliverable that a step makes, by its place in the brief."""
         items = enumerate(self.plans.job.deliverables)
         return {place: item.path for place, item in items if step in self.find_makers(item.path)}
 
@@ -289,7 +286,6 @@ class Steps:
         return await self.prepare_stage(step, desk)
 
     def index(self, step: Step) -> int:
-        """Return a step's place in the plan."""
         return [each.name for each in self.plans.plan.steps].index(step.name)
 
     async def prepare_stage(self, step: Step, desk: Desk) -> StepStage:
@@ -346,7 +342,6 @@ class Steps:
     # -- keeping ------------------------------------------------------------------------------------------------
 
     async def save(self, step: Step, *, amid: bool) -> Checkpointed:
-        """Keep the workspace on disk, and give the event that says so."""
         began = anyio.current_time()
         assert self.desks.main is not None
         main = await self.checkpoints.save(self.desks.main)
@@ -362,7 +357,7 @@ class Steps:
             await self.keep_amid(step)
 
     async def keep_amid(self, step: Step) -> None:
-        """Keep the workspace of a step that goes on later."""
+        """Keep the workspace of a step that is resumed later."""
         if self.desks.main is None or step.name in self.summaries:
             return  # it is kept
         with anyio.CancelScope(shield=True):
@@ -473,7 +468,6 @@ class Steps:
         return "\n".join([*objections, *more]).strip()
 
     def iterate_conversation(self) -> Iterator[Item]:
-        """Yield what was said and seen in the current attempt, as far as the workspace has it."""
         text = self.log.papers.read_text
         for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
@@ -487,12 +481,10 @@ class Steps:
 
 
 def _is_at_stake(step: Step, scope: Scope) -> bool:
-    """Return whether a failed attempt at a step is rolled back."""
     return step.risk == "high" or bool(is_risky(step, scope))
 
 
 def describe_lost(past: ResumeState) -> str:
-    """Describe what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
     sentences = [f"These calls were made, but what they did to files is lost: {lost}." if lost else ""]

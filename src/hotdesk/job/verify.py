@@ -75,14 +75,12 @@ class Candidate:
 
     @property
     def reason(self) -> str:
-        """Say in one line why it was not delivered."""
         if self.lacks:
             return f"{self.item.path} cannot be delivered: {self.lacks}"
         return f"{self.item.path} failed its checks: {'; '.join(self.faults)}"
 
     @property
     def faults(self) -> list[str]:
-        """Describe what its checks found wrong, a line for each kind and range."""
         return [line for each in self.verdicts if not each.passed for line in each.findings]
 
 
@@ -287,19 +285,17 @@ def judge_evidence(
 
 
 def _add_trouble(verdict: Verdict, trouble: str) -> Verdict:
-    """Return the verdict on a file that did something to whoever looked at it."""
+    """Return the verdict on a file that acted on its examiner."""
     expected = "a file that can be checked without leaving processes running"
     fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
 
 
 def _make_outgoing_fault(attempts: int) -> Fault:
-    """Say that a file reached for something outside itself."""
     expected = "a file that makes no network request when it is opened"
     found = f"{attempts} attempts, as counted by the kernel"
     return Fault(OUTGOING, "", expected, found, _OUTGOING_REMEDY)
 
 
 def _may_reach(item: Deliverable) -> bool:
-    """Return whether the brief allows what may reach for something when it is opened."""
     return bool(REACHING & set(item.active))

@@ -77,7 +77,6 @@ def format_fact(value: str) -> str:
 
 
 def describe_deadline(pending: Pending, now: int) -> str:
-    """Describe how long an answer is waited for, and what holds then."""
     seconds = (pending.until - now) / 1000
     if seconds <= 0:
         return f"none: already {pending.otherwise}"
@@ -88,5 +87,4 @@ def describe_deadline(pending: Pending, now: int) -> str:
 
 
 def format_hours(seconds: float) -> str:
-    """Write a long time."""
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"

@@ -106,7 +106,6 @@ def make_question_card(step: Step, question: str) -> Card:
 
 
 def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence[str], sent: Sequence[str]) -> Card:
-    """Make the card of a step that was broken off, and may have changed something outside."""
     facts = {
         "step": step.name,
         "attempt": str(attempt),

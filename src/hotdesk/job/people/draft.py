@@ -8,7 +8,6 @@ from hotdesk.plan import as_text, from_json, parse_text, to_json
 
 
 def as_draft(subject: str) -> str:
-    """Write a plan for an editor."""
     return as_text(from_json(subject))
 
 
@@ -18,5 +17,4 @@ def from_draft(text: str) -> str:
 
 
 def list_differing_lines(before: str, after: str) -> list[str]:
-    """Return the lines that differ between two drafts, with what stands around them."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "asked", "edited", lineterm="", n=2))

@@ -65,19 +65,16 @@ class People:
         return self.waiting.decided[pending.id]
 
     def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
-        """Return what was asked before in the same words."""
         found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
         return next((each for each in found if each.digest == card.digest), None)
 
     def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
-        """Write down that a policy decided, as a person would."""
         pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
         decided = Decided(self.log.job, pending.id, card.digest, "approved", by)
         self.log.machine.note(pending, decided)
         self.log.listener(decided)
 
     async def wait(self, pending: Pending, card: Card) -> Decided:
-        """Wait until somebody decides, here or elsewhere, or time is up."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.ask_here, pending, card)
@@ -93,7 +90,6 @@ class People:
             self.log.machine.note(decided)
 
     async def look(self, pending: Pending) -> Decided:
-        """Look into the journal until an answer is there."""
         began, given_back = time.monotonic(), False
         while True:
             self.waiting.read_on(self.journal, pending.job)

@@ -55,7 +55,6 @@ def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, f
 
 
 def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
-    """Add to the card of an amendment what it adds to what is at stake, and the steps as they would be."""
     before = {step.name: step for step in old.steps}
     wide = replace(job, scope=widen_scope(job.scope, amendment))
     chosen = [
@@ -137,7 +136,6 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
 
 
 def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
-    """Describe where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in _iterate_destinations(step, job):
         groups.setdefault((_describe_act(rule), get_registrable_domain(rule.host), how), []).append(_format_place(rule))
@@ -148,7 +146,6 @@ def _iterate_network_points(step: Step, job: Brief) -> Iterator[str]:
 
 
 def _iterate_destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
-    """Yield where a step goes, and what holds for it beside being allowed."""
     brief = select_rules(step.name, job.scope.rules)
     if step.hosts is None:
         yield from ((each, ASKED if each.verdict == "ask" else "") for each in brief if each.verdict != "deny")

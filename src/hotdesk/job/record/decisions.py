@@ -61,7 +61,6 @@ def _read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
 
 
 def open_cases(settings: Config, now: int) -> list[OpenDecision]:
-    """Return everything that jobs still wait for."""
     found = _read_open_questions(settings).values()
     return [load_decision(settings, each, one) for each in found for one in each.open if one.until > now]
 

@@ -59,5 +59,4 @@ def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
 
 
 def count_requests(exchanges: Iterable[Exchange]) -> list[tuple[_RequestKind, int]]:
-    """Count requests of each kind, in the order of their kinds."""
     return sorted(Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges).items())

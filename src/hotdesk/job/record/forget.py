@@ -46,7 +46,7 @@ def destroy(folder: Path) -> None:
 
 
 def overwrite(path: Path) -> None:
-    """Write noise over a key, and remove it."""
+    """Overwrite a key with noise, and remove it."""
     with suppress(FileNotFoundError):
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

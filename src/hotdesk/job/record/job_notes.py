@@ -19,7 +19,6 @@ def read_notes(journal: Path, job: str, papers: Papers) -> Notes:
 
 
 def iterate_entries(journal: Path, job: str) -> Iterator[NoteEntry]:
-    """Yield an entry for each summary, each note, and each act whose outcome is known."""
     tools: dict[int, str] = {}
     for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
         match event := row.read_event():

@@ -46,7 +46,6 @@ def is_held(folder: Path) -> bool:
 
 
 def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
-    """Take a lock, unless somebody has it."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -61,14 +61,14 @@ class JobLog:
     """Ends when the job's time is up."""
 
     def note(self, *events: JobEvent) -> None:
-        """Write events down in one commit, then tell of them."""
+        """Write events in one commit, then notify listeners."""
         self.machine.note(*events)
         for event in events:
             self.listener(event)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Leave out of the job's time what it waits for people."""
+        """Exclude the time people take to answer from the job's time."""
         if not self.waits:
             self.waits_since = time.monotonic()
         self.waits += 1
@@ -88,12 +88,11 @@ class JobLog:
             self.bound.deadline = anyio.current_time() + remaining
 
     def use(self, event: Event) -> None:
-        """Take down that a tool was used, with the next event."""
+        """Record a tool use together with the next event."""
         self.uses.append(event)
 
     @property
     def seconds_left(self) -> float:
-        """Return how long the job may still work."""
         now = self.waits_since if self.waits else time.monotonic()
         return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
 

@@ -40,7 +40,6 @@ class Pile:
         return name in self.places
 
     def add(self, name: str, data: bytes) -> None:
-        """Put a paper on the pile, whole or not at all."""
         path, begins = self.folder / self.own, self.offsets.get(self.own, 0)
         record = name.encode() + len(data).to_bytes(4, "big") + data
         with private_files.translate_errors(path):
@@ -76,7 +75,6 @@ class Pile:
                 self.scan(file)
 
     def scan(self, file: str) -> None:
-        """Read the names in a file, from where it was read to last time."""
         with suppress(OSError), open(os.open(self.folder / file, READ), "rb") as opened:
             size, begins = os.fstat(opened.fileno()).st_size, self.offsets.get(file, 0)
             while begins + HEAD <= size:

@@ -70,7 +70,7 @@ class Papers:
             ) from e
 
     def keep_order(self, data: bytes) -> None:
-        """Keep what is carried out, on disk when it returns."""
+        """Store what is about to be executed; it is on disk when this returns."""
         private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
     def read_order(self) -> bytes:
@@ -81,7 +81,6 @@ class Papers:
 
 
 def create(jobs: Path, job: str) -> Papers:
-    """Make a job's folder and its key."""
     private_files.make_folder(jobs)
     folder = jobs / job
     private_files.make_folder(folder)

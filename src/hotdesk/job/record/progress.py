@@ -129,7 +129,6 @@ class StepProgress:
 
     @property
     def rolled_back(self) -> int:
-        """Count how often it was undone."""
         return sum(each.rolled_back for each in self.tries)
 
     @property
@@ -251,7 +250,6 @@ class Progress:
                 step.failed += event.outcome == "failed"
 
     def leave(self, step: StepProgress, at: float) -> None:
-        """End an attempt, once."""
         if step.tries and self.current == step.name:
             step.tries[-1].ended = at
             self.current = ""
@@ -266,7 +264,6 @@ class Progress:
             self.leave(step, at)
 
     def compute_elapsed(self, now: float) -> float:
-        """Return how long the job was worked at, in seconds."""
         return self.worked + max((self.last if self.over else now) - self.since, 0.0)
 
 

@@ -65,7 +65,6 @@ class Receipt:
 
 
 def read_receipt(journal: Path, job: str) -> Receipt:
-    """Read a job's events, and those of its desks."""
     events = [(row.at / 1000, row.read_event()) for row in read(journal, job)]
     desks = dict.fromkeys(event.desk for _, event in events if isinstance(event, StepBegun) and event.desk)
     events += [(row.at / 1000, row.read_event()) for desk in desks for row in read(journal, desk)]
@@ -73,12 +72,10 @@ def read_receipt(journal: Path, job: str) -> Receipt:
 
 
 def fold(job: str, events: Iterable[Event]) -> Receipt:
-    """Make a receipt of events whose times are not known."""
     return fold_timed(job, ((0.0, event) for event in events))
 
 
 def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
-    """Make a receipt of events, each with its time in seconds since 1970."""
     summary, door = JobSummary(job), DoorActivity()
     for at, event in events:
         summary.take(event, round(at * 1000))

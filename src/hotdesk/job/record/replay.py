@@ -75,5 +75,4 @@ def _drop_writes(plan: Plan) -> Plan:
 
 
 def _is_reading(rule: Rule) -> bool:
-    """Return whether a rule lets somebody read, and no more, unasked."""
     return rule.verdict == "allow" and not rule.tunnel and set(rule.methods) <= set(READ)

@@ -126,17 +126,15 @@ class ResumeState:
 
     @property
     def unknown(self) -> list[Acted]:
-        """List the acts of the current attempt whose outcome nobody knows."""
         return [act for turn in self.turns for act in turn.unknown]
 
     @property
     def surfaced(self) -> tuple[str, ...]:
-        """Name every act whose outcome nobody knows."""
         return tuple(f"{act.act} {act.tool}" for turn in (*self.turns, *self.again) for act in turn.unknown)
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the workspace is kept amid the step that was being taken."""
+        """Return whether the workspace was kept in the middle of the current step."""
         last = self.checkpoint
         return last is not None and last.amid and last.step == self.current
 
@@ -147,7 +145,6 @@ class ResumeState:
 
     @property
     def lost(self) -> list[Acted]:
-        """List the acts of the step that was being taken whose work is not."""
         saved = self.saved_turns
         acts = (act for turn in self.turns if turn not in saved for act in turn.acts)
         return [act for act in acts if act.tool not in ASKS]
@@ -182,7 +179,6 @@ class ResumeState:
                 self.remembered[event.kind, event.name] = event
 
     def stage(self, event: MemoryStaged) -> None:
-        """Note what the worker chose to leave, in place of what had its name."""
         self.staged[event.kind, event.name] = event
         self.staged_bytes += event.size
 
@@ -230,7 +226,6 @@ class ResumeState:
 
 
 def fold(job: str, rows: Iterable[Row]) -> ResumeState:
-    """Fold a job's rows, in order."""
     past = ResumeState(job)
     for row in rows:
         past.take(row.read_event(), row.at)

@@ -160,12 +160,12 @@ class JobSummary:
 
     @property
     def cost(self) -> Cost:
-        """Return what models cost, those of a swarm's items left out."""
+        """Return what models cost, without a swarm's items."""
         return self.course.cost
 
     @property
     def whole_cost(self) -> Cost:
-        """Return what models cost, those of a swarm's items included."""
+        """Return what models cost, including a swarm's items."""
         if self.items is None:
             return self.cost
         cost, ends = self.cost, self.items.ends.total() if self.items.tokens else 0
@@ -178,7 +178,7 @@ class JobSummary:
 
     @property
     def whole_acts(self) -> int:
-        """Count the uses of tools, those of a swarm's items included."""
+        """Count the uses of tools, including a swarm's items."""
         return self.course.acts + (self.items.acts if self.items is not None else 0)
 
     def list_steps(self) -> list[StepProgress]:
@@ -207,7 +207,6 @@ class JobSummary:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return at which step of how many it stands."""
         if self.step in self.planned:
             return self.planned.index(self.step) + 1, len(self.planned)
         steps = self.list_steps()[: len(self.planned)]
@@ -255,7 +254,6 @@ def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary
 
 @cache
 def _list_names_but_items() -> tuple[str, ...]:
-    """Name every kind of event but those of single items."""
     return tuple(kind.__name__ for kind in list_kinds() if kind not in (ItemEnded, ItemsBegun))
 
 

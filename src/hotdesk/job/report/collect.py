@@ -69,7 +69,6 @@ def _open_papers(report: JobReport, story: Timeline) -> None:
 
 
 def _deliver(record: DeliverableRecord, story: Timeline, album: Album) -> Delivered:
-    """Read the last verdict of each check, and draw its pages."""
     looks = {each.check: Looked(each) for each in record.checks}
     for look in looks.values():
         look.verdict = story.reading.read_verdict(look.event.paper)
@@ -86,7 +85,6 @@ def _show_screen(act: ToolUse, story: Timeline, album: Album) -> None:
 
 
 def _list_decisions(report: JobReport) -> list[ReportedDecision]:
-    """List what people or policies were asked for, in the plan and at the door, and what came of it."""
     waiting, found = report.tale.waiting, []
     for number, (kind, step) in waiting.history.items():
         decided, what = waiting.decided.get(number), f"{KINDS[kind]}{f' in step {step}' if step else ''}"

@@ -73,7 +73,6 @@ def _render_name(report: JobReport, item: Delivered) -> Markup:
 
 
 def _render_identity(item: Delivered) -> Markup:
-    """Return which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
     stored = (
         f"version {item.stored.version} in the drive, {format_size(item.stored.size)}" if item.stored else "not stored"

@@ -27,7 +27,6 @@ class Bar:
 
 
 def render_effort(report: JobReport) -> Markup:
-    """Chart what each step took."""
     rows = _list_bars(report)
     longest = max((each.seconds for each in rows), default=0.0) or 1.0
     dearest = max((each.cost.dollars for each in rows), default=0.0)
@@ -73,7 +72,6 @@ def _describe_spending(cost: Cost) -> str:
 
 
 def measure(text: str, share: float) -> Markup:
-    """Write a number, and draw it."""
     return tag("div", tag("span", text), bar(share), class_="measure")
 
 

@@ -63,7 +63,6 @@ def _format_attribute(name: str, value: str | int | None) -> str:
 
 
 def is_near(link: str) -> bool:
-    """Return whether a link leads to a place of the page, or to a file in its folder or below."""
     return link.startswith("#") or (BESIDE.fullmatch(link) is not None and ".." not in unquote(link).split("/"))
 
 
@@ -89,7 +88,6 @@ def escape_stacked_marks(text: str) -> str:
 
 
 def join_markup(*parts: Markup | None) -> Markup:
-    """Put elements beside each other."""
     return Markup("".join(part.html for part in parts if part is not None))
 
 
@@ -99,7 +97,6 @@ def isolate(text: str, longest: int = 300) -> Markup:
 
 
 def render_block(text: str, longest: int = 1200) -> Markup:
-    """Write somebody's words, line by line."""
     lines = cut(text.strip("\n"), longest).split("\n")
     parts = [part for line in lines for part in (tag("br"), tag("bdi", line))]
     return tag("div", join_markup(*parts[1:]), class_="words")

@@ -37,7 +37,6 @@ class HostTraffic:
 
 
 def render_door(report: JobReport) -> Markup:
-    """Tell what left the desks, and what did not."""
     exchanges, alarmed = report.door.exchanges, _render_alarms(report.door.alarms)
     if not exchanges:
         nothing = tag("p", "The desks made no network requests.")
@@ -95,7 +94,6 @@ def _describe_truncation(count: int) -> str:
 
 
 def _render_alarms(found: list[Alarm]) -> Markup | None:
-    """List what no honest desk does."""
     if not found:
         return None
     rows = [

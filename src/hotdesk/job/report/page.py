@@ -26,7 +26,6 @@ PLACES = {
 
 @cache
 def _read_style() -> tuple[str, str]:
-    """Return the style, and the one hash by which a browser applies it and no other."""
     text = CSS.read_text()
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return text, f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

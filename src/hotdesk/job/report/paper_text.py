@@ -96,7 +96,6 @@ def list_texts(value: object) -> tuple[str, ...]:
 
 
 def describe_use(call: dict[str, object]) -> str:
-    """Say in a line what a tool was used for."""
     arguments = call.get("arguments", call)
     if not isinstance(arguments, dict):
         return str(arguments)[:SHORT]
@@ -145,7 +144,6 @@ def read_output(observation: dict[str, object]) -> ToolOutput:
 
 
 def decode_output(data: str) -> str:
-    """Read what a program wrote."""
     return base64.b64decode(data).decode("utf-8", "replace").strip()
 
 

@@ -65,10 +65,8 @@ def render_picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
 
 
 def render_hash(sha256: str) -> Markup:
-    """Write a hash whole, so that it can be compared."""
     return tag("code", sha256, class_="hash")
 
 
 def render_collapsed(summary: Child, *children: Markup | None) -> Markup:
-    """Keep something out of sight until it is asked for."""
     return tag("details", tag("summary", summary), join_markup(*children))

@@ -65,7 +65,6 @@ class Album:
             return self.take(image.convert("RGB"), width)
 
     def take(self, image: Image.Image, width: int) -> ReportPicture | None:
-        """Scale a picture down, and encode it."""
         image.thumbnail((width, 2 * width), Image.Resampling.HAMMING)
         encoded = io.BytesIO()
         image.save(encoded, "JPEG", quality=80, subsampling=0)
@@ -95,7 +94,6 @@ def read_screen(png: bytes) -> Image.Image | None:
 
 
 def _split_png(png: bytes) -> tuple[int, int, bytes] | None:
-    """Return width, height and packed lines of a file that has a header, one part, and an end."""
     if len(png) < 57 or not png.startswith(SIGNATURE) or png[8:16] != b"\0\0\0\rIHDR" or png[37:41] != b"IDAT":
         return None
     width, height, *kind = struct.unpack(">IIBBBBB", png[16:29])

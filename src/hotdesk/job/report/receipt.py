@@ -18,7 +18,6 @@ SOURCE = (
 
 
 def render_receipt(report: JobReport) -> Markup:
-    """Return what burning destroyed, kept on purpose, found left."""
     ashes = report.tale.receipt
     if ashes is None:
         return render_section(
@@ -35,12 +34,10 @@ def render_receipt(report: JobReport) -> Markup:
 
 
 def _list_walls(report: JobReport) -> list[str]:
-    """List the desks, each with the wall its keeper proved."""
     return [f"desk {desk}: {proof.describe()}" for desk, proof in report.walls.items()]
 
 
 def _render_column(title: str, lines: Sequence[str], none: str) -> Markup:
-    """List one kind of what became of things."""
     rest = len(lines) - MAX_ITEMS
     more = [f"… and {rest:,} more"] if rest > 0 else []
     content = render_bullets([*map(isolate, lines[:MAX_ITEMS]), *more]) if lines else tag("p", none, class_="quiet")
@@ -48,7 +45,6 @@ def _render_column(title: str, lines: Sequence[str], none: str) -> Markup:
 
 
 def _list_unknowns(report: JobReport) -> list[str]:
-    """Describe what this report cannot tell."""
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
         sentences.append(
@@ -73,7 +69,6 @@ def _list_unknowns(report: JobReport) -> list[str]:
 
 
 def render_about(report: JobReport) -> Markup:
-    """Return where all of this comes from, and what it does not prove."""
     found = _list_unknowns(report)
     brief = render_hash(report.tale.brief or "unknown")
     return render_section(

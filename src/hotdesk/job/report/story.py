@@ -109,7 +109,6 @@ class Timeline:
             self.unread += not act.has_picture
 
     def describe_sent_back(self, event: SentBack, at: int, number: int) -> Moment:
-        """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
         findings: list[str] = []
         for look in self.looks.get(event.path, {}).values():
@@ -138,7 +137,7 @@ class Following:
                 self.story.take(row.read_event(), row.at, row.id)
 
     def iterate_rows(self, journal: Path) -> Iterator[Row]:
-        """Yield the events that follow, and from the event on that names a desk those of that desk."""
+        """Yield the following events, and those of a desk once an event names it."""
         again = journal.exists()
         while again:
             again = False

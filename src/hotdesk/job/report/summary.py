@@ -115,7 +115,6 @@ def _render_results(report: JobReport) -> Markup:
 
 
 def anchor(report: JobReport, path: str) -> str:
-    """Name the place in the page where a deliverable is."""
     return f"file-{1 + list(report.delivered).index(path)}"
 
 
@@ -125,7 +124,6 @@ def compute_work_seconds(report: JobReport) -> float:
 
 
 def _render_figures(report: JobReport) -> Markup:
-    """Return the numbers people ask for first."""
     tale = report.tale
     refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
@@ -141,7 +139,6 @@ def _render_figures(report: JobReport) -> Markup:
 
 
 def _format_date(at: int) -> str:
-    """Write a day and a time, as people say them."""
     day = time.gmtime(at / 1000)
     return f"{day.tm_mday} {MONTHS[day.tm_mon - 1]} {day.tm_year}, {day.tm_hour:02}:{day.tm_min:02} UTC"
 

@@ -25,7 +25,6 @@ MOST_ACTS, MOST_FAILED = 1000, 12
 
 
 def render_timeline(report: JobReport) -> Markup:
-    """Tell what happened, in order."""
     items = [_render_attempt(each) if isinstance(each, Attempted) else _render_moment(each) for each in report.timeline]
     return render_section("timeline", "What happened", tag("ol", *items, class_="timeline"))
 

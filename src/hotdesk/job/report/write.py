@@ -36,7 +36,7 @@ def is_ours(data: bytes) -> bool:
 
 
 def name_beside(results: Collection[str]) -> str:
-    """Return what the report is called beside results, none of which it takes the name of."""
+    """Return a name for the report that no result has."""
     used = {path.split("/")[0] for path in results}
     return NAME if NAME not in used else OTHERWISE
 
