@@ -78,7 +78,6 @@ class NodeControl(ControlServer):
         return self.host
 
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
-        """Carry out one request of a server."""
         match method, parts:
             case "POST", ["desks"]:
                 work = self._open(sock, body)
@@ -135,7 +134,6 @@ class NodeControl(ControlServer):
 
 
 def _take_scope(data: dict[str, object]) -> Scope:
-    """Take a scope, and the secrets that come with it, from a request."""
     scope = parse_scope(data.pop("scope")) if "scope" in data else CLOSED
     try:
         values = read(dict[str, bytes], data.pop("values", {}))
@@ -173,7 +171,6 @@ class NodeAgent:
         """Whether no more desks are opened here."""
 
     async def serve(self, listener: socket.socket) -> None:
-        """Take calls until cancelled."""
         listener.setblocking(False)
         while True:
             await self.free.acquire()
@@ -204,7 +201,6 @@ class NodeAgent:
             self.free.release()
 
     async def carry(self, tunnel: TlsTunnel, server: str) -> None:
-        """Answer a server's one request, over a plain socket."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
@@ -217,7 +213,6 @@ class NodeAgent:
                 ours.close()
 
     async def respond(self, sock: socket.socket, server: str) -> None:
-        """Read a request and answer it."""
         with anyio.move_on_after(_IDLE_SECONDS) as scope:
             await anyio.wait_readable(sock)
         if scope.cancelled_caught or not sock.recv(1, socket.MSG_PEEK):
@@ -255,7 +250,6 @@ class NodeAgent:
         return found
 
     async def report_to(self, sock: socket.socket, server: str) -> None:
-        """Send reports to a server until it hangs up."""
         await switch(sock, PROTOCOL)
         self.listeners[server] = self.listeners.get(server, 0) + 1
         self.absent.pop(server, None)
@@ -274,7 +268,7 @@ class NodeAgent:
         return sum(len(each.runtime.desks) for each in self.controls.values())
 
     async def burn_orphans(self, seconds: float) -> None:
-        """Burn the desks of every server that sent nothing for that long."""
+        """Burn the desks of servers that have sent nothing for the timeout."""
         while True:
             await anyio.sleep(min(INTERVAL_S, seconds / 4))
             for server, since in list(self.absent.items()):

@@ -142,7 +142,7 @@ def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
 
 
 def _require_private(file: Path) -> None:
-    """Refuse a key that everybody on the machine may read."""
+    """Refuse a key file that other users may read."""
     if os.stat(file).st_mode & 0o007:
         raise HostError(f"everybody may read {file}; `chmod o= {file}`")
 

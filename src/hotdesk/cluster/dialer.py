@@ -92,7 +92,6 @@ class NodeDialer:
             raise DeskGone(f"the node at {self.address} is lost")
 
     def _check(self, name: str) -> None:
-        """Refuse who is no node, or not the one that answered before."""
         if not name:
             raise HostError(f"the peer at {self.address} has no certificate of a node")
         if self.certified and name != self.certified:

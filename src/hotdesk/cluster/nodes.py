@@ -99,7 +99,6 @@ class Nodes:
         self.on_loss: list[Callable[[ClusterNode], None]] = []
 
     async def run(self) -> None:
-        """Look for nodes for as long as the server runs."""
         while True:
             for discovery in self.discoveries:
                 try:
@@ -194,7 +193,6 @@ class Nodes:
             dialer.close()
 
     def tell(self) -> None:
-        """Wake the tasks that wait for a node."""
         self.changed.set()
         self.changed = anyio.Event()
 
@@ -217,7 +215,6 @@ class Nodes:
 
 
 def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode], spec: Spec) -> str:
-    """Explain why no node can open a desk."""
     if not answering:
         return "no node answers; see `[serve] nodes`, and that `hotdesk node run` runs there"
     if not open_nodes:

@@ -27,7 +27,6 @@ _KEYS = "keys"
 
 
 def read_events(settings: Config, after: int) -> dict[str, object]:
-    """Return some of a tenant's events on this node, as they were hashed and signed, and the key."""
     folder = settings.lib / _KEYS
     if not (folder / FILE).exists():
         return {"key": "", "events": []}
@@ -45,7 +44,6 @@ class PulledJournal:
 
     @property
     def after(self) -> int:
-        """Return the number of the last event that is here."""
         return self.walk.last.id if self.walk is not None and self.walk.last is not None else 0
 
     def take(self, reply: dict[str, object]) -> int:
@@ -69,7 +67,6 @@ class PulledJournal:
         return len(lines)
 
     def _find_walk(self, pem: str) -> Walk:
-        """Return the walk along what a key signed, from the file where this process has none yet."""
         key = _parse_key(pem)
         name = f"{compute_fingerprint(key)}.jsonl"
         if self.walk is None or self.name != name:

@@ -95,7 +95,6 @@ class ClusterRuntime:
         return node
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> ClusterDesk:
-        """Open a desk on the best node that takes it."""
         failure: HotdeskError | None = None
         for node in self.nodes.choose(spec):
             node.opened += 1
@@ -120,7 +119,6 @@ class ClusterRuntime:
             raise
 
     async def adopt(self, desk: DeskId) -> ClusterDesk:
-        """Link to a desk that is open on a node, and have it from now on."""
         calls = self.on(self.get_node(desk))
         link = await calls.borrow(desk)
         handle = ClusterHandle(self, calls, desk)
@@ -155,12 +153,10 @@ class ClusterRuntime:
             await self.on(node).burn(desk)
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
-        """Have a desk reach something else."""
         calls = self.on(self.get_node(desk))
         await calls.call("PUT", f"/desks/{desk}/scope", {**_build_scope_fields(scope), "by": by})
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool) -> None:
-        """Have every node keep so many desks ready."""
         order = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": {}}, "count": count, "proven": proven}
         self.stock[spec.image, spec.wall, proven] = order
         for node in self.nodes.by_name.values():
@@ -182,7 +178,6 @@ class ClusterRuntime:
             self.tasks.start(functools.partial(self.burn_strays, node))
 
     def lose(self, node: ClusterNode) -> None:
-        """Count a node's desks as gone."""
         calls = self.calls.pop(node.boot, None)
         for desk in [each for each in self.desks if get_node_code(each) == node.code]:
             self.desks.pop(desk).link.break_off(DeskGone(f"desk {desk} is gone: node {node.name} was lost"))
@@ -222,7 +217,6 @@ class ClusterRuntime:
             self.nodes.log(e)
 
     def close(self) -> None:
-        """Hear of nodes no more."""
         self.nodes.on_join.remove(self.greet)
         self.nodes.on_loss.remove(self.lose)
 
@@ -249,6 +243,5 @@ class ClusterHandle(RemoteHandle):
 
 
 def _build_scope_fields(scope: Scope) -> dict[str, object]:
-    """Write a scope, and the secrets that a caller brings with it."""
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
     return {"scope": json.loads(scope_json(scope)), "values": values}

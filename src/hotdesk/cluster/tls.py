@@ -61,7 +61,6 @@ class TlsTunnel:
         return False
 
     async def flush(self) -> None:
-        """Send what TLS wants sent."""
         async with self.sending:
             while data := self.outgoing.read():
                 await send(self.raw, data)
@@ -81,7 +80,6 @@ class TlsTunnel:
                 sock.close()
 
     async def _seal(self, inner: socket.socket, scope: anyio.CancelScope) -> None:
-        """Send what the plain side writes, then its end."""
         is_over = False
         while not is_over:
             data = await receive(inner, _READ)

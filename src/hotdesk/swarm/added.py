@@ -82,7 +82,6 @@ class AddedItems:
         return self.add(items)
 
     async def look(self) -> list[Item]:
-        """Take in items that were offered, looking for them not too often."""
         if time.monotonic() < self.next_look:
             return []
         self.next_look = time.monotonic() + _OFFER_INTERVAL_S

@@ -39,7 +39,6 @@ class EventBatch:
         await written.wait()
 
     def flush(self) -> None:
-        """Write what waits, in one commit."""
         events, written = self.events, self.written
         if events:
             self.events, self.written = [], anyio.Event()

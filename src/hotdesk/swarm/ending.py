@@ -36,7 +36,7 @@ class SwarmEnding:
     run: SwarmRun
 
     def require_enough(self) -> None:
-        """Pause where more items are in quarantine than the brief allows."""
+        """Pause when more items are in quarantine than the brief allows."""
         state, share = self.run.state, self.run.each.quarantine
         failed, total = len(state.quarantined), len(self.run.items)
         if failed == total:
@@ -63,7 +63,6 @@ class SwarmEnding:
                 self.run.note(ItemReviewed(self.run.id, record.item, verdict, decided.by))
 
     async def reduce(self) -> None:
-        """Build the report from all verified results."""
         if self.run.brief.reduce is None or self.run.state.reduced is not None:
             return
         total, spent = self.run.brief.budget, self.run.ledger.spent
@@ -76,7 +75,6 @@ class SwarmEnding:
         self.run.note(await report.build(self.run.state.list_in_order(), self.run.state.reduce))
 
     def certify(self) -> None:
-        """Have all records signed, and keep what proves each."""
         certificate = self.run.machine.certify_swarm(self.run.id)
         self.run.state = read_state(self.run.context.order.journal, self.run.id)
         records = self.run.state.list_in_order()
@@ -86,7 +84,6 @@ class SwarmEnding:
         self.keep(CERTIFICATE, certificate)
 
     def draw_page(self) -> bytes:
-        """Write the page with the map of all items."""
         texts = {each.item: self.quote(each) for each in choose_quoted(self.run.state)}
         return make_page(self.run.id, self.run.brief.goal, self.run.state, texts)
 
@@ -98,7 +95,6 @@ class SwarmEnding:
         return "\n".join([*failures, *files])
 
     def pack(self, records: Sequence[ItemEnded]) -> bytes:
-        """Put the deliverables of all items that passed into one archive."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for each in records:

@@ -16,7 +16,6 @@ _LEAST_RATE = 0.001
 
 
 def fill_text(text: str, key: str) -> str:
-    """Put an item's name into a text."""
     return text.replace(PLACEHOLDER, key)
 
 

@@ -58,7 +58,6 @@ class ItemLog:
         raise AssertionError("an item has no plan of its own")
 
     def check(self) -> None:
-        """Raise where the item or the swarm shall not go on."""
         self.require_budget(0)
 
     def require_budget(self, acts: int) -> None:
@@ -74,12 +73,10 @@ class ItemLog:
         )
 
     def add(self, entry: dict[str, object]) -> None:
-        """Add an entry, unless there are too many."""
         if len(self.entries) < _MAX_ENTRIES:
             self.entries.append(entry)
 
 
 def _cut(text: str) -> str:
-    """Shorten a text, and make it safe to show."""
     shown = make_printable(text[:_MAX_TEXT_CHARS])
     return shown if len(text) <= _MAX_TEXT_CHARS else f"{shown} [and {len(text) - _MAX_TEXT_CHARS} more characters]"

@@ -82,7 +82,6 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
 
 
 def read_table(brief: Brief, most: int) -> bytes:
-    """Return the bytes of the table whose rows are the items."""
     assert brief.each is not None
     return _read_file(_require_inside(brief.folder, brief.folder / brief.each.over), most)
 

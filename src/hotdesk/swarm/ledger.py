@@ -37,11 +37,9 @@ class SwarmLedger:
     began: float = field(default_factory=time.monotonic)
 
     def recall(self, event: ItemEnded) -> None:
-        """Count an item that ended before."""
         self._add(ItemCost(event.tokens, event.dollars, event.acts))
 
     def begin(self, item: str) -> ItemCost:
-        """Open an item's account."""
         return self.running.setdefault(item, ItemCost())
 
     def end(self, item: str) -> ItemCost:
@@ -58,11 +56,9 @@ class SwarmLedger:
 
     @property
     def seconds_left(self) -> float:
-        """Return how long the swarm may still work."""
         return self.seconds - self.worked - (time.monotonic() - self.began)
 
     def measure_use(self, name: str) -> float:
-        """Return how much of a limit is used, items under way included."""
         under_way = sum(getattr(each, name) for each in self.running.values())
         return float(getattr(self.spent, name) + under_way)
 

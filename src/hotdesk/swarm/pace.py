@@ -55,7 +55,6 @@ class LoadReader:
         self.before = self._read_ticks()
 
     def read(self) -> MachineLoad:
-        """Return the load since this was last called."""
         ticks, before = self._read_ticks(), self.before
         self.before = ticks
         spent = max(1, ticks[1] - before[1])

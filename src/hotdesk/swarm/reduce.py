@@ -75,7 +75,6 @@ def write_results(folder: Path, records: Iterable[ItemEnded], papers: Papers) ->
 
 
 def _quote(data: bytes) -> dict[str, str]:
-    """Return a file as JSON can hold it."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError:
@@ -139,7 +138,6 @@ class ReportJob:
 
 
 def refuse_alone(order: bytes, job: str) -> None:
-    """Refuse to go on with a report without its swarm."""
     if order.startswith(MARK):
         swarm = order.removeprefix(MARK).decode("ascii", "replace")
         raise BriefError(

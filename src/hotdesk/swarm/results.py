@@ -76,12 +76,10 @@ class SwarmState:
 
     @property
     def done(self) -> int:
-        """Count the items that passed."""
         return sum(each.outcome == "done" for each in self.items.values())
 
     @property
     def quarantined(self) -> list[ItemEnded]:
-        """List the items that did not."""
         return [each for each in self.items.values() if each.outcome != "done"]
 
     def group_failures(self) -> list[tuple[str, str, int]]:
@@ -89,14 +87,12 @@ class SwarmState:
         return [(cause, why, len(items)) for (cause, why), items in self.list_failures()]
 
     def list_failures(self) -> list[tuple[tuple[str, str], list[str]]]:
-        """Group the names of what is in quarantine by cause and why, the largest group first."""
         groups: dict[tuple[str, str], list[str]] = {}
         for each in self.quarantined:
             groups.setdefault((each.cause, _generalize(each)), []).append(each.item)
         return sorted(groups.items(), key=lambda group: -len(group[1]))
 
     def list_in_order(self) -> list[ItemEnded]:
-        """Return the records in the order of the items."""
         return sorted(self.items.values(), key=lambda each: each.index)
 
 

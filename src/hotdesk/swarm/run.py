@@ -151,7 +151,6 @@ class SwarmRun:
         self.context.order.listener(event)
 
     def note(self, *events: Event) -> None:
-        """Write events down in one commit, then tell of them."""
         self.machine.note(*events)
         for event in events:
             self.record(event)
@@ -172,12 +171,10 @@ class SwarmRun:
 
     @property
     def writes(self) -> bool:
-        """Return whether the plan may change something outside."""
         plans = self.line.plans
         return any(plans.may_write(step) for step in plans.plan.steps)
 
     def list_pending(self) -> list[Item]:
-        """List the items that have not ended."""
         return [item for item in self.items if item.key not in self.state.items]
 
     # -- working ------------------------------------------------------------------------------------------------
@@ -220,7 +217,6 @@ class SwarmRun:
             await self.end(item, "quarantined", [], _UNKNOWN, "unknown")
 
     async def try_pilot(self) -> None:
-        """Finish a few items first, and have a person look at them."""
         if not self.context.pilot:
             return
         before = set(self.state.pilot.items) if self.state.pilot is not None else set()

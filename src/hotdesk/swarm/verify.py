@@ -98,7 +98,6 @@ class ItemVerifier:
 
     @property
     def image(self) -> str:
-        """Name the image in which every check can look."""
         return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
 
     async def verify(self, item: Item, candidates: list[Candidate]) -> VerifyRequest:
@@ -110,7 +109,6 @@ class ItemVerifier:
         return request
 
     def wake(self) -> None:
-        """Have whoever looks see what waits."""
         self.arrived.set()
 
     async def run(self) -> None:
@@ -247,7 +245,6 @@ def _make_file_name(place: int, candidate: Candidate) -> str:
 
 
 def _ask(look: ItemLook, folder: str) -> LookRequest:
-    """Write how a file is looked at in a batch."""
     path = f"{folder}/{_make_file_name(look.place, look.request.candidates[look.place])}"
     check = look.required.check
     request = check.ask_look(path, f"{folder}/{BESIDE}") if isinstance(check, BatchedCheck) else None

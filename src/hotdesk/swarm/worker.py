@@ -62,7 +62,7 @@ class ItemAttempt:
 
 
 async def _refuse_asking(tool: str, arguments: Arguments) -> Observation:
-    """Refuse to amend the plan or to ask a person from within one item."""
+    """Refuse amendments and questions from within an item."""
     return Observation(FROZEN, ok=False)
 
 
@@ -140,7 +140,6 @@ class ItemWorker:
         attempt.candidates += [await fetch(main, each) for each in brief.deliverables]
 
     async def enter(self, index: int, step: Step, item: Item, desks: Desks) -> Desk:
-        """Open a step's desk, with nothing there that it shall not meet."""
         assert desks.main is not None
         if index and not step.keeps:
             await self.clear(desks.main)
@@ -182,7 +181,6 @@ class ItemWorker:
         objections: str,
         log: ItemLog,
     ) -> Situation:
-        """Return what an item's worker knows when it takes a step."""
         if self._task is None:
             self._task = self.plans.task
         task = replace(
@@ -222,5 +220,4 @@ async def fetch(desk: Desk, item: Deliverable) -> Candidate:
 
 
 def write_paper(attempts: list[ItemAttempt], verdicts: list[dict[str, object]]) -> str:
-    """Write what was done for an item, and what its checks found, for its paper."""
     return json.dumps({"attempts": [each.as_json() for each in attempts], "verdicts": verdicts})
