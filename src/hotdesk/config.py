@@ -122,7 +122,6 @@ class Config:
 
 
 def load(environ: dict[str, str] | None = None) -> Config:
-    """Read the settings that hold for this process."""
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = choose_folders(env)
     table = read_table(etc / "config.toml")
@@ -166,7 +165,6 @@ def list_tenants(settings: Config) -> list[str]:
 
 
 def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
-    """Check what bounds every brief. Only the file has it."""
     settings = read_settings("ceiling", table, CEILING)
     hosts = settings.pop("hosts", None)
     if hosts is not None and "ceiling" in chosen:
@@ -197,7 +195,6 @@ def _load_walls(table: object) -> dict[str, object]:
 
 
 def _load_verify(table: object, listed: str) -> dict[str, object]:
-    """Check whose certificates are believed, in the file and the environment, and the wall deliverables need."""
     settings = read_settings("verify", table, {"signers": _SIGNERS, "wall": make_choice_hint(WALLS[1:])})
     found: tuple[str, ...] = settings.get("signers", ())
     signers = (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))
@@ -205,7 +202,6 @@ def _load_verify(table: object, listed: str) -> dict[str, object]:
 
 
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
-    """Check the settings of jobs, of the drive, and what models cost."""
     jobs, drive, prices, models = (table.pop(name, {}) for name in ("jobs", "drive", "prices", "models"))
     if not isinstance(models, dict):
         raise BriefError("setting models is not a table; write [models] and models below")
@@ -251,7 +247,6 @@ def make_number_hint(least: float, most: float) -> Any:
 
 
 def count(least: int, most: float) -> Any:
-    """Return the hint of a whole number within bounds."""
     return Annotated[int, Range(least, most)]
 
 
@@ -266,7 +261,6 @@ def _make_list_hint(shape: str, what: str, least: int = 0) -> Any:
 
 
 def as_bytes(value: int | str) -> int:
-    """Return a size as a number of bytes."""
     return parse_size(value) if isinstance(value, str) else value
 
 

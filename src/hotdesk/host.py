@@ -359,7 +359,7 @@ class Host:
 
 
 def _reach(path: Path) -> contextlib.AbstractAsyncContextManager[RemoteRuntime]:
-    """Reach another owner's desks, at its control socket."""
+    """Connect to another owner's desks through its control socket."""
     from hotdesk.desk.owner.remote import remote_runtime  # its HTTP would cost every other owner 20 ms
 
     return remote_runtime(path)

@@ -142,7 +142,6 @@ def _shorten(key: str) -> str:
 
 
 def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
-    """Return what reads a type, and in words what it expects."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in (object, Any):
         return (lambda value: value), "anything"
@@ -315,7 +314,7 @@ def _read_object(
 def _read_bounded(
     base: Read, length: Length | None, checks: Sequence[Callable[[Any], object]], what: str, value: object
 ) -> object:
-    """Check the length first, so that nothing too long is looked at."""
+    """Check the length first, so that nothing too long is read."""
     if length and isinstance(value, str | list | dict) and not length.least <= len(value) <= length.most:
         raise StrictError(length.why or f"expected {what}")
     try:

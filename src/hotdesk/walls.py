@@ -98,7 +98,6 @@ def read_proof(record: Mapping[str, object]) -> WallProof:
 
 
 def describe_kernel(kernel: str, *, is_boundary: bool) -> str:
-    """Describe what stands between programs and the host's kernel."""
     words = {"host": "the host's kernel", "sentry": "its own kernel in user space", "own": "its own kernel"}
     found = words.get(kernel, "")
     return found if is_boundary or not found else f"{found}, but not an isolation boundary"
@@ -127,7 +126,6 @@ class WallStatus:
 
     @property
     def is_available(self) -> bool:
-        """Return whether desks can be opened behind it."""
         return not self.missing
 
     def prove(self) -> WallProof:
@@ -142,7 +140,6 @@ class WallCatalog:
     statuses: Mapping[str, WallStatus] = field(default_factory=dict)
 
     def find(self, name: str) -> WallStatus:
-        """Return what is known of a wall, be it available or not."""
         found = self.statuses.get(name)
         if found is not None:
             return found
@@ -174,7 +171,6 @@ class WallCatalog:
         return chosen
 
     def list_available(self, least: str = "") -> tuple[str, ...]:
-        """Name the available walls that are at least as strong as one, from the weakest."""
         there = [each for each in self.statuses.values() if each.is_available]
         if least:
             there = [each for each in there if not self.is_weaker(each.name, least)]
@@ -186,7 +182,6 @@ class WallCatalog:
 
 
 def explain_missing(status: WallStatus) -> str:
-    """Explain why a wall cannot be had here, and what helps."""
     remedy = f"; {status.remedy}" if status.remedy else ""
     return f"the wall {status.name} is not available here: {status.missing}{remedy}"
 

@@ -64,7 +64,6 @@ class SudoCalls:
         self.listen()
 
     def attend(self, channel: GuestChannel) -> None:
-        """Take the host's channel, and ask about everyone who waits."""
         self.channel = channel
         for caller in self.callers.values():
             caller.proposed = bool(caller.pid)
@@ -119,7 +118,6 @@ class SudoCalls:
             self.take(caller, bytes(caller.buffer[4:end]))
 
     def take(self, caller: SudoCaller, data: bytes) -> None:
-        """Check a request, number it and put it to the host."""
         try:
             ask = decode(data)
         except WireError:
@@ -207,7 +205,6 @@ class SudoCalls:
         self.drop(caller)
 
     def drop(self, caller: SudoCaller) -> None:
-        """Let go of a call, and end what it started."""
         full = len(self.callers) >= MAX_CALLERS
         del self.callers[caller.sock.fileno()]
         caller.close()
@@ -218,7 +215,7 @@ class SudoCalls:
 
 
 def mark(number: int) -> str:
-    """Return the mark an act's descendants inherit."""
+    """Return the mark that descendants of an act inherit."""
     return "%s-root-%d" % (MARKS, number)
 
 

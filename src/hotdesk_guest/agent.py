@@ -102,7 +102,6 @@ class Guest:
             self.forget(number)
 
     def tell(self, channel: GuestChannel, kind: int, payload: bytes) -> None:
-        """Send what counts against a channel's credit."""
         channel.credit -= compute_cost(payload)
         self.line.send(kind, channel.number, payload)
 
@@ -159,7 +158,6 @@ class Guest:
             self.forget(number)
 
     def obey(self, channel: GuestChannel, order: Ask) -> None:
-        """Carry out an order about what a channel follows."""
         if channel.process is not None:
             self.programs.obey(channel.process, order)
         elif channel.watch is not None:
@@ -172,7 +170,6 @@ class Guest:
         self.forget(channel.number)
 
     def fail(self, channel: GuestChannel, error: OSError) -> None:
-        """Answer a channel with what went wrong."""
         self.reply(channel, {"error": files.reason(error), "text": error.strerror or str(error)})
 
     def forget(self, number: int) -> None:
@@ -248,7 +245,6 @@ class Guest:
             self.line.send(CREDIT, channel.number, len(data).to_bytes(4, "big"))
 
     def finish(self, channel: GuestChannel) -> None:
-        """Take the end of what the host sends on a channel."""
         if channel.process is not None:
             self.programs.finish(channel.process)
         elif channel.port is not None:
@@ -317,7 +313,6 @@ class Guest:
                 self.handle_event(fd, event)
 
     def handle_event(self, fd: int, event: int) -> None:
-        """Turn to whoever a descriptor belongs to."""
         if fd == self.wake:
             posix.read(self.wake, 4096)
             self.programs.reap()

@@ -91,14 +91,12 @@ def make_tls_context(file: str) -> "Any":
 
 
 def secure(context: "Any", sock: Socket, name: str) -> "Any":
-    """Speak TLS with the door as a host's name."""
     tls = context._wrap_socket(sock, False, name)
     tls.do_handshake()
     return tls
 
 
 def request(tls: "Any", host: str, placeholder: str) -> bytes:
-    """Send the placeholder to the echo, and give the whole answer."""
     head = "GET /canary HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n"
     tls.write((head % (host, placeholder)).encode())
     data = b""
@@ -126,7 +124,6 @@ def _try_work(work: "Callable[..., object]", *arguments: object) -> str:
 
 
 def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: str, far: str, near: str) -> None:
-    """Try everything, and tell it in one line."""
     calls = [ask(where.encode()) for where in (f"{echo}:443", f"{echo}:443", *near.split())]
     kinds = {"tcp": _socket.SOCK_STREAM, "udp": _socket.SOCK_DGRAM}
     knocks = [knock(kinds[kind], host, int(port)) for kind, host, port in (one.split("|") for one in far.split())]

@@ -62,7 +62,6 @@ def resolve(path: str) -> str:
 
 
 def _get_parent(path: str) -> str:
-    """Return the folder a path from the root lies in."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -117,7 +116,6 @@ class Sink:
 
 
 def read(ask: Ask) -> Steps:
-    """Step through a file's bytes."""
     path = resolve(ask["path"])
     fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     try:
@@ -217,14 +215,13 @@ def _empty(fd: int) -> list[str]:
 
 
 def _change(fd: int, name: str) -> int:
-    """Go to a folder beside an open one, which is closed."""
+    """Change to a folder beside an open one, which is closed."""
     there = posix.open(name, FOLDER, dir_fd=fd)
     posix.close(fd)
     return there
 
 
 def describe(ask: Ask) -> dict[str, object]:
-    """Describe one path, a link itself."""
     path = resolve(ask["path"])
     return {"entry": describe_entry(path, path.rpartition("/")[2], posix.lstat(path))}
 
@@ -234,7 +231,6 @@ def make_folder(ask: Ask) -> dict[str, object]:
 
 
 def move(ask: Ask) -> dict[str, object]:
-    """Rename, making the destination's folders."""
     source, destination = resolve(ask["source"]), resolve(ask["destination"])
     posix.lstat(source)
     make_folders(_get_parent(destination))
@@ -243,7 +239,6 @@ def move(ask: Ask) -> dict[str, object]:
 
 
 def write_out(_ask: Ask) -> dict[str, object]:
-    """Have everything written to the disk that the kernel holds back."""
     posix.sync()
     return {}
 

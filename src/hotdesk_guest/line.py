@@ -50,11 +50,9 @@ class GuestLink:
         return self.sock.fileno() if self.sock is not None else -1
 
     def is_full(self) -> bool:
-        """Return whether enough waits to be written."""
         return self.parked or len(self.out) >= HIGH
 
     def dial(self) -> bool:
-        """Connect to the host and say hello."""
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             sock.connect(self.path)
@@ -78,14 +76,12 @@ class GuestLink:
         self.flush()
 
     def hang_up(self) -> None:
-        """Close the link, if there is one."""
         if self.sock is not None:
             self.poll.unregister(self.sock.fileno())
             self.sock.close()
             self.sock = None
 
     def send(self, kind: int, channel: int, payload: bytes = b"") -> None:
-        """Queue a frame, and write what the socket takes."""
         if self.parked:
             self.retained += encode_frame(kind, channel, payload)
             return

@@ -47,7 +47,6 @@ class MuxCarrier:
         poll.register(fd, self.events)
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
-        """Queue a frame, and write what the stream takes."""
         self.out += encode_frame(kind, number, payload)
         self.flush()
 
@@ -162,7 +161,6 @@ class Mux:
                 self.drop(stream)
 
     def accept(self, number: int, payload: bytes) -> None:
-        """Connect a stream of the other side's."""
         if self.connect is None or number in self.by_number or len(self.by_number) >= MAX_STREAMS:
             raise WireError("a stream that must not be opened")
         try:
@@ -191,7 +189,6 @@ class Mux:
         self.settle(stream)
 
     def turn(self, stream: MuxStream, event: int) -> None:
-        """Pass on what a connection's own end has, or takes."""
         if event & select.EPOLLOUT:
             self.write(stream)
         if event & ~select.EPOLLOUT and not stream.end.ended and stream.credit > 0:
@@ -204,7 +201,6 @@ class Mux:
         self.settle(stream)
 
     def write(self, stream: MuxStream) -> None:
-        """Write what the connection takes, and give the other side its credit back."""
         if size := stream.end.flush():
             self.carrier.send(CREDIT, stream.number, size.to_bytes(4, "big"))
 
@@ -216,12 +212,10 @@ class Mux:
             self.listen(stream)
 
     def listen(self, stream: MuxStream) -> None:
-        """Read only what the other side, and the carrier, can take."""
         reads = not stream.end.ended and stream.credit > 0 and len(self.carrier.out) < HIGH
         stream.end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if stream.end.out else 0))
 
     def drop(self, stream: MuxStream) -> None:
-        """End a connection that broke."""
         if stream.number in self.by_number:
             self.carrier.send(CLOSE, stream.number)
             self.forget(stream)

@@ -110,7 +110,6 @@ class Forwarding:
         return all(each.ended and not each.out for each in self.ends.values())
 
     def listen(self) -> None:
-        """Read only what the other side can take."""
         for fd, end in self.ends.items():
             reads = not end.ended and len(self.other[fd].out) < MAX_WAITING
             end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if end.out else 0))
@@ -134,7 +133,6 @@ class DialledPort:
         self.end = self.connect()
 
     def connect(self) -> PortSocket:
-        """Begin to connect to the next loopback address."""
         family, address = self.families.pop(0)
         sock = _socket.socket(family, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC, _socket.IPPROTO_TCP)
         end = PortSocket(self.ports.guest.poll, sock)
@@ -149,7 +147,6 @@ class DialledPort:
         return end
 
     def explain(self, failure: int) -> OSError:
-        """Say why there is no connection."""
         refused = "nothing listens on port %d of the desk" % self.port
         return OSError(failure, refused if failure == errno.ECONNREFUSED else posix.strerror(failure))
 
@@ -187,7 +184,6 @@ class DialledPort:
         return self.channel.credit >= STEP and not self.ports.guest.line.is_full()
 
     def read(self) -> None:
-        """Pass on what the server sent, and that it is done."""
         data = self.end.read(CHUNK)
         if data:
             self.ports.guest.tell(self.channel, DATA, bytes((STDOUT,)) + data)
@@ -195,18 +191,15 @@ class DialledPort:
             self.ports.guest.tell(self.channel, EVENT, encode({"end": True}))
 
     def write(self) -> None:
-        """Give the server what the host sent, and the host its credit back."""
         if size := self.end.flush():
             self.ports.guest.line.send(CREDIT, self.channel.number, size.to_bytes(4, "big"))
 
     def consume(self, data: bytes) -> None:
-        """Take bytes of the host's."""
         self.end.out += data
         if not self.connecting:
             self.turn(self.end.fd, select.EPOLLOUT)
 
     def finish(self) -> None:
-        """Take the end of what the host sends."""
         self.end.ending = True
         if not self.connecting:
             self.turn(self.end.fd, select.EPOLLOUT)
@@ -254,7 +247,6 @@ class GuestPorts:
         return True
 
     def accept(self) -> None:
-        """Take one program's connection, and connect it to the gate."""
         try:
             fd, _ = self.listener.sock._accept()  # type: ignore[attr-defined]
         except OSError:

@@ -136,14 +136,12 @@ class GuestProcess:
             self.error = e
 
     def resize(self, size: list[int]) -> None:
-        """Tell its terminal how large it is, in rows and columns."""
         if self.terminal and self.stdout >= 0:
             fcntl.ioctl(self.stdout, TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (*size, 0, 0)))
             if signals_terminals and self.pid:
                 self.signal_terminal(_signal.SIGWINCH)
 
     def hang_up(self) -> None:
-        """Tell whoever is left at its terminal that it is gone, where the kernel does not."""
         if signals_terminals and self.terminal:
             self.signal_terminal(_signal.SIGHUP)
 
@@ -159,11 +157,9 @@ class GuestProcess:
             pass  # it has ended
 
     def open_outputs(self) -> list[int]:
-        """List the pipes it may still write to."""
         return [fd for fd in (self.stdout, self.stderr) if fd >= 0]
 
     def measure_room(self) -> int:
-        """Return how many bytes every follower can take."""
         return min((channel.credit for channel in self.followers.values()), default=STEP) - OVERHEAD - 1
 
     def read(self, fd: int) -> bytes | None:
@@ -333,7 +329,7 @@ def offer(pid: int) -> None:
 
 
 def _has_killed() -> bool:
-    """Return whether the kernel has killed programs for want of memory since this was last asked."""
+    """Return whether the kernel killed programs for want of memory since the last call."""
     global kills
     before = kills
     with open("/proc/vmstat", "rb") as file:

@@ -59,7 +59,6 @@ class GuestPrograms:
         self.listen(process)
 
     def attach(self, channel: GuestChannel, pid: int) -> None:
-        """Follow a program already started."""
         self.tidy()
         process = self.by_pid.get(pid)
         if process is None:
@@ -109,7 +108,6 @@ class GuestPrograms:
         return True
 
     def consume(self, channel: GuestChannel, process: GuestProcess, data: bytes) -> None:
-        """Take bytes for a program's standard input."""
         process.pending.append((channel.number, data))
         process.typed = data[-1:]
         self.feed(process)
@@ -120,7 +118,6 @@ class GuestPrograms:
         self.feed(process)
 
     def feed(self, process: GuestProcess) -> None:
-        """Write to a program's standard input what it takes now, and give the host its credit back."""
         for number, size in process.feed():
             if number in self.guest.channels:
                 self.line.send(CREDIT, number, size.to_bytes(4, "big"))
@@ -213,7 +210,6 @@ class GuestPrograms:
             self.timed.discard(pid)
 
     def tidy(self) -> None:
-        """Forget exits that were kept long enough."""
         if len(self.by_pid) <= 2 * MAX_EXITS and time.monotonic() < self.tidied + EXIT_RETENTION_S:
             return
         self.tidied = time.monotonic()

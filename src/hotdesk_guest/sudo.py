@@ -79,7 +79,6 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
 
 
 def require_root(name: str) -> None:
-    """Refuse to be anybody but root."""
     if name not in ("root", "#0", "0"):
         raise UsageError("only root is available, not %s" % (name or "no user"))
 
@@ -105,7 +104,6 @@ def connect(sock: _socket.socket, knock: str, inside: str) -> None:
 
 
 def call(path: str, request: bytes, inside: str = "") -> int:
-    """Ask, pass signals on, and give the exit code of what ran."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     sent_request = False  # until then the first byte must be the request's
 

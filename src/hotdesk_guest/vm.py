@@ -62,7 +62,6 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> int:
-    """Raise what a function of the C library failed with."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, "%s: %s" % (what, posix.strerror(number)))
@@ -70,7 +69,6 @@ def check(result: int, what: str) -> int:
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
-    """Call mount(2)."""
     texts = [text.encode() if text else None for text in (source, target, kind, data)]
     check(libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3]), "mount %s" % target)
 
@@ -80,7 +78,6 @@ def prctl(option: int, value: int) -> int:
 
 
 def make_folder(path: str, mode: int = 0o755) -> None:
-    """Make a folder unless it is there, and those above it."""
     above = path.rpartition("/")[0]
     if above:
         try:
@@ -133,7 +130,6 @@ def _open_port(name: str) -> int:
 
 
 def _find_disk() -> str:
-    """Return the name of the writable disk's device."""
     for each in posix.listdir("/sys/block"):
         if read_text("/sys/block/%s/serial" % each) == DISK_SERIAL:
             return each
@@ -148,7 +144,6 @@ def _release_disk() -> str:
 
 
 def raise_loopback() -> None:
-    """Bring up `lo`."""
     sock = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     request = b"lo".ljust(16, b"\0") + bytes(24)
     flags = int.from_bytes(fcntl.ioctl(sock.fileno(), SIOCGIFFLAGS, request)[16:18], sys.byteorder)
@@ -166,7 +161,7 @@ def _warm_up() -> None:
 
 
 def stir(random: bytes) -> None:
-    """Have the kernel's randomness differ from that of every other machine of this template."""
+    """Reseed the kernel's randomness, so that machines of one template differ."""
     fd = posix.open("/dev/urandom", posix.O_RDWR | posix.O_CLOEXEC)
     head = (8 * len(random)).to_bytes(4, sys.byteorder) + len(random).to_bytes(4, sys.byteorder)
     fcntl.ioctl(fd, RNDADDENTROPY, head + random)
@@ -175,7 +170,6 @@ def stir(random: bytes) -> None:
 
 
 def _put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
-    """Mount the desk's disk over the image's layers, and make that the root of this machine."""
     _tell_kernel(DRIVER + "/bind", device)
     mount("/dev/" + _find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
     make_folder(DISK + "/up")
@@ -289,7 +283,6 @@ class Computer:
             self.start_root()
 
     def listen(self) -> None:
-        """Listen where programs of the desk call what is outside."""
         for name, (owner, mode) in SOCKETS.items():
             path = "%s/%s.sock" % (FOLDER, name)
             listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
@@ -344,7 +337,6 @@ class Computer:
         guest.run()
 
     def start_root(self) -> None:
-        """Start root's guest, which calls at its socket here."""
         self.wants_root = False
         self.root = posix.fork()
         if self.root:
@@ -384,7 +376,6 @@ def _power_off() -> None:
 
 
 def main(layers: int) -> None:
-    """Be the first process of a machine whose image has so many layers."""
     try:
         Computer(layers).run()
     except BaseException as e:  # noqa: BLE001 - the console is all there is to say it on

@@ -132,7 +132,6 @@ class GuestWatch:
         self.look(below, tell=True)
 
     def leave(self, below: str) -> None:
-        """Stop watching what was moved away."""
         for number, path in list(self.folders.items()):
             if path.startswith(below):
                 del self.folders[number]
@@ -163,7 +162,6 @@ class GuestWatch:
 
 
 def check(result: int, what: str) -> int:
-    """Turn a failed call's errno into an OSError."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, "%s: %s" % (what, os.strerror(number)))

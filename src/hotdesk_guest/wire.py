@@ -46,7 +46,6 @@ def encode_frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
 
 
 def compute_cost(payload: bytes) -> int:
-    """Return how much of a window a frame from the guest takes."""
     return len(payload) + OVERHEAD
 
 

@@ -74,7 +74,6 @@ async def _as_lines(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
-    """Serve, and say so once that is true."""
     home = os.environ.get("HOME", "/")
     contexts = Contexts(os.environ, home if Path(home).is_dir() else "/")
     server = InterpreterServer(contexts)

@@ -83,7 +83,6 @@ class Contexts:
                 await kernel.close()
 
     async def adopt(self, env: Mapping[str, str]) -> None:
-        """Take the variables every kernel shall have from now on."""
         before, self.env = self.env, dict(env)
         changed = {key for key in {*before, *env} if before.get(key) != env.get(key)}
         if self.spare is not None and any(key.startswith(AT_START) for key in changed):
@@ -91,17 +90,14 @@ class Contexts:
             self.spare = None
 
     def prepare(self) -> None:
-        """Have a kernel of Python ready for whoever comes next."""
         if self.spare is None or not self.spare.lives:
             self.spare = InterpreterKernel(PYTHON.argv, self.env, self.home)
 
     async def wait_until_ready(self) -> None:
-        """Wait until the kernel that is kept ready is."""
         if self.spare is not None:
             await self.spare.wait_until_ready()
 
     def get_kernel(self, context: Context) -> InterpreterKernel:
-        """Return a context's kernel, begun if there is none."""
         if context.kernel is None or not context.kernel.lives:
             context.count = 0
             if context.language is PYTHON and self.spare is not None and self.spare.lives:
@@ -160,7 +156,6 @@ class Contexts:
 
 
 def _make_exit_error(event: Event) -> Event | None:
-    """Say that a script failed, when it did."""
     status = event.get("status", 0)
     if not status:
         return None
@@ -169,7 +164,6 @@ def _make_exit_error(event: Event) -> Event | None:
 
 
 def _encode_settle_request(env: Mapping[str, str], cwd: str) -> bytes:
-    """Write what makes a kernel that was begun for nobody a context's own."""
     return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 
 

@@ -70,7 +70,6 @@ class InterpreterKernel:
         return self.process.poll() is None
 
     async def wait_until_ready(self) -> None:
-        """Wait until it says that it is ready."""
         while not self.up:
             self.pending.extend(self.read())
             if not self.up:
@@ -140,7 +139,6 @@ class InterpreterKernel:
         return [{"type": kind, "text": text, "timestamp": time.time_ns()}] if text else []
 
     def interrupt(self, order: bytes) -> None:
-        """Interrupt what runs, and what it started, by an order and by the signal."""
         with contextlib.suppress(OSError):
             os.write(self.orders, order)
             os.killpg(self.process.pid, signal.SIGINT)
@@ -197,7 +195,6 @@ async def wait_writable(fd: int) -> None:
 async def wait_ready(
     fds: Sequence[int], add: Callable[..., None], remove: Callable[[int], object], seconds: float
 ) -> bool:
-    """Wait for one of some descriptors, so many seconds at most."""
     happened = asyncio.Event()
     for fd in fds:
         add(fd, happened.set)

@@ -31,7 +31,6 @@ class Language:
 
 
 def as_line(code: str, env: Mapping[str, str]) -> bytes:
-    """Write an order as a line of JSON."""
     return json.dumps({"code": code, "env": dict(env)}).encode() + b"\n"
 
 

@@ -58,7 +58,7 @@ class EventChannel:
                 self.write({"type": kind, "text": text, "timestamp": time.time_ns()})
 
     def flush_now_and_then(self) -> None:
-        """Tell what waits soon, also while nothing more comes."""
+        """Flush pending output soon, even if no more follows."""
         while True:
             self.something.wait()
             self.something.clear()
@@ -66,7 +66,6 @@ class EventChannel:
             self.flush()
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Tell an event, after the output before it."""
         with self.lock:
             self.flush()
             self.write(event)
@@ -88,7 +87,6 @@ class OutputStream(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor that programs started from here write to."""
         return self.fd
 
     def write(self, data: Any) -> int:
@@ -102,7 +100,6 @@ class OutputStream(io.RawIOBase):
 
 
 def _find_partial_character(data: bytes) -> int:
-    """Return where a character begins that is not whole."""
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]
         if lead >= 0xC0:
@@ -156,7 +153,6 @@ class InterpreterShell(InteractiveShell):  # type: ignore[misc]
 
 
 def as_text(value: object) -> str:
-    """Return an error's text, also of one that cannot be written."""
     try:
         return str(value)
     except Exception as e:  # noqa: BLE001 - whatever a program's own error does
@@ -175,7 +171,6 @@ def _make_shell(channel: EventChannel) -> InterpreterShell:
 
 
 def settle(env: Mapping[str, str], cwd: str) -> None:
-    """Take the variables and the folder of a context."""
     os.environ.clear()
     os.environ.update({"MPLBACKEND": showing.BACKEND, **env})
     os.chdir(cwd)
@@ -195,7 +190,6 @@ def carry_out(shell: InterpreterShell, code: str, env: Mapping[str, str]) -> Non
 
 
 def main(orders: int, events: int) -> None:
-    """Run what is ordered, one after the other."""
     os.set_inheritable(orders, False)
     os.set_inheritable(events, False)
     channel = EventChannel(events)

@@ -32,7 +32,6 @@ FIELDS = {
 
 
 def make_result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
-    """Write a value's forms as an event."""
     event: dict[str, object] = {"type": "result", "is_main_result": main}
     extra: dict[str, object] = {}
     for kind, value in forms.items():
@@ -47,7 +46,6 @@ def make_result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
 
 
 def _strip_quotes(text: str) -> str:
-    """Drop one pair of quotes around a text."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
@@ -85,7 +83,6 @@ class ChartFormatter(BaseFormatter):  # type: ignore[misc]
 
 
 def _is_a(value: object, module: str, name: str) -> bool:
-    """Return whether a value is of a class of a module that need not be there."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
@@ -95,7 +92,6 @@ def _list_columns(table: Any) -> dict[str, object]:
 
 
 def _describe_chart(figure: Any) -> dict[str, object] | None:
-    """Return what a figure shows, or nothing when that cannot be told."""
     import e2b_charts  # takes time that only figures shall cost
 
     try:
@@ -125,7 +121,6 @@ def _has_boxes(axes: Any) -> bool:
 
 
 def _is_box(artist: Any) -> bool:
-    """Return whether an artist is a line around a rectangle."""
     if not _is_a(artist, "matplotlib.lines", "Line2D") or len(artist.get_xdata()) != 5:
         return False
     corners = [tuple(point) for point in artist.get_xydata()]
@@ -146,7 +141,6 @@ def equip(shell: Any) -> None:
 
 
 def _show_pictures() -> None:
-    """Have a picture displayed when code shows it, or saves it to a path."""
     picture_class: Any = import_module("PIL.Image").Image
     save = picture_class.save
 

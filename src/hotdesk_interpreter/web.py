@@ -53,7 +53,6 @@ class InterpreterResponse:
     lines: AsyncIterator[bytes] | None = None
 
     def encode_body(self) -> tuple[str, bytes]:
-        """Return the kind and the bytes of what is answered at once."""
         if isinstance(self.value, str):
             return "text/plain; charset=utf-8", self.value.encode("utf-8", "replace")
         return "application/json", b"" if self.value is None else json.dumps(self.value).encode()
@@ -106,7 +105,6 @@ async def read_request(reader: asyncio.StreamReader) -> InterpreterRequest | Non
 
 
 def parse_size(text: str, base: int) -> int:
-    """Read how long a body or a part of it is."""
     try:
         size = int(text, base)
     except ValueError:
@@ -130,7 +128,6 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lasting: bool) -> None:
-    """Answer at once."""
     kind, body = answer.encode_body()
     lines = (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",

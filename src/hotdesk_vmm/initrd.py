@@ -72,7 +72,6 @@ def _read_module(file: Path) -> bytes:
 
 
 def write_script(modules: Sequence[str], layers: Sequence[Layer], python: str, start: str) -> str:
-    """Write the program that mounts the image's layers and starts the machine's first process from them."""
     mounts = [
         f"layer {number} {layer.kind} {',' + layer.options if layer.options else ''}".rstrip()
         for number, layer in enumerate(layers)

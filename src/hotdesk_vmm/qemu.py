@@ -135,7 +135,6 @@ class Emulator:
     # -- the monitor ------------------------------------------------------------------------------------------
 
     def greet(self) -> None:
-        """Begin to talk to the monitor."""
         self.read(time.monotonic() + _REPLY_TIMEOUT_S)
         self.ask("qmp_capabilities")
 
@@ -156,7 +155,6 @@ class Emulator:
                 return found if isinstance(found, dict) else {}
 
     def read(self, end: float) -> dict[str, object]:
-        """Return the next message of the monitor, and note events."""
         qmp = self.ends["qmp"]
         while b"\n" not in self.buffer:
             qmp.settimeout(max(0.001, end - time.monotonic()))

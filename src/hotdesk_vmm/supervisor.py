@@ -63,7 +63,6 @@ class MachineSupervisor:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self) -> None:
-        """Have the machine up, and serve it until its end."""
         disk = _start_disk(self.task.disk)
         if not self.task.has_template or not self.load(f"{FOLDER}/{RAM}", f"{FOLDER}/{STATE}"):
             self.boot()
@@ -107,7 +106,6 @@ class MachineSupervisor:
             self.make_template()
 
     def make_template(self) -> None:
-        """Save the machine, go on from what was saved, and hand it over."""
         ram, state = f"{SCRATCH}/{RAM}", f"{SCRATCH}/{STATE}"
         assert self.emulator is not None
         try:
@@ -130,7 +128,6 @@ class MachineSupervisor:
         self.mux = Mux(self.poll, emulator.ends["mux"].fileno(), VM_LIMIT, self.hear, self.connect)
 
     def stop(self) -> None:
-        """End the emulator, and forget it."""
         if self.emulator is not None:
             self.emulator.end()
         self.emulator = self.mux = None
@@ -141,7 +138,6 @@ class MachineSupervisor:
         self.mux.tell(word)
 
     def wait_for(self, word: str, seconds: float) -> None:
-        """Wait until the machine has told something."""
         end = time.monotonic() + seconds
         while word not in self.words:
             if time.monotonic() > end:
@@ -167,7 +163,6 @@ class MachineSupervisor:
                 self.mux.handle_event(fd, event)
 
     def read_console(self) -> None:
-        """Remember the last lines that the machine's kernel wrote."""
         assert self.emulator is not None
         try:
             data = self.emulator.ends["console"].recv(65536)
@@ -195,7 +190,6 @@ class MachineSupervisor:
         return sock
 
     def dial(self) -> None:
-        """Carry the guest's link to the owner."""
         assert self.emulator is not None
         owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         owner.connect(f"{LINK}/link.sock")
@@ -203,13 +197,11 @@ class MachineSupervisor:
         self.link.listen()
 
     def await_root(self) -> None:
-        """Listen for the process that stands for root's guest."""
         self.listener.bind(ROOT)
         self.listener.listen(_BACKLOG)
         self.poll.register(self.listener, select.EPOLLIN)
 
     def take_root(self) -> None:
-        """Have root's guest started for the process that stands for it."""
         sock, _ = self.listener.accept()
         self.root.append(sock)
         while len(self.root) > _MAX_ROOT_CALLS:
@@ -235,7 +227,6 @@ def _start_disk(size: int) -> subprocess.Popen[bytes] | None:
 
 
 def _finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
-    """Wait until the disk is made."""
     if mkfs is None:
         return
     _, complaint = mkfs.communicate()
@@ -246,7 +237,6 @@ def _finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
 
 
 def _write_seed(task: VmTask) -> dict[str, object]:
-    """Return what makes the machine this desk and no other."""
     naming = {path: (0o644, Path("/", path).read_bytes()) for path in NAMING}
     return {
         "random": os.urandom(SEED_BYTES),

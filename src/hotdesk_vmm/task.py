@@ -55,13 +55,11 @@ class VmTask:
     """Mode and contents by path below the desk's `/`, beside those that name it."""
 
     def dump(self) -> str:
-        """Write it as `load` reads it."""
         files = {path: (mode, base64.b64encode(data).decode()) for path, (mode, data) in self.files.items()}
         return json.dumps({**asdict(self), "files": files})
 
     @staticmethod
     def load(text: str) -> VmTask:
-        """Read what `dump` wrote."""
         values: dict[str, Any] = json.loads(text)
         files = {path: (int(mode), base64.b64decode(data)) for path, (mode, data) in values.pop("files").items()}
         layers = tuple(Layer(**each) for each in values.pop("layers"))

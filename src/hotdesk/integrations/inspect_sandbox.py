@@ -104,14 +104,12 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         environments: dict[str, SandboxEnvironment],
         interrupted: bool,
     ) -> None:
-        """Burn a sample's desk."""
         for each in environments.values():
             if isinstance(each, cls) and cls.host is not None:
                 await cls.host.burn(each.desk.id)
 
     @classmethod
     def config_deserialize(cls, config: dict[str, Any]) -> BaseModel:
-        """Read a task's settings again."""
         return HotdeskConfig.model_validate(config)
 
     async def exec(
@@ -151,7 +149,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         return ["/usr/sbin/runuser", "-u", name, "--", *cmd], "root"
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        """Write a file, with the rights of the user who runs programs here."""
         path = posixpath.join(HOME, file)
         data = contents.encode() if isinstance(contents, str) else contents
         done = await self.run_script(_WRITE, path, data=data)
@@ -165,7 +162,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
     async def read_file(self, file: str, text: Literal[False]) -> bytes: ...
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
-        """Read a file, with the rights of the user who runs programs here."""
         limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
         done = await self.run_script(_READ, posixpath.join(HOME, file), str(limit), limit=limit + _MARGIN)
         match done.exit_code:
@@ -182,7 +178,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         raise OSError(f"{file} cannot be read: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
     async def run_script(self, script: str, *arguments: str, data: bytes = b"", limit: int = _MARGIN) -> Done:
-        """Run a small shell program."""
         argv = ["/bin/sh", "-c", script, "sh", *arguments]
         env = {"LC_ALL": "C"}
         try:
@@ -191,7 +186,6 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
             raise ConnectionError(str(e)) from e
 
     def fail(self, file: str, stderr: str) -> None:
-        """Raise what a failed write means."""
         if "Is a directory" in stderr:
             raise IsADirectoryError(f"{file} is a directory")
         if "Permission denied" in stderr:
