@@ -98,7 +98,7 @@ def is_reserved() -> bool:
 
 
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
-    """Take a range for a desk and return its first host id. Slots rotate, so that a freed one rests as long as possible."""
+    """Take a range for a desk and return its first host id. Slots rotate: a freed one rests as long as possible."""
     with hold_lock(claims / "lock"):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else choose_start(_is_nested())

@@ -19,7 +19,7 @@ _MAX_RECORDS_BYTES = 1 << 30
 def judge_item(
     file: Path, certificate: Path, proof: Path | None, item: str, signers: Mapping[str, str]
 ) -> tuple[Judged, ItemProof | None]:
-    """Check a file against its item's record, the record against the root, and the root's signature against trusted keys."""
+    """Check a file against its record, the record against the root, and the root against trusted keys."""
     with open_regular_file(file), open_regular_file(certificate) as source:
         data = source.read(LARGEST + 1)
     size, sha256 = hash_file(file)
