@@ -196,17 +196,23 @@ class Wheel:
                 await self.wait_for_acts()
                 scene = await self.look(mark=self.driven is None)
                 holder.scene = scene if self.driven is None else self.driven.scene
-                self.note(TookOver(self.seat.desk.id, viewer, by))
+                await self.record(TookOver(self.seat.desk.id, viewer, by))
                 await self.stop()
                 await self.seat.ask("view.lease", number=viewer)
             except BaseException:
                 with anyio.move_on_after(_RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
                     await self.let_go_on()
-                    self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "control could not be taken"))
+                    await self.record(
+                        HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "control could not be taken")
+                    )
                 self.end()
                 raise
             holder.drives = True
         self.tasks.start(functools.partial(self.guard, holder))
+
+    async def record(self, event: TookOver | HandedBack) -> None:
+        """Write an event to the journal in a thread: it waits for the disk, and the event loop must not."""
+        await anyio.to_thread.run_sync(self.note, event)
 
     def begin(self, viewer: int, by: str) -> Holder:
         """Suspend the worker: from here on its calls wait or are refused, and its time stands still."""
@@ -287,7 +293,7 @@ class Wheel:
                     with anyio.move_on_after(_RETURN_TIMEOUT_S):
                         clicks, keys = await self.let_go_on()
                         self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).merge_earlier(self.driven)
-                        self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
+                        await self.record(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
                 finally:
                     self.end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -82,6 +83,15 @@ async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
     assert "try again when they hand it back" in (drive.wheel.explain_refusal() or "")
     await drive.wheel.hand_back(7, ME)
     assert drive.wheel.explain_refusal() is None
+
+
+async def test_the_journal_is_written_in_a_thread_because_it_waits_for_the_disk(drive: Drive) -> None:
+    loop, writers = threading.get_ident(), list[int]()
+    drive.wheel.note = lambda *_: writers.append(threading.get_ident())
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    assert len(writers) == 2
+    assert loop not in writers
 
 
 async def test_a_call_that_stands_still_with_the_desk_is_not_cancelled_when_a_person_takes_over(drive: Drive) -> None:
