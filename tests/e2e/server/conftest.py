@@ -84,9 +84,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def own_server(home: Path) -> Iterator[Served]:
-    """Give a server of a file's own: for tests that look at all that a server has."""
-    with served(home / f"serve-{time.monotonic_ns()}") as found:
+def own_server() -> Iterator[Served]:
+    """Give a server of a file's own: for tests that look at all that a server has.
+
+    Its state directory is apart from the session's: the server opens ready desks while tests look for what they left.
+    """
+    with state_directory() as folder, served(folder / "serve") as found:
         yield found
 
 
