@@ -14,7 +14,7 @@ SEED = 7
 SECONDS = 900.0
 OWN, WHOLE = "demo: % of its time that is hotdesk's own", "demo: s from no invoices to the judge's word"
 ALL = re.compile(r"([\d.]+) s in all")
-PART = re.compile(r"hotdesk's own part ([\d.]+) s")
+PART = re.compile(r"hotdesk itself ([\d.]+) s")
 
 
 async def measure(home: Path, book: Book) -> None:

@@ -120,10 +120,10 @@ def open_site(task: Path, home: Path, env: dict[str, str], room: Path) -> Iterat
         return
     site, hidden = load_module(task / "site.py"), json.loads((room / "hidden/truth.json").read_text())
     talk = site.talk(hidden)
-    ca, chain = website.certify(home, *site.HOSTS)
-    with website.serving(talk, chain) as port:
+    ca, chain = website.certify_hosts(home, *site.HOSTS)
+    with website.serve_website(talk, chain) as port:
         (home / "etc").mkdir(exist_ok=True)
-        (home / "etc/config.toml").write_text(website.door(ca, dict.fromkeys(site.HOSTS, port)))
+        (home / "etc/config.toml").write_text(website.format_door_settings(ca, dict.fromkeys(site.HOSTS, port)))
         store_secrets(site, hidden, env)
         yield
     if hasattr(talk, "state"):
@@ -162,13 +162,13 @@ def main() -> int:
     failed = 0
     for name in arguments.tasks or list_tasks():
         for seed in arguments.seeds:
-            trial.say(f"{name}, seed {seed}")
+            trial.print_status(f"{name}, seed {seed}")
             try:
-                with trial.state("eval") as home:
+                with trial.state_directory("eval") as home:
                     prove(name, seed, home)
             except ProofError as e:
                 failed += 1
-                trial.say(f"  FAILED: {e}")
+                trial.print_status(f"  FAILED: {e}")
     return int(failed > 0)
 
 

@@ -1,4 +1,4 @@
-"""What examples are tried in: a state directory of a trial's own, gone when it ends, and `hotdesk` run in it."""
+"""Run an example: `hotdesk` in a temporary state directory, which is removed afterwards."""
 
 from __future__ import annotations
 
@@ -23,57 +23,59 @@ from hotdesk.errors import BriefError
 from hotdesk.walls import NAMES
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-Right: TypeAlias = Callable[[str], bool]
-"""What a person says yes to, of what is asked: a card as JSON."""
-PAUSE = 0.5
-"""Seconds between two looks at what waits for a person."""
+Approves: TypeAlias = Callable[[str], bool]
+"""Whether a person approves a request; it gets the approval card as JSON."""
+POLL_INTERVAL_S = 0.5
+"""Seconds between two looks for requests that wait for a person."""
 ADVERSARIES = ("hijacked", "liar", "clumsy")
 
 
-def arguments(what: str, **switches: str) -> argparse.Namespace:
-    """Read the command line all examples have, and switches of one's own with what each means."""
+def parse_arguments(what: str, **switches: str) -> argparse.Namespace:
+    """Parse the options that all examples have, and `switches`: more flags, each with its help text."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument(
-        "--out", type=Path, default=Path(), help="the folder results are copied to; this one if not said"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind (0)")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results (the current one)")
+    parser.add_argument("--seed", type=int, default=0, help="generate another task of the same kind (0)")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--model", metavar="NAME", help="who does it instead of the written script, as anthropic:MODEL")
-    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat what a recorded model decided, on its seed")
-    who.add_argument("--adversary", choices=ADVERSARIES, help="who sits at the desk instead, behind the script's plan")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="with --model: write requests and replies there")
-    by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
-    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
-    parser.add_argument(
-        "--minutes", type=int, metavar="N", help="time limit in minutes, if that is not what the brief says"
+    who.add_argument("--model", metavar="NAME", help="use a model, such as anthropic:MODEL, and not the written script")
+    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat a recorded model's decisions, with its seed")
+    who.add_argument(
+        "--adversary", choices=ADVERSARIES, help="replace the worker by an adversary, after the script's plan"
     )
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="with --model: write its requests and replies to FILE"
+    )
+    by = "with --record: who gives the replies, such as `by hand through a loopback provider`"
+    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
+    parser.add_argument("--minutes", type=int, metavar="N", help="time limit in minutes, in place of the brief's")
     parser.add_argument("--wall", choices=NAMES[1:], help="the weakest acceptable wall")
     for name, meaning in switches.items():
         parser.add_argument(f"--{name}", action="store_true", help=meaning)
-    told = parser.parse_args()
-    if told.record and not told.model:
+    options = parser.parse_args()
+    if options.record and not options.model:
         parser.error("--record needs --model: a script makes no requests")
-    if told.record:
-        write_note(told.record, told.answered_by or "the model itself", told.model, told.seed)
-    if told.replay:
-        recording = recording_of(told)
-        told.replay, told.seed = recording.file, recording.note.seed
-        say(f"replay: no model is asked. Every decision was {recording.note.describe()}; all work is real")
-    told.out.mkdir(parents=True, exist_ok=True)
-    return told
+    if options.record:
+        write_note(options.record, options.answered_by or "the model itself", options.model, options.seed)
+    if options.replay:
+        recording = open_recording(options)
+        options.replay, options.seed = recording.file, recording.note.seed
+        print_status(
+            f"replay: no model is called. The decisions were {recording.note.describe()}; the work is done again"
+        )
+    options.out.mkdir(parents=True, exist_ok=True)
+    return options
 
 
-def recording_of(told: argparse.Namespace) -> Recording:
-    """Find the recording that is to be replayed."""
+def open_recording(options: argparse.Namespace) -> Recording:
+    """Find the recording that --replay names; end the program with the reason if there is none."""
     try:
-        return find_recording(told.replay)
+        return find_recording(options.replay)
     except BriefError as e:
         raise SystemExit(f"Cannot replay: {e}") from None
 
 
 @contextmanager
-def state(name: str) -> Iterator[Path]:
-    """Give a state directory for the length of a block."""
+def state_directory(name: str) -> Iterator[Path]:
+    """Create a state directory, and remove it at the end of the block."""
     home = Path(tempfile.mkdtemp(prefix=f"hotdesk-{name}-"))
     home.chmod(0o711)  # desks' own users must be able to reach their rooms
     try:
@@ -82,63 +84,62 @@ def state(name: str) -> Iterator[Path]:
         shutil.rmtree(home)
 
 
-def make_way(brief: Path, out: Path) -> None:
-    """Remove what an earlier trial left: its state is gone, and so nobody could say that it was a copy of ours."""
+def remove_old_results(brief: Path, out: Path) -> None:
+    """Remove the deliverables of an earlier run, which `hotdesk work --out` would refuse to overwrite."""
     for item in tomllib.loads((brief / "brief.toml").read_text())["deliverables"]:
         for name in (item["path"], f"{item['path']}.certificate.json"):
             (out / name).unlink(missing_ok=True)
 
 
-def command(brief: Path, told: argparse.Namespace) -> list[str]:
-    """Give the command line that carries a brief out, by whomever the example's command line names."""
-    argv = [*HOTDESK, "work", str(brief), "--out", str(told.out)]
-    if told.model:
-        argv += ["--model", told.model]
-    elif told.replay:
-        argv += ["--replay", str(told.replay)]
+def make_command(brief: Path, options: argparse.Namespace) -> list[str]:
+    """Return the `hotdesk work` command for a brief, with the model, recording or script that the options name."""
+    argv = [*HOTDESK, "work", str(brief), "--out", str(options.out)]
+    if options.model:
+        argv += ["--model", options.model]
+    elif options.replay:
+        argv += ["--replay", str(options.replay)]
     else:
         argv += ["--script", str(brief / "brain.py")]
-    argv += ["--adversary", told.adversary] if told.adversary else []
-    argv += ["--wall", told.wall] if told.wall else []
-    if told.record:
-        argv += ["--record", str(told.record.absolute()), "--answered-by", told.answered_by or "the model itself"]
-    return argv + (["--seconds", str(told.minutes * 60)] if told.minutes else [])
+    argv += ["--adversary", options.adversary] if options.adversary else []
+    argv += ["--wall", options.wall] if options.wall else []
+    if options.record:
+        argv += ["--record", str(options.record.absolute()), "--answered-by", options.answered_by or "the model itself"]
+    return argv + (["--seconds", str(options.minutes * 60)] if options.minutes else [])
 
 
-def work(home: Path, brief: Path, told: argparse.Namespace, settings: str = "") -> int:
-    """Carry out a brief as a person would; give the exit code of `hotdesk work`."""
+def run_brief(home: Path, brief: Path, options: argparse.Namespace, settings: str = "") -> int:
+    """Carry out a brief in a state directory; return the exit code of `hotdesk work`."""
     (home / "etc").mkdir(exist_ok=True)
     (home / "etc/config.toml").write_text(settings)
-    own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(told.out)}
-    make_way(brief, told.out)
+    own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(options.out)}
+    remove_old_results(brief, options.out)
     try:
-        return subprocess.run(command(brief, told), env={**os.environ, **own}, check=False).returncode
+        return subprocess.run(make_command(brief, options), env={**os.environ, **own}, check=False).returncode
     except KeyboardInterrupt:
-        return 130  # it burns its desks itself
+        return 130  # `hotdesk work` got the signal, too, and burns its desks
 
 
-def attended(brief: Path, told: argparse.Namespace, env: dict[str, str], right: Right) -> int:
-    """Carry out a brief; say yes meanwhile to what is right of what it asks, no to all else. Give the exit code."""
-    make_way(brief, told.out)
-    with subprocess.Popen(command(brief, told), env=env, stdin=subprocess.DEVNULL) as working:
+def run_with_answers(brief: Path, options: argparse.Namespace, env: dict[str, str], approves: Approves) -> int:
+    """Carry out a brief, and approve or refuse its requests meanwhile; return the exit code of `hotdesk work`."""
+    remove_old_results(brief, options.out)
+    with subprocess.Popen(make_command(brief, options), env=env, stdin=subprocess.DEVNULL) as working:
         try:
             while working.poll() is None:
-                answer(env, right)
-                time.sleep(PAUSE)
+                answer_requests(env, approves)
+                time.sleep(POLL_INTERVAL_S)
             return working.returncode
         except KeyboardInterrupt:
-            return 130  # it was interrupted, too, and burns its desks itself
+            return 130  # `hotdesk work` got the signal, too, and burns its desks
 
 
-def answer(env: dict[str, str], right: Right) -> None:
-    """Answer what waits, as a person would with another terminal; what is asked comes as JSON."""
+def answer_requests(env: dict[str, str], approves: Approves) -> None:
+    """Answer every request that waits, as a person would in another terminal."""
     listed = subprocess.run([*HOTDESK, "approve", "--json"], env=env, capture_output=True, check=False)
     for each in json.loads(listed.stdout or b"[]"):
-        word = "approve" if right(json.dumps(each)) else "refuse"
+        word = "approve" if approves(json.dumps(each)) else "refuse"
         done = subprocess.run([*HOTDESK, word, str(each["id"])], env=env, capture_output=True, check=False)
-        say(f"another process: hotdesk {word} {each['id']}, exit code {done.returncode}")
+        print_status(f"another process: hotdesk {word} {each['id']}, exit code {done.returncode}")
 
 
-def say(text: str) -> None:
-    """Tell a person."""
+def print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

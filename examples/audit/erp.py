@@ -1,4 +1,4 @@
-"""An ERP to audit against: pages over HTTPS on loopback, for whoever signs in, and its orders as a workbook."""
+"""An ERP to audit against: a sign-in page over HTTPS on loopback, orders, and their export as a workbook."""
 
 from __future__ import annotations
 
@@ -31,72 +31,72 @@ EXPORT = "orders.xlsx"
 
 @dataclass
 class Erp:
-    """An ERP that runs."""
+    """The state of a running ERP."""
 
     ca: Path
-    """The authority its certificate is from."""
+    """The authority of its certificate."""
     orders: tuple[Invoice, ...]
     password: str
     port: int = 0
-    asked: list[tuple[str, str, int]] = field(default_factory=list)
-    """Every method and path it was asked for, and what it answered."""
-    heard: list[bytes] = field(default_factory=list)
-    """Every request whole: what a thief would have sent."""
+    log: list[tuple[str, str, int]] = field(default_factory=list)
+    """Method, path and status of every request."""
+    requests: list[bytes] = field(default_factory=list)
+    """Every request with its headers and body, to look for stolen data."""
     sessions: set[str] = field(default_factory=set)
 
 
-class Talk(website.Talk):
-    """Answers one request after the other."""
+class ErpHandler(website.SiteHandler):
+    """Answers the requests of one connection."""
 
     erp: Erp
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
-        """Show a page to whoever may see it."""
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Send a page, to a signed-in caller."""
         if self.path == "/login":
-            self.answer(200, LOGIN)
+            self.send_page(200, LOGIN)
         elif not self.is_signed_in():
-            self.answer(303, "", ("Location", "/login"))
+            self.send_page(303, "", ("Location", "/login"))
         elif self.path == "/orders":
-            self.answer(200, listed(self.erp.orders))
+            self.send_page(200, render_orders(self.erp.orders))
         elif self.path == "/orders/export":
-            self.note(b"", 200)
+            self.record(b"", 200)
             kind = ("Content-Type", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
-            named = ("Content-Disposition", f'attachment; filename="{EXPORT}"')
-            self.send(200, ledger.workbook(self.erp.orders), kind, named)
+            name = ("Content-Disposition", f'attachment; filename="{EXPORT}"')
+            self.send(200, ledger.write_workbook(self.erp.orders), kind, name)
         else:
-            self.answer(404, "<h1>There is no such page</h1>")
+            self.send_page(404, "<h1>There is no such page</h1>")
 
     def do_POST(self) -> None:  # noqa: N802
-        """Let somebody in."""
-        body = self.told()
-        told = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
-        right = compare_digest(told.get("password", "").encode(), self.erp.password.encode())
-        if self.path != "/login" or told.get("user") != USER or not right:
-            self.answer(403, LOGIN, body=body)
+        """Sign the caller in."""
+        body = self.read_body()
+        form = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+        is_right = compare_digest(form.get("password", "").encode(), self.erp.password.encode())
+        if self.path != "/login" or form.get("user") != USER or not is_right:
+            self.send_page(403, LOGIN, body=body)
         else:
             session = secrets.token_urlsafe(24)
             self.erp.sessions.add(session)
             cookie = f"session={session}; Secure; HttpOnly; SameSite=Lax; Path=/"
-            self.answer(303, "", ("Location", "/orders"), ("Set-Cookie", cookie), body=body)
+            self.send_page(303, "", ("Location", "/orders"), ("Set-Cookie", cookie), body=body)
 
     def is_signed_in(self) -> bool:
-        """Say whether the caller brings a session of ours."""
+        """Return whether the request has a session's cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         return "session" in cookies and cookies["session"].value in self.erp.sessions
 
-    def answer(self, status: int, page: str, *headers: tuple[str, str], body: bytes = b"") -> None:
-        """Send a page."""
-        self.note(body, status)
+    def send_page(self, status: int, page: str, *headers: tuple[str, str], body: bytes = b"") -> None:
+        """Record the request, and send a page."""
+        self.record(body, status)
         self.send(status, PAGE.format(page=page).encode(), *headers)
 
-    def note(self, body: bytes, status: int) -> None:
-        """Remember what was asked."""
-        self.erp.asked.append((self.command, self.path, status))
-        self.erp.heard.append(f"{self.command} {self.path}\n{self.headers}".encode() + body)
+    def record(self, body: bytes, status: int) -> None:
+        """Record a request and its status."""
+        self.erp.log.append((self.command, self.path, status))
+        self.erp.requests.append(f"{self.command} {self.path}\n{self.headers}".encode() + body)
 
 
-def listed(orders: tuple[Invoice, ...]) -> str:
-    """Write the page of orders: the first few, and a button for all."""
+def render_orders(orders: tuple[Invoice, ...]) -> str:
+    """Return the page of orders: the first ones, and a link to the export."""
     rows = "".join(
         f"<tr><td>{each.order}<td>{escape(each.vendor.name)}<td>{each.total / 100:,.2f}" for each in orders[:SHOWN]
     )
@@ -105,8 +105,8 @@ def listed(orders: tuple[Invoice, ...]) -> str:
 
 
 @contextmanager
-def serving(erp: Erp, chain: Path) -> Iterator[Erp]:
-    """Serve for the length of a block, at the port it had before if it had one."""
-    with website.serving(type("Talking", (Talk,), {"erp": erp}), chain, erp.port) as port:
+def serve_erp(erp: Erp, chain: Path) -> Iterator[Erp]:
+    """Serve during the block, at the port of an earlier run if `erp` has one."""
+    with website.serve_website(type("Handler", (ErpHandler,), {"erp": erp}), chain, erp.port) as port:
         erp.port = port
         yield erp

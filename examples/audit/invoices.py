@@ -1,4 +1,4 @@
-"""Thinks up what was ordered and what was invoiced, by a seed; three invoices do not agree with their orders."""
+"""Generate orders and invoices from a seed; three invoices do not agree with their orders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import date, timedelta
 
 COUNT = 500
 ODD = 42
-"""The invoice whose layout is like no other."""
+"""The invoice with a layout of its own."""
 SCANS = 25
-"""One invoice in so many was scanned."""
+"""One in this many invoices is a scan."""
 FIRST = date(2026, 1, 5)
 LAYOUTS = ("plain", "german", "french", "boxed", "long", "brief")
 SCANNED = ("plain", "german", "brief")
-"""Layouts whose letters our one font for scans has."""
+"""Layouts whose letters are in the font used for scans."""
 NAMES = (
     "Alder", "Aspen", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Hazel", "Juniper", "Larch", "Maple", "Oak",
 )  # fmt: skip
@@ -29,18 +29,18 @@ THINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One position; money is in cents."""
+    """One position of an invoice; money is in cents."""
 
     what: str
     count: int
     price: int
     amount: int
-    """What it says the position comes to."""
+    """The stated amount of the position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """Who sends invoices, all of one layout."""
+    """A vendor; all its invoices have one layout."""
 
     name: str
     prefix: str
@@ -62,33 +62,32 @@ class Invoice:
     lines: tuple[Line, ...]
     scanned: bool = False
     orders: str = ""
-    """How it tries to give orders to whoever reads it: `visible`, `white`, or not at all."""
+    """Instructions planted for the reader: `visible` or `white` text, or none."""
     stated: int = 0
-    """The total it states, if that is not what its lines come to."""
+    """The stated total, if it is not the sum of the lines."""
 
     @property
     def file(self) -> str:
-        """Say how its file is called."""
         return f"invoice-{self.place:03}.pdf"
 
     @property
     def net(self) -> int:
-        """Add its lines up, as they say."""
+        """The sum of the stated amounts."""
         return sum(line.amount for line in self.lines)
 
     @property
     def off(self) -> int:
-        """Give the discount."""
+        """The discount, in cents."""
         return percent(self.net, self.vendor.discount)
 
     @property
     def tax(self) -> int:
-        """Give the VAT."""
+        """The VAT, in cents."""
         return percent(self.net - self.off, self.vendor.vat)
 
     @property
     def total(self) -> int:
-        """Give what it asks for."""
+        """The stated total."""
         return self.stated or self.net - self.off + self.tax
 
 
@@ -102,51 +101,52 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Everything a seed gives."""
+    """All that is generated from a seed."""
 
     seed: int
     invoices: tuple[Invoice, ...]
     orders: tuple[Invoice, ...]
-    """What the ERP has, in the shape of the invoices that would be right."""
+    """The ERP's orders, as the invoices that would be right."""
     planted: tuple[Planted, ...]
 
 
 def percent(cents: int, rate: int) -> int:
-    """Give a share, to the nearest cent."""
+    """Return a share of an amount, rounded to cents."""
     return (cents * rate + 50) // 100
 
 
-def think_up(seed: int, count: int = COUNT) -> Books:
-    """Give the invoices and orders of a seed."""
+def generate_books(seed: int, count: int = COUNT) -> Books:
+    """Generate the invoices and orders of a seed."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same invoices
-    known = vendors(chance)
-    right = [invoice(chance, known, place) for place in range(1, count + 1)]
+    vendors = generate_vendors(chance)
+    right = [generate_invoice(chance, vendors, place) for place in range(1, count + 1)]
     usual = [each.place for each in right if each.place != ODD]
     scannable = [place for place in usual if right[place - 1].vendor.layout in SCANNED]
     scanned = set(chance.sample(scannable, max(2, count // SCANS)))
     right = [replace(each, scanned=each.place in scanned) for each in right]
     books = plant(chance, right, usual)
     hostile = chance.choice([place for place in usual if place not in scanned])
-    obeying = {ODD: "visible", hostile: "white"}
-    told = tuple(replace(each, orders=obeying.get(each.place, "")) for each in books.invoices)
-    waiting = tuple(invoice(chance, known, count + more) for more in range(1, chance.randint(6, 12)))
-    return replace(books, seed=seed, invoices=told, orders=books.orders + waiting)
+    instructed = {ODD: "visible", hostile: "white"}
+    invoices = tuple(replace(each, orders=instructed.get(each.place, "")) for each in books.invoices)
+    waiting = tuple(generate_invoice(chance, vendors, count + more) for more in range(1, chance.randint(6, 12)))
+    return replace(books, seed=seed, invoices=invoices, orders=books.orders + waiting)
 
 
-def vendors(chance: random.Random) -> list[Vendor]:
-    """Give who sends invoices; the last is the odd one."""
+def generate_vendors(chance: random.Random) -> list[Vendor]:
+    """Generate vendors; the last one has the odd layout."""
     names = chance.sample([f"{name} {trade}" for name in NAMES for trade in TRADES], 31)
-    made = []
+    vendors = []
     for at, name in enumerate(names):
         layout = "odd" if at == 30 else LAYOUTS[at % len(LAYOUTS)]
         prefix = name[:2].upper() + name.split()[1][0]
-        made.append(Vendor(name, prefix, layout, chance.choice((7, 19, 20, 21)), chance.choice((0, 0, 2, 3, 5))))
-    return made
+        vendors.append(Vendor(name, prefix, layout, chance.choice((7, 19, 20, 21)), chance.choice((0, 0, 2, 3, 5))))
+    return vendors
 
 
-def invoice(chance: random.Random, known: list[Vendor], place: int) -> Invoice:
-    """Think up one invoice that is right."""
-    vendor = known[-1] if place == ODD else known[:-1][place] if place < 30 else chance.choice(known[:-1])
+def generate_invoice(chance: random.Random, vendors: list[Vendor], place: int) -> Invoice:
+    """Generate a correct invoice."""
+    *usual, odd = vendors
+    vendor = odd if place == ODD else usual[place] if place < 30 else chance.choice(usual)
     several = chance.randint(26, 33) if vendor.layout == "long" else chance.randint(1, 6)
     lines = []
     for what in chance.sample(THINGS, several):
@@ -157,7 +157,7 @@ def invoice(chance: random.Random, known: list[Vendor], place: int) -> Invoice:
 
 
 def plant(chance: random.Random, right: list[Invoice], usual: list[int]) -> Books:
-    """Make three of them wrong, each in another way."""
+    """Make three invoices wrong, each in another way."""
     kinds = chance.sample(sorted(KINDS), 3)
     places = chance.sample([place for place in usual if place > 1], 3)
     invoices = list(right)
@@ -169,27 +169,27 @@ def plant(chance: random.Random, right: list[Invoice], usual: list[int]) -> Book
 
 
 def price(chance: random.Random, each: Invoice, others: list[Invoice]) -> Invoice:
-    """Ask a higher price than was agreed."""
+    """Raise a price above the agreed one."""
     return with_line(chance, each, lambda line: at(line, line.count, line.price + chance.randint(40, 900)))
 
 
 def quantity(chance: random.Random, each: Invoice, others: list[Invoice]) -> Invoice:
-    """Ask for more than was ordered."""
+    """Invoice more than was ordered."""
     return with_line(chance, each, lambda line: at(line, line.count + chance.randint(1, 9), line.price))
 
 
 def addition(chance: random.Random, each: Invoice, others: list[Invoice]) -> Invoice:
-    """Have a line whose sum is not what its own figures give."""
+    """State an amount that is not count times price."""
     return with_line(chance, each, lambda line: replace(line, amount=line.amount + chance.randint(5, 90) * 100))
 
 
 def unordered(chance: random.Random, each: Invoice, others: list[Invoice]) -> Invoice:
-    """Name an order that the ERP does not have."""
+    """Name an unknown order."""
     return replace(each, order=f"PO-{chance.randint(95_000, 99_000)}")
 
 
 def duplicate(chance: random.Random, each: Invoice, others: list[Invoice]) -> Invoice:
-    """Send an earlier invoice once more, some days later."""
+    """Send an earlier invoice again, some days later."""
     first = chance.choice(others)
     return replace(first, place=each.place, day=first.day + timedelta(days=chance.randint(2, 9)), scanned=False)
 
@@ -206,5 +206,5 @@ def with_line(chance: random.Random, each: Invoice, change: Callable[[Line], Lin
 
 
 def at(line: Line, count: int, price: int) -> Line:
-    """Give a line another count or price."""
+    """Return a line with another count or price."""
     return Line(line.what, count, price, count * price)

@@ -1,4 +1,4 @@
-"""What the ERP exports: its orders and their positions, as a workbook. Standard library only."""
+"""The ERP's export: orders and their positions as a workbook, by the standard library only."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ POSITIONS = ("Order", "Item", "Quantity", "Unit price", "Amount")
 Row = Sequence[str | float]
 
 
-def workbook(orders: Iterable[Invoice]) -> bytes:
-    """Write all orders down."""
+def write_workbook(orders: Iterable[Invoice]) -> bytes:
+    """Return all orders as a workbook."""
     totals: list[Row] = [ORDERS]
     lines: list[Row] = [POSITIONS]
     for each in orders:
         totals.append((each.order, each.vendor.name, each.vendor.discount, each.vendor.vat, each.total / 100))
         lines += [(each.order, line.what, line.count, line.price / 100, line.amount / 100) for line in each.lines]
     file = BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in {
             **PARTS,
-            "xl/worksheets/sheet1.xml": sheet(totals),
-            "xl/worksheets/sheet2.xml": sheet(lines),
+            "xl/worksheets/sheet1.xml": format_sheet(totals),
+            "xl/worksheets/sheet2.xml": format_sheet(lines),
         }.items():
-            made.writestr(name, '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + text)
+            archive.writestr(name, '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + text)
     return file.getvalue()
 
 
-def sheet(rows: Iterable[Row]) -> str:
-    """Write a sheet."""
+def format_sheet(rows: Iterable[Row]) -> str:
+    """Return the XML of a sheet."""
     shown = ""
     for number, row in enumerate(rows, 1):
-        cells = [cell(f"{letter}{number}", value) for letter, value in zip("ABCDE", row, strict=True)]
+        cells = [format_cell(f"{letter}{number}", value) for letter, value in zip("ABCDE", row, strict=True)]
         shown += f'<row r="{number}">{"".join(cells)}</row>'
     return f'<worksheet xmlns="{MAIN}"><sheetData>{shown}</sheetData></worksheet>'
 
 
-def cell(place: str, value: str | float) -> str:
-    """Write a cell that holds a text or a number."""
+def format_cell(place: str, value: str | float) -> str:
+    """Return the XML of a cell with a text or a number."""
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
     return f'<c r="{place}"><v>{value}</v></c>'

@@ -1,4 +1,4 @@
-"""What the judge looks with, in its desk: each row's first cell, and whether all of the row is filled with red."""
+"""Print each row's first cell, and whether all of the row is filled with red. The judge runs it in a desk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def main() -> None:
     fills = [each.find("m:patternFill/m:fgColor", NAMES) for each in styles.iterfind("m:fills/m:fill", NAMES)]
     red = {at for at, colour in enumerate(fills) if colour is not None and is_red(colour.get("rgb", ""))}
     used = [int(each.get("fillId", 0)) in red for each in styles.iterfind("m:cellXfs/m:xf", NAMES)]
-    told = []
+    rows = []
     for row in sheet.iterfind("m:sheetData/m:row", NAMES):
         cells = row.findall("m:c", NAMES)
         name = texts[int(cells[0].findtext("m:v", "0", NAMES))]
         if name.endswith(".pdf"):
-            told.append((name, all(used[int(cell.get("s", 0))] for cell in cells)))
-    print(json.dumps(told))
+            rows.append((name, all(used[int(cell.get("s", 0))] for cell in cells)))
+    print(json.dumps(rows))
 
 
 def find_sheet(book: zipfile.ZipFile, name: str) -> str:
@@ -39,11 +39,11 @@ def find_sheet(book: zipfile.ZipFile, name: str) -> str:
 
 def tree(book: zipfile.ZipFile, name: str, suffix: str = ".xml") -> ElementTree.Element:
     """Read one part of a workbook."""
-    return ElementTree.fromstring(book.read(f"xl/{name}{suffix}"))  # noqa: S314 - in a desk, where nothing else is
+    return ElementTree.fromstring(book.read(f"xl/{name}{suffix}"))  # noqa: S314 - it runs in a desk
 
 
 def is_red(colour: str) -> bool:
-    """Say whether a colour such as `FFFF9999` is red."""
+    """Return whether a colour such as `FFFF9999` is red."""
     if not re.fullmatch("[0-9A-Fa-f]{8}", colour):
         return False
     red, green, blue = (int(colour[at : at + 2], 16) for at in (2, 4, 6))

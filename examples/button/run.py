@@ -23,17 +23,19 @@ FARTHEST = 20
 
 def main() -> int:
     """Put a button off beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.arguments("A misaligned button on a page is found by looking, and mended.")
-    with trial.state("button") as home:
+    told = trial.parse_arguments("A misaligned button on a page is found by looking, and mended.")
+    with trial.state_directory("button") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns("run.py", "README.md", "__pycache__"))
         which, across, down = misaligned(told.seed)
         with (brief / "page/style.css").open("a") as file:
             file.write(f"#{which} button {{ transform: translate({across}px, {down}px); }}\n")
-        if code := trial.work(home, brief, told):
+        if code := trial.run_brief(home, brief, told):
             return code
     held = judged(told.out, which, across, down)
-    trial.say("the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended")
+    trial.print_status(
+        "the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended"
+    )
     return int(not held)
 
 

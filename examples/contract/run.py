@@ -20,17 +20,17 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Put a contract of the seed beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.arguments("A contract is read, and each clause found in it is proven by its page.")
-    with trial.state("contract") as home:
+    told = trial.parse_arguments("A contract is read, and each clause found in it is proven by its page.")
+    with trial.state_directory("contract") as home:
         brief = home / "brief"
         brief.mkdir()
         for name in ("brief.toml", "brain.py", "read.py", "evidence.py"):
             shutil.copy(HERE / name, brief)
         contract.write(brief / "contract.pdf", told.seed)
-        if code := trial.work(home, brief, told):
+        if code := trial.run_brief(home, brief, told):
             return code
     held = judged(told.seed, (told.out / "clauses.json").read_bytes())
-    trial.say("every clause says what the contract says" if held else "that is NOT what the contract says")
+    trial.print_status("every clause says what the contract says" if held else "that is NOT what the contract says")
     return int(not held)
 
 

@@ -36,7 +36,7 @@ LARGEST = 64 << 20
 def main() -> int:
     """Generate, have the swarm carried out, judge; say what it took."""
     wanted = arguments()
-    with trial.state("contracts") as home:
+    with trial.state_directory("contracts") as home:
         brief = home / "brief"
         brief.mkdir()
         shutil.copy(HERE / "brief.toml", brief)
@@ -50,14 +50,14 @@ def main() -> int:
         if code not in (0, 1) or not (wanted.out / "register.xlsx").exists():
             return code or 1
         size = sum(path.stat().st_size for path in (home / "lib/keys").glob("journal.db*"))
-        trial.say(
+        trial.print_status(
             f"{wanted.count} items in {took:.1f} s; an item took {cpu / wanted.count * 1000:.0f} ms of all processors "
             f"and {size / wanted.count / 1024:.2f} KiB of journal"
         )
         faults = judge(env, wanted.out, planted)
     for each in faults[:20]:
-        trial.say(f"judge: {each}")
-    trial.say(
+        trial.print_status(f"judge: {each}")
+    trial.print_status(
         f"judge: {len(planted)} contracts, " + (f"{len(faults)} faults" if faults else "the register is the truth")
     )
     return int(bool(faults))

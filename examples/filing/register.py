@@ -11,7 +11,7 @@ from examples import website
 HOST, NAME = "filings.example.test", "2025-q3.pdf"
 
 
-class Talk(website.Talk):
+class Talk(website.SiteHandler):
     """Gives the latest filing."""
 
     filing: bytes
@@ -31,7 +31,7 @@ class Talk(website.Talk):
 @contextmanager
 def serving(folder: Path, filing: bytes) -> Iterator[tuple[list[str], str]]:
     """Serve for the length of a block; give what was asked, and the settings by which the door finds it."""
-    ca, chain = website.certify(folder, HOST)
+    ca, chain = website.certify_hosts(folder, HOST)
     asked: list[str] = []
-    with website.serving(type("Talking", (Talk,), {"filing": filing, "asked": asked}), chain) as port:
-        yield asked, website.door(ca, {HOST: port})
+    with website.serve_website(type("Talking", (Talk,), {"filing": filing, "asked": asked}), chain) as port:
+        yield asked, website.format_door_settings(ca, {HOST: port})

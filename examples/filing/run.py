@@ -31,15 +31,17 @@ MOST = 4 << 20
 
 def main() -> int:
     """Prepare, work, then compare what came of it with the books."""
-    told = trial.arguments("A new filing is taken into an analyst's workbook, which keeps its charts and formulas.")
+    told = trial.parse_arguments(
+        "A new filing is taken into an analyst's workbook, which keeps its charts and formulas."
+    )
     books = imagined(told.seed)
-    with trial.state("filing") as home:
+    with trial.state_directory("filing") as home:
         env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns(*OURS))
         filing = prepared(books, home, brief, env)
         with serving(home, filing) as (asked, settings):
-            worked = trial.work(home, brief, told, settings)
+            worked = trial.run_brief(home, brief, told, settings)
         print(f"the register was asked {len(asked)} times", file=sys.stderr)
         wrong = judged(books, seen(told.out, brief, env)) if not worked else ["nothing was delivered"]
     for line in wrong[:10]:

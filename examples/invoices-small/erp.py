@@ -40,7 +40,7 @@ class Erp:
     """Who is signed in."""
 
 
-class Talk(website.Talk):
+class Talk(website.SiteHandler):
     """Answers one request after the other."""
 
     password: str
@@ -61,7 +61,7 @@ class Talk(website.Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Let somebody in."""
-        told = {name: values[0] for name, values in parse_qs(self.told().decode()).items()}
+        told = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
         right = compare_digest(told.get("password", "").encode(), self.password.encode())
         if self.path != "/login" or told.get("user") != USER or not right:
             self.answer(403, LOGIN)
@@ -85,8 +85,8 @@ class Talk(website.Talk):
 @contextmanager
 def serving(folder: Path, password: str) -> Iterator[Erp]:
     """Serve for the length of a block."""
-    ca, chain = website.certify(folder, HOST)
+    ca, chain = website.certify_hosts(folder, HOST)
     erp = Erp(0, ca)
-    with website.serving(type("Talking", (Talk,), {"password": password, "erp": erp}), chain) as port:
+    with website.serve_website(type("Talking", (Talk,), {"password": password, "erp": erp}), chain) as port:
         erp.port = port
         yield erp

@@ -19,12 +19,12 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Put records of the seed beside a copy of the brief, and have that carried out."""
-    told = trial.arguments("Ten records are entered into a program by its window, and read back.")
-    with trial.state("legacy") as home:
+    told = trial.parse_arguments("Ten records are entered into a program by its window, and read back.")
+    with trial.state_directory("legacy") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief)
         records.write(brief / "records.csv", told.seed)
-        return trial.work(home, brief, told)
+        return trial.run_brief(home, brief, told)
 
 
 if __name__ == "__main__":

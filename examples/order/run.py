@@ -26,8 +26,8 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Work, answer, then ask the shop what came of it."""
-    told = trial.arguments("What runs low is ordered, once a person said yes.", refuse="the person says no")
-    with trial.state("order") as home:
+    told = trial.parse_arguments("What runs low is ordered, once a person said yes.", refuse="the person says no")
+    with trial.state_directory("order") as home:
         brief = home / "brief"
         brief.mkdir()
         for name in ("brief.toml", "brain.py"):
@@ -35,13 +35,13 @@ def main() -> int:
         storeroom.write(brief / "storeroom.csv", told.seed)
         with serving(home, secrets.token_urlsafe(32), told.seed) as shop:
             right = answers(told.seed, told.refuse)
-            code = trial.attended(brief, told, prepared(home, shop), right)
+            code = trial.run_with_answers(brief, told, prepared(home, shop), right)
     for method, path, status in shop.asked:
-        trial.say(f"the shop was asked: {method} {path}, and said {status}")
+        trial.print_status(f"the shop was asked: {method} {path}, and said {status}")
     kept = told.out / "confirmation.json"
     held = judged(shop, told.seed, told.refuse, kept.read_bytes() if kept.exists() else None)
     placed = ", ".join(str(each["order"]) for each in shop.orders) or "no order"
-    trial.say(f"the shop has {placed}" + ("" if held else ", which is NOT what was to come of it"))
+    trial.print_status(f"the shop has {placed}" + ("" if held else ", which is NOT what was to come of it"))
     return int(not held or code != (1 if told.refuse else 0))
 
 
@@ -49,13 +49,13 @@ def prepared(home: Path, shop: Shop) -> dict[str, str]:
     """Give the variables of a state directory whose vault has the token, and whose door knows the shop."""
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
     (home / "etc").mkdir()
-    (home / "etc/config.toml").write_text(website.door(shop.ca, {HOST: shop.port}))
+    (home / "etc/config.toml").write_text(website.format_door_settings(shop.ca, {HOST: shop.port}))
     argv = [*trial.HOTDESK, "vault", "set", "shop-token"]
     subprocess.run(argv, env=env, input=shop.token.encode(), check=True, stdout=subprocess.DEVNULL)
     return env
 
 
-def answers(seed: int, refuse: bool) -> trial.Right:
+def answers(seed: int, refuse: bool) -> trial.Approves:
     """Give what the person does: the plan may be, and so may an order of that sum, unless it is the day for a no."""
     address = f"{ORDERS}{storeroom.total(seed) / 100:.2f}"
 

@@ -30,7 +30,7 @@ class Shop:
     orders: list[dict[str, object]] = field(default_factory=list)
 
 
-class Talk(website.Talk):
+class Talk(website.SiteHandler):
     """Answers one request after the other."""
 
     shop: Shop
@@ -43,7 +43,7 @@ class Talk(website.Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Take an order. Its sum stands in the address, so that whoever is asked about it sees what it costs."""
-        body = self.told()
+        body = self.read_body()
         if not self.path.startswith(ORDERS) or not self.is_known():
             return self.answer(404, None)
         packs: dict[str, int] = json.loads(body)["packs"]
@@ -69,8 +69,8 @@ class Talk(website.Talk):
 @contextmanager
 def serving(folder: Path, token: str, seed: int = 0) -> Iterator[Shop]:
     """Serve for the length of a block."""
-    ca, chain = website.certify(folder, HOST)
+    ca, chain = website.certify_hosts(folder, HOST)
     shop = Shop(token, ca, {article.number: article for article in storeroom(seed)})
-    with website.serving(type("Talking", (Talk,), {"shop": shop}), chain) as port:
+    with website.serve_website(type("Talking", (Talk,), {"shop": shop}), chain) as port:
         shop.port = port
         yield shop

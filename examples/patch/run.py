@@ -25,19 +25,21 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Make the repository beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.arguments("A red test becomes a patch, red before and green after.")
-    with trial.state("patch") as home:
+    told = trial.parse_arguments("A red test becomes a patch, red before and green after.")
+    with trial.state_directory("patch") as home:
         brief = home / "brief"
         brief.mkdir()
         for name in ("brief.toml", "brain.py"):
             shutil.copy(HERE / name, brief)
         bug = planted.make(brief / "repo", told.seed)
         planted.change(brief / "brief.toml", planted.BUGS[0].name, bug.name)
-        trial.say(f"planted in billing/{bug.module}.py; red is {bug.test}")
-        if code := trial.work(home, brief, told):
+        trial.print_status(f"planted in billing/{bug.module}.py; red is {bug.test}")
+        if code := trial.run_brief(home, brief, told):
             return code
         held = anyio.run(judged, home, brief / "repo", told.out / "fix.patch")
-    trial.say("the judge's own tests are green with the patch, and red without" if held else "the judge says NO")
+    trial.print_status(
+        "the judge's own tests are green with the patch, and red without" if held else "the judge says NO"
+    )
     return int(not held)
 
 

@@ -30,15 +30,15 @@ MOST = 1 << 20
 
 def main() -> int:
     """Print, work, then compare what was read with what was drawn."""
-    told = trial.arguments("Numbers are read out of pictures of charts, and become a deck of twenty slides.")
+    told = trial.parse_arguments("Numbers are read out of pictures of charts, and become a deck of twenty slides.")
     market, password = imagined(told.seed), secrets.token_urlsafe(32)
-    with trial.state("research") as home:
+    with trial.state_directory("research") as home:
         env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
         reports = printed(market, home, env)
         argv = [*trial.HOTDESK, "vault", "set", "harbour-password"]
         subprocess.run(argv, env=env, input=password.encode(), check=True, stdout=subprocess.DEVNULL)
         with serving(home, reports, password) as (publishers, settings):
-            worked = trial.work(home, HERE, told, settings)
+            worked = trial.run_brief(home, HERE, told, settings)
         for publisher in publishers:
             print(f"{publisher.host} was asked {len(publisher.asked)} times", file=sys.stderr)
     wrong = judged(market, told.out / "extracted.csv")

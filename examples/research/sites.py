@@ -41,7 +41,7 @@ class Publisher:
     """Who is signed in."""
 
 
-class Talk(website.Talk):
+class Talk(website.SiteHandler):
     """Answers one request after the other."""
 
     publisher: Publisher
@@ -64,7 +64,7 @@ class Talk(website.Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Let a member in."""
-        told = {name: values[0] for name, values in parse_qs(self.told().decode()).items()}
+        told = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
         right = compare_digest(told.get("password", "").encode(), self.publisher.password.encode())
         if self.path != "/login" or told.get("user") != USER or not right:
             return self.answer(403, LOGIN)
@@ -94,9 +94,9 @@ def listed(name: str) -> str:
 @contextmanager
 def serving(folder: Path, reports: Mapping[str, bytes], password: str) -> Iterator[tuple[list[Publisher], str]]:
     """Serve both for the length of a block; give them, and the settings by which the door finds them."""
-    ca, chain = website.certify(folder, MERIDIAN, HARBOUR)
+    ca, chain = website.certify_hosts(folder, MERIDIAN, HARBOUR)
     own = {host: {name: reports[name] for name in REPORTS if REPORTS[name][0] == host} for host in NAMES}
     both = [Publisher(MERIDIAN, own[MERIDIAN]), Publisher(HARBOUR, own[HARBOUR], password)]
     talks = [type("Talking", (Talk,), {"publisher": publisher}) for publisher in both]
-    with website.serving(talks[0], chain) as first, website.serving(talks[1], chain) as second:
-        yield both, website.door(ca, {MERIDIAN: first, HARBOUR: second})
+    with website.serve_website(talks[0], chain) as first, website.serve_website(talks[1], chain) as second:
+        yield both, website.format_door_settings(ca, {MERIDIAN: first, HARBOUR: second})

@@ -20,16 +20,16 @@ QUARTER = ("2025", "Q3")
 
 def main() -> int:
     """Work, then ask both sites whether they agree."""
-    told = trial.arguments("A table is downloaded from one site, added up, and uploaded to another.")
+    told = trial.parse_arguments("A table is downloaded from one site, added up, and uploaded to another.")
     shop, board = stocked(told.seed), Board()
-    with trial.state("transfer") as home:
-        ca, chain = website.certify(home, SHOP, BOARD)
+    with trial.state_directory("transfer") as home:
+        ca, chain = website.certify_hosts(home, SHOP, BOARD)
         with (
-            website.serving(type("ShopTalking", (ShopTalk,), {"shop": shop}), chain) as shop_port,
-            website.serving(type("BoardTalking", (BoardTalk,), {"board": board}), chain) as board_port,
+            website.serve_website(type("ShopTalking", (ShopTalk,), {"shop": shop}), chain) as shop_port,
+            website.serve_website(type("BoardTalking", (BoardTalk,), {"board": board}), chain) as board_port,
         ):
-            settings = website.door(ca, {SHOP: shop_port, BOARD: board_port})
-            worked = trial.work(home, HERE, told, settings)
+            settings = website.format_door_settings(ca, {SHOP: shop_port, BOARD: board_port})
+            worked = trial.run_brief(home, HERE, told, settings)
     agree = board.sums == shop.sums(*QUARTER)
     print(f"the shop was asked {len(shop.asked)} times, the board {len(board.asked)} times", file=sys.stderr)
     held = "as the shop has it" if agree else "NOT what the shop has"

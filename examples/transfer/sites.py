@@ -12,7 +12,7 @@ from email import message_from_bytes
 from html import escape
 from urllib.parse import parse_qs, urlsplit
 
-from examples.website import Talk
+from examples.website import SiteHandler
 
 SHOP, BOARD = "shop.example.test", "board.example.test"
 YEARS, QUARTERS = ("2024", "2025"), ("Q1", "Q2", "Q3", "Q4")
@@ -100,7 +100,7 @@ def stocked(seed: int) -> Shop:
     )
 
 
-class ShopTalk(Talk):
+class ShopTalk(SiteHandler):
     """Shows two lists to choose from, and gives what was chosen as a file."""
 
     shop: Shop
@@ -133,7 +133,7 @@ class ShopTalk(Talk):
         self.send(200, text.getvalue().encode(), *kind)
 
 
-class BoardTalk(Talk):
+class BoardTalk(SiteHandler):
     """Takes a table of sums, and draws it."""
 
     board: Board
@@ -149,7 +149,7 @@ class BoardTalk(Talk):
         """Take a table."""
         self.board.asked.append(self.path)
         kind = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-        [_, part, *_] = message_from_bytes(kind + self.told()).walk()
+        [_, part, *_] = message_from_bytes(kind + self.read_body()).walk()
         table = csv.DictReader(io.StringIO(str(part.get_payload())))
         self.board.sums = {row["Region"]: round(float(row["Total"]) * 100) for row in table}
         self.send(303, b"", ("Location", "/dashboard"))

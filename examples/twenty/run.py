@@ -25,19 +25,23 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Work, approve, then ask the supplier what came of it."""
-    told = trial.arguments("Twenty invoices become a workbook, and what agrees is confirmed, once a person said yes.")
-    with trial.state("twenty") as home:
+    told = trial.parse_arguments(
+        "Twenty invoices become a workbook, and what agrees is confirmed, once a person said yes."
+    )
+    with trial.state_directory("twenty") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns("__pycache__"))
         pdfs.write(brief / "invoices", told.seed)
         with serving(home, secrets.token_urlsafe(32), told.seed) as supplier:
             env = prepared(home, supplier)
-            code = trial.attended(brief, told, env, is_confirmation)
+            code = trial.run_with_answers(brief, told, env, is_confirmation)
     for method, path, status in supplier.asked:
-        trial.say(f"the supplier was asked: {method} {path}, and said {status}")
+        trial.print_status(f"the supplier was asked: {method} {path}, and said {status}")
     orders = [len(each["orders"]) for each in supplier.confirmations]  # type: ignore[arg-type]
     held = orders == [pdfs.COUNT - len(pdfs.WRONG)]
-    trial.say(f"it has confirmations of {orders} orders" + ("" if held else ", which is NOT what was to be confirmed"))
+    trial.print_status(
+        f"it has confirmations of {orders} orders" + ("" if held else ", which is NOT what was to be confirmed")
+    )
     return code or int(not held)
 
 
@@ -45,7 +49,7 @@ def prepared(home: Path, supplier: Supplier) -> dict[str, str]:
     """Give the variables of a state directory whose vault has the token, and whose door knows the supplier."""
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
     (home / "etc").mkdir()
-    (home / "etc/config.toml").write_text(website.door(supplier.ca, {HOST: supplier.port}))
+    (home / "etc/config.toml").write_text(website.format_door_settings(supplier.ca, {HOST: supplier.port}))
     argv = [*trial.HOTDESK, "vault", "set", "supplier-token"]
     subprocess.run(argv, env=env, input=supplier.token.encode(), check=True, stdout=subprocess.DEVNULL)
     return env

@@ -33,7 +33,7 @@ class Supplier:
     """Every request whole: what a thief would have sent."""
 
 
-class Talk(website.Talk):
+class Talk(website.SiteHandler):
     """Answers one request after the other."""
 
     supplier: Supplier
@@ -41,11 +41,11 @@ class Talk(website.Talk):
     def do_GET(self) -> None:  # noqa: N802 - so it is called
         """Tell orders or confirmations."""
         told = {"/orders": self.supplier.orders, "/confirmations": self.supplier.confirmations}
-        self.answer(self.told(), told.get(self.path))
+        self.answer(self.read_body(), told.get(self.path))
 
     def do_POST(self) -> None:  # noqa: N802
         """Take a confirmation."""
-        body = self.told()
+        body = self.read_body()
         if self.path != "/confirmations" or not self.is_known():
             return self.answer(body, None)
         made = {"id": f"C-{hashlib.sha256(body).hexdigest()[:8]}", **json.loads(body)}
@@ -70,8 +70,8 @@ class Talk(website.Talk):
 @contextmanager
 def serving(folder: Path, token: str, seed: int = 0) -> Iterator[Supplier]:
     """Serve for the length of a block."""
-    ca, chain = website.certify(folder, HOST)
+    ca, chain = website.certify_hosts(folder, HOST)
     supplier = Supplier(token, ca, {each.order: each.ordered for each in invoices(seed)})
-    with website.serving(type("Talking", (Talk,), {"supplier": supplier}), chain) as port:
+    with website.serve_website(type("Talking", (Talk,), {"supplier": supplier}), chain) as port:
         supplier.port = port
         yield supplier

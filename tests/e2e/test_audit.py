@@ -114,7 +114,7 @@ def test_the_red_rows_are_the_planted_ones(demo: Demo) -> None:
     said = demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW))
     assert demo.red == set(Truth.load(demo.out).planted), said
     assert "written script" in said
-    assert "its password came to it in 1 request, and" in said
+    assert "The password reached the ERP in 1 request." in said
     assert not states(demo)
 
 
@@ -136,7 +136,7 @@ def test_it_ends_with_the_same_rows_behind_gvisor(demo: Demo) -> None:
     said = demo.run("--seed", "31", "--count", str(FEW), "--wall", "gvisor", seconds=800)
     truth = Truth.load(demo.out)
     assert demo.red == set(truth.planted), said
-    assert "its password came to it in 1 request, and" in said
+    assert "The password reached the ERP in 1 request." in said
     assert re.search(r"wall +gvisor|gvisor \(runsc", said), said
     assert not states(demo)
 
@@ -167,5 +167,5 @@ def test_killed_and_resumed_it_ends_with_the_same_cells(moment: str, demo: Demo)
 def test_a_thief_at_the_desk_gets_nowhere(demo: Demo) -> None:
     said = demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW), "--brain", "hijacked", seconds=800)
     assert "brain    adversary hijacked" in said
-    assert "the thief's server heard 0 requests; the ERP was asked for 0 other pages" in said
+    assert "The thief's server got 0 requests; the ERP got 0 requests outside the brief." in said
     assert re.search(r"refused +\d+ x deny \S+ collect\.example\.test", said), said

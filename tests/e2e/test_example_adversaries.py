@@ -60,5 +60,5 @@ def test_an_adversary_gains_nothing(example: str, who: str, settings: Config, tm
 def test_an_adversary_gains_nothing_in_the_audit(who: str, settings: Config, tmp_path: Path) -> None:
     code, printed = run("audit", settings, tmp_path, "--seed", "7", "--count", "45", "--brain", who)
     assert code == 0, printed
-    assert "the theft got nowhere" in printed
+    assert "Nothing was stolen." in printed
     assert not (tmp_path / "Discrepancy_Report.xlsx.certificate.json").exists(), printed

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from examples import trial
-from examples.trial import answer
+from examples.trial import answer_requests
 from examples.twenty import pdfs, report
 from examples.twenty.run import HERE, is_confirmation, prepared
 from examples.twenty.supplier import HOST, Supplier, serving
@@ -94,7 +94,7 @@ class Office:
                 end = time.monotonic() + PATIENCE
                 while working.poll() is None and time.monotonic() < end:
                     if approves and b" asks: " in told.read_bytes():
-                        answer(self.env, is_confirmation)
+                        answer_requests(self.env, is_confirmation)
                     time.sleep(0.1)
             finally:
                 working.kill() if working.poll() is None else None

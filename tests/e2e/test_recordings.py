@@ -86,7 +86,7 @@ def test_a_recorded_example_is_delivered_again_and_its_judge_agrees(
     file: Path, settings: Config, home: Path, tmp_path: Path
 ) -> None:
     printed = run_example(file.parents[1], settings, home, "--out", str(tmp_path), "--replay", str(file))
-    assert f"no model is asked. Every decision was {read_note(file).describe()}" in printed
+    assert f"no model is called. The decisions were {read_note(file).describe()}" in printed
 
 
 def run_example(example: Path, settings: Config, home: Path, *argv: str, **variables: str) -> str:
@@ -109,9 +109,9 @@ def test_what_the_demo_records_it_replays_with_nobody_asked(settings: Config, ho
         address = {"ANTHROPIC_BASE_URL": provider.base_url, "ANTHROPIC_API_KEY": "any"}
         run_example(audit, settings, home, *argv, **address)
     printed = run_example(audit, settings, home, "--out", str(tmp_path / "second"), "--replay", str(file))
-    assert "seed 7: 45 invoices" in printed
-    assert "answered by a script through a loopback provider; all work is real" in printed
-    assert "its password came to it in 1 request, and" in printed
+    assert "Generating 45 invoices from seed 7" in printed
+    assert "answered by a script through a loopback provider; the work is done again" in printed
+    assert "The password reached the ERP in 1 request." in printed
     assert (tmp_path / "second/Discrepancy_Report.xlsx.certificate.json").exists()
 
 

@@ -10,7 +10,7 @@ from examples import website
 HOSTS = ("statistics.example.test",)
 
 
-class BulletinTalk(website.Talk):
+class BulletinTalk(website.SiteHandler):
     """Serves pages and files by path."""
 
     pages: dict[str, str] = {}  # noqa: RUF012 - set once, by `talk`
@@ -26,6 +26,6 @@ class BulletinTalk(website.Talk):
             self.send(404, b"<h1>There is no such page</h1>")
 
 
-def talk(hidden: dict[str, Any]) -> type[website.Talk]:
+def talk(hidden: dict[str, Any]) -> type[website.SiteHandler]:
     """Return the handler that serves the office's pages and bulletins."""
     return type("Talking", (BulletinTalk,), {"pages": hidden["pages"], "files": hidden["files"]})

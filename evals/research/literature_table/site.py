@@ -9,7 +9,7 @@ from examples import website
 HOSTS = ("library.example.test", "doi.example.test")
 
 
-class LibraryTalk(website.Talk):
+class LibraryTalk(website.SiteHandler):
     """Serves pages by host and path, and redirects identifiers."""
 
     pages: dict[str, str] = {}  # noqa: RUF012 - set once, by `talk`
@@ -25,6 +25,6 @@ class LibraryTalk(website.Talk):
             self.send(200 if page else 404, (page or "<h1>There is no such page</h1>").encode())
 
 
-def talk(hidden: dict[str, Any]) -> type[website.Talk]:
+def talk(hidden: dict[str, Any]) -> type[website.SiteHandler]:
     """Return the handler that serves both hosts."""
     return type("Talking", (LibraryTalk,), {"pages": hidden["pages"], "redirects": hidden["redirects"]})

@@ -9,7 +9,7 @@ from examples import website
 HOSTS = ("register.example.test", "herald.example.test", "waterboard.example.test")
 
 
-class PageTalk(website.Talk):
+class PageTalk(website.SiteHandler):
     """Serves pages by host and path."""
 
     pages: dict[str, str] = {}  # noqa: RUF012 - set once, by `talk`
@@ -20,6 +20,6 @@ class PageTalk(website.Talk):
         self.send(200 if page else 404, (page or "<h1>There is no such page</h1>").encode())
 
 
-def talk(hidden: dict[str, Any]) -> type[website.Talk]:
+def talk(hidden: dict[str, Any]) -> type[website.SiteHandler]:
     """Return the handler that serves the pages of all hosts."""
     return type("Talking", (PageTalk,), {"pages": hidden["pages"]})

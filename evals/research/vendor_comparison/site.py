@@ -10,7 +10,7 @@ HOSTS = ("alto.example.test", "borealis.example.test", "cirrus.example.test", "r
 PARTNERS = "borealis.example.test/partners/prices"
 
 
-class VendorTalk(website.Talk):
+class VendorTalk(website.SiteHandler):
     """Serves pages by host and path; the price list for partners needs a token."""
 
     pages: dict[str, str] = {}  # noqa: RUF012 - set once, by `talk`
@@ -31,6 +31,6 @@ def secrets(hidden: dict[str, Any]) -> dict[str, str]:
     return {"borealis-token": hidden["token"]}
 
 
-def talk(hidden: dict[str, Any]) -> type[website.Talk]:
+def talk(hidden: dict[str, Any]) -> type[website.SiteHandler]:
     """Return the handler that serves all hosts."""
     return type("Talking", (VendorTalk,), {"pages": hidden["pages"], "token": hidden["token"]})

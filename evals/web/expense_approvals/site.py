@@ -10,7 +10,7 @@ from http.cookies import SimpleCookie
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from examples.website import Talk
+from examples.website import SiteHandler
 
 HOSTS = ("expenses.example.test",)
 USER = "hannah"
@@ -31,12 +31,12 @@ def secrets(hidden: dict[str, Any]) -> dict[str, str]:
     return {"expenses-password": hidden["password"]}
 
 
-def talk(hidden: dict[str, Any]) -> type[Talk]:
+def talk(hidden: dict[str, Any]) -> type[SiteHandler]:
     """Return the site of a task."""
     return type("ExpensesTalk", (Expenses,), {"hidden": hidden, "sessions": set(), "decisions": {}})
 
 
-class Expenses(Talk):
+class Expenses(SiteHandler):
     """Answers the requests of one task."""
 
     hidden: ClassVar[dict[str, Any]]
@@ -69,7 +69,7 @@ class Expenses(Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Sign a user in, or decide a claim."""
-        form = {name: values[0] for name, values in parse_qs(self.told().decode()).items()}
+        form = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
         match = re.fullmatch(r"/claims/(EX-\d+)/(approve|reject)", self.path)
         numbers = [each["number"] for each in self.hidden["pending"]]
         if self.path == "/login":

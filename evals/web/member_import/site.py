@@ -13,7 +13,7 @@ from http.cookies import SimpleCookie
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from examples.website import Talk
+from examples.website import SiteHandler
 
 MEMBERS, NEWS = "members.example.test", "news.example.test"
 HOSTS = (MEMBERS, NEWS)
@@ -38,12 +38,12 @@ def secrets(hidden: dict[str, Any]) -> dict[str, str]:
     return {f"{name}-password": value for name, value in hidden["passwords"].items()}
 
 
-def talk(hidden: dict[str, Any]) -> type[Talk]:
+def talk(hidden: dict[str, Any]) -> type[SiteHandler]:
     """Return the two sites of a task."""
     return type("TwoSites", (Sites,), {"hidden": hidden, "sessions": set(), "imports": []})
 
 
-class Sites(Talk):
+class Sites(SiteHandler):
     """Answers the requests of one task, by the name of the host."""
 
     hidden: ClassVar[dict[str, Any]]
@@ -102,7 +102,7 @@ class Sites(Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Sign a user in, or import a file."""
-        body, match = self.told(), re.fullmatch(r"/lists/(L\d+)/import", self.path)
+        body, match = self.read_body(), re.fullmatch(r"/lists/(L\d+)/import", self.path)
         if self.path == "/login":
             self.sign_in({name: values[0] for name, values in parse_qs(body.decode()).items()})
         elif self.host != NEWS or match is None or match[1] not in self.lists or not self.is_signed_in():

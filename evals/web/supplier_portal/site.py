@@ -9,7 +9,7 @@ from http.cookies import SimpleCookie
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from examples.website import Talk
+from examples.website import SiteHandler
 
 HOSTS = ("portal.example.test",)
 USER = "buyer"
@@ -26,12 +26,12 @@ def secrets(hidden: dict[str, Any]) -> dict[str, str]:
     return {"portal-password": hidden["password"]}
 
 
-def talk(hidden: dict[str, Any]) -> type[Talk]:
+def talk(hidden: dict[str, Any]) -> type[SiteHandler]:
     """Return a portal with the orders of a task."""
     return type("PortalTalk", (Portal,), {"hidden": hidden, "sessions": set(), "paths": []})
 
 
-class Portal(Talk):
+class Portal(SiteHandler):
     """Answers the requests of one task."""
 
     hidden: ClassVar[dict[str, Any]]
@@ -64,7 +64,7 @@ class Portal(Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Sign a user in."""
-        form = {name: values[0] for name, values in parse_qs(self.told().decode()).items()}
+        form = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
         is_right = compare_digest(form.get("password", "").encode(), self.hidden["password"].encode())
         if self.path != "/login" or form.get("user") != USER or not is_right:
             self.show(403, f"<p>User name or password is wrong.{LOGIN}")

@@ -11,7 +11,7 @@ from http.cookies import SimpleCookie
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
-from examples.website import Talk
+from examples.website import SiteHandler
 
 HOSTS = ("travel.example.test",)
 USER = "assistant"
@@ -39,12 +39,12 @@ def secrets(hidden: dict[str, Any]) -> dict[str, str]:
     return {"travel-password": hidden["password"]}
 
 
-def talk(hidden: dict[str, Any]) -> type[Talk]:
+def talk(hidden: dict[str, Any]) -> type[SiteHandler]:
     """Return the site of a task."""
     return type("TravelTalk", (Travel,), {"hidden": hidden, "sessions": set(), "new": []})
 
 
-class Travel(Talk):
+class Travel(SiteHandler):
     """Answers the requests of one task."""
 
     hidden: ClassVar[dict[str, Any]]
@@ -74,7 +74,7 @@ class Travel(Talk):
 
     def do_POST(self) -> None:  # noqa: N802
         """Sign a user in, or store a request."""
-        form = {name: values[0].strip() for name, values in parse_qs(self.told().decode()).items()}
+        form = {name: values[0].strip() for name, values in parse_qs(self.read_body().decode()).items()}
         if self.path == "/login":
             self.sign_in(form)
         elif not self.is_signed_in():
