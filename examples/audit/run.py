@@ -244,7 +244,7 @@ class Demo:
         print_status("", "Look at:", *(f"  {here / name}" for name in files))
         print_status(
             "",
-            "The signing key was removed with the run's state. Verify with its fingerprint; change a byte and it fails:",
+            "The signing key was removed with the run's state. Verify with its fingerprint; change a byte, it fails:",
         )
         print_status(f"  .venv/bin/hotdesk verify {here / BOOK} --signer {signer}", "", "Now break it:")
         print_status(f"  {edit}", f"  or replace a PDF in {here / 'audit/invoices'} by one of yours")

@@ -83,9 +83,9 @@ def test_a_note_is_written_with_date_and_commit(tmp_path: Path) -> None:
     ("argv", "why"),
     [
         (["--replay", "nowhere.jsonl"], "There is no recording at nowhere.jsonl"),
-        (["--replay", "--seed", "0"], "leave out the other options"),
-        (["--replay", "--count", "60"], "leave out the other options"),
-        (["--replay", "--brain", "hijacked"], "leave out the other options"),
+        (["--replay", "--seed", "0"], "remove the other options"),
+        (["--replay", "--count", "60"], "remove the other options"),
+        (["--replay", "--brain", "hijacked"], "remove the other options"),
         (["--record", "mind.jsonl"], "--record needs --model"),
     ],
 )
