@@ -84,7 +84,7 @@ class LoopOwner:
         self.close()
 
     def close(self) -> None:
-        """End it, and everything opened through it. Twice is no error."""
+        """End it, and everything opened through it. A second call does nothing."""
         atexit.unregister(self._close_at_exit)
         with self._lock:
             stack = self._stack.pop_all()
@@ -116,7 +116,7 @@ class Desk:
         self.burn()
 
     def burn(self) -> None:
-        """End the desk and everything of it. Twice is no error."""
+        """Destroy the desk and everything in it. A second call does nothing."""
         if self._machine is not None:
             self._machine.close()
         else:
@@ -182,33 +182,33 @@ class Desk:
         return Watch(self._portal, self._call(self._desk.watch, path, recursive=recursive))
 
     def dial(self, port: int) -> socket.socket:
-        """Connect to a server on the desk's loopback; give the socket, blocking."""
+        """Connect to a server on the desk's loopback; return a blocking socket."""
         sock = self._call(self._desk.dial, port)
         sock.setblocking(True)
         return sock
 
     def pause(self, *, memory: bool = True, keep: seam.Keep = "ram") -> None:
-        """Stop every program where it is; without memory, for good."""
+        """Freeze every program; with `memory=False` end them all and keep only the files."""
         self._call(self._desk.pause, memory=memory, keep=keep)
 
     def resume(self) -> None:
-        """Let everything go on."""
+        """Continue every program."""
         self._call(self._desk.resume)
 
     def snapshot(self) -> SnapshotId:
-        """Keep the desk's files as they are."""
+        """Take a snapshot of the desk's files."""
         return self._call(self._desk.snapshot)
 
     def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files as they were, and start anew."""
+        """Restore the files of a snapshot, and start the desk again."""
         self._call(self._desk.rollback, snapshot)
 
     def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
-        """Keep the desk's files as an image."""
+        """Save the desk's files as an image."""
         self._call(self._desk.save, name, snapshot)
 
     def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
-        """Open desks that begin with this one's files; with `memory`, in which its programs go on."""
+        """Open desks that start with this one's files; with `memory`, its programs continue in them."""
         return [Desk(self._portal, each) for each in self._call(self._desk.fork, count, snapshot, memory=memory)]
 
     def forget(self, snapshot: SnapshotId) -> None:
@@ -216,7 +216,7 @@ class Desk:
         self._call(self._desk.forget, snapshot)
 
     def usage(self) -> Usage:
-        """Return what the desk uses."""
+        """Return the desk's resource usage."""
         return self._call(self._desk.usage)
 
 
@@ -228,11 +228,11 @@ class Watch:
         self._watch = watch
 
     def changes(self) -> list[Change]:
-        """Return what happened since the last call."""
+        """Return the changes since the last call."""
         return self._portal.call(self._watch.changes)
 
     def wait(self) -> list[Change]:
-        """Wait until something happens, and give it."""
+        """Wait for the next changes, and return them."""
         return self._portal.call(self._watch.wait)
 
     def close(self) -> None:
@@ -256,11 +256,11 @@ class BlockingHost(LoopOwner):
         return f"<Machine {self._host.config.run}>"
 
     def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk that lasts until it is burnt or the host closes; `scope` is what it reaches."""
+        """Open a desk that lasts until it is burnt or the host closes; `scope` lists what it may reach."""
         return Desk(self._portal, self._portal.call(self._host.open, spec, scope))
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Have so many desks of a spec ready from now on."""
+        """Keep a number of desks of a spec ready from now on."""
         self._portal.call(functools.partial(self._host.keep_ready, spec, count, proven=proven))
 
     def find(self, desk: DeskId) -> Desk:
@@ -268,11 +268,11 @@ class BlockingHost(LoopOwner):
         return Desk(self._portal, self._portal.call(self._host.find, desk))
 
     def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
-        """Have a hibernated desk go on, also when its owner is gone."""
+        """Resume a hibernated desk, even if its owner is gone."""
         return Desk(self._portal, self._portal.call(self._host.wake, desk, scope))
 
     def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it."""
+        """Destroy a desk and everything in it."""
         self._portal.call(self._host.burn, desk)
 
 
@@ -281,12 +281,12 @@ async def _start_host(settings: Config | None) -> Host:
 
 
 def host(settings: Config | None = None) -> BlockingHost:
-    """Hold this machine for the length of a `with` block, or until `close()`; its desks burn with it."""
+    """Open a host for a `with` block, or until `close()`; its desks burn with it."""
     return BlockingHost(settings)
 
 
 def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-    """Open a desk on this machine for the length of a `with` block, or until `burn()`."""
+    """Open a desk on this machine for a `with` block, or until `burn()`."""
     machine = BlockingHost()
     try:
         desk = machine.open(spec, scope)
@@ -309,7 +309,7 @@ class ServerDesk:
         return repr(self._desk)
 
     def burn(self) -> None:
-        """End the desk and everything of it. Twice is no error."""
+        """Destroy the desk and everything in it. A second call does nothing."""
         self._portal.call(self._desk.burn)
 
     def close(self) -> None:
@@ -339,7 +339,7 @@ class ServerDesk:
         self._portal.call(self._desk.remove, path)
 
     def usage(self) -> Usage:
-        """Return what the desk uses."""
+        """Return the desk's resource usage."""
         return self._portal.call(self._desk.usage)
 
 
@@ -351,7 +351,7 @@ class ServerVault:
         self._vault = vault
 
     def put(self, name: str, value: str, kind: Literal["token", "basic", "totp"] = "token") -> SecretShown:
-        """Keep a secret; one of that name is replaced, one version up."""
+        """Store a secret; an existing one gets a new version."""
         return self._portal.call(self._vault.put, name, value, kind)
 
     def ls(self) -> list[SecretShown]:
@@ -359,7 +359,7 @@ class ServerVault:
         return self._portal.call(self._vault.ls)
 
     def remove(self, name: str) -> None:
-        """Forget a secret."""
+        """Delete a secret."""
         self._portal.call(self._vault.remove, name)
 
 
@@ -396,31 +396,31 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.desks)
 
     def work(self, brief: str | None = None, **options: Any) -> Job:
-        """Have a brief carried out; options as in `hotdesk.client.Client.work`."""
+        """Start a job; options as in `hotdesk.client.Client.work`."""
         return self._portal.call(functools.partial(self._client.work, brief, **options))
 
     def jobs(self) -> list[Job]:
-        """List jobs, the newest first."""
+        """List jobs, newest first."""
         return self._portal.call(self._client.jobs)
 
     def job(self, job: str) -> Job:
-        """Return how a job stands."""
+        """Return a job's state."""
         return self._portal.call(self._client.job, job)
 
     def wait(self, job: str) -> Job:
-        """Wait until a job is over or stopped, or waits for a person."""
+        """Wait until a job has ended, has stopped, or waits for a person."""
         return self._portal.call(self._client.wait, job)
 
     def stop(self, job: str) -> Job:
-        """Have a job stop where it can go on."""
+        """Stop a job where it can be resumed."""
         return self._portal.call(self._client.stop, job)
 
     def allow(self, job: str, rule: str) -> Allowed:
-        """Let a job's desks reach something more, now and later."""
+        """Let a job's desks reach more, now and later."""
         return self._portal.call(self._client.allow, job, rule)
 
     def events(self, job: str) -> list[Happened]:
-        """Return what happened in a job so far."""
+        """Return the events of a job so far."""
 
         async def collect() -> list[Happened]:
             return [each async for each in self._client.events(job, follow=False)]
@@ -428,15 +428,15 @@ class BlockingClient(LoopOwner):
         return self._portal.call(collect)
 
     def approvals(self) -> list[Approval]:
-        """List what waits for people."""
+        """List the approvals that are waiting."""
         return self._portal.call(self._client.approvals)
 
     def approve(self, approval: Approval, *, plan: str = "") -> None:
-        """Say yes to exactly what was shown."""
+        """Approve exactly what was shown."""
         self._portal.call(functools.partial(self._client.approve, approval, plan=plan))
 
     def refuse(self, approval: Approval, why: str = "") -> None:
-        """Say no."""
+        """Refuse an approval."""
         self._portal.call(self._client.refuse, approval, why)
 
     def answer(self, approval: Approval, words: str) -> None:
@@ -448,14 +448,14 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.ls, prefix)
 
     def get(self, name: str) -> bytes:
-        """Return what is kept under a name."""
+        """Return the file stored under a name."""
         return self._portal.call(self._client.get, name)
 
     def put(self, name: str, data: bytes) -> Kept:
-        """Keep bytes as the next version of a name."""
+        """Store bytes as the next version of a name."""
         return self._portal.call(self._client.put, name, data)
 
 
 def Client(url: str, key: str) -> BlockingClient:  # noqa: N802 - called as its async namesake
-    """Return a server for the length of a `with` block, or until `close()`."""
+    """Connect to a server for a `with` block, or until `close()`."""
     return BlockingClient(url, key)

@@ -28,9 +28,9 @@ UNSEEN = frozenset(
 
 
 def make_printable(text: str) -> str:
-    """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters.
+    """Escape characters that could control a terminal or hide in it: control, bidirectional and zero-width ones.
 
-    Every text a desk may have had a hand in passes here before a person sees it.
+    Every text that a desk may have influenced passes here before a person sees it.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -120,7 +120,7 @@ class FileError(DeskError):
 
 
 def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the first error of a group that is none itself: where tasks work together, one that fails ends the rest."""
+    """Return the first error inside nested exception groups: in a task group one failure cancels the rest."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -83,7 +83,7 @@ class Host:
         return f"<Host {self.config.run}>"
 
     async def start(self) -> Host:
-        """Hold this machine until `close` instead of for a block: for notebooks, where each cell is another task."""
+        """Start the host until `close` instead of for a block: for notebooks, where each cell is another task."""
         if self.standing is not None:
             raise BriefError("this host was started already; `close` it first")
         self.standing = Standing(self)
@@ -91,7 +91,7 @@ class Host:
         return self
 
     async def close(self) -> None:
-        """End what `start` began: its desks burn. Twice is no error."""
+        """Undo `start`: the host's desks burn. A second call does nothing."""
         if self.standing is not None:
             await self.standing.close()
 
@@ -127,20 +127,20 @@ class Host:
         await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
 
     def get_keeper_runtime(self) -> KeeperRuntime:
-        """Return the runtime of the desks this process opens itself, with its keeper."""
+        """Return the runtime of the desks this process opens, with its keeper."""
         if self.own_runtime is None:
             raise HostError("another process owns these desks, their doors and screens, and the pool")
         return self.own_runtime
 
     @property
     def walls(self) -> WallCatalog:
-        """Return the walls this machine has, and those it lacks, as found on first need."""
+        """Return the walls this machine has and those it lacks, surveyed on first use."""
         if self._walls is None:
             self._walls = survey(self.config)
         return self._walls
 
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
-        """Return the desks of this owner their supervisor."""
+        """Make the supervisor of the ways out of this owner's desks."""
         from hotdesk.keys.doors import Doors  # most owners open no desk that has a way out
 
         doors = Doors(self.config, parts, tasks)
@@ -150,12 +150,12 @@ class Host:
 
     @property
     def doors(self) -> Doors:
-        """Return what supervises the desks this process opens itself: steps, grants, questions."""
+        """Return the supervisor of the desks this process opens: steps, grants, questions."""
         return cast("Doors", self.get_keeper_runtime().get_supervisor())
 
     @property
     def seats(self) -> Seats:
-        """Return what reaches the screens and browsers of the desks this process opens itself."""
+        """Return the connections to screens and browsers of the desks this process opens."""
         runtime = self.get_keeper_runtime()
         if self._seats is None:
             from hotdesk.hands.screen.readers import Seats  # most owners look at no screen
@@ -167,15 +167,15 @@ class Host:
         return self._seats
 
     def get_seat(self, desk: Desk) -> DeskSeat:
-        """Return the seat at a desk's screen and browser."""
+        """Return the connection to a desk's screen and browser."""
         return self.seats.of(desk)
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Return everything a worker can do at a desk, as tools; each use is written down, or told to `note`.
+        """Return all tools for a desk; each use is written down, or reported to `note`.
 
-        With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
+        `vision` adds questions to a model about pictures; `exact` adds tools for scripts.
         """
         from hotdesk.hands.tools import make_toolbox
 
@@ -184,23 +184,23 @@ class Host:
         return await make_toolbox(self.get_seat(desk), note or self.note, self.get_wheel(desk), vision, exact=exact)
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List what a worker can do at a desk of an image, before there is one."""
+        """List the tools for a desk of an image, before there is one."""
         from hotdesk.hands.tools import list_tools
 
         return list_tools(screen=self.has_screen(image), vision=vision is not None, exact=exact)
 
     def has_screen(self, name: str) -> bool:
-        """Return whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
+        """Return whether an image has a screen of ours; the screen of E2B's program is for that program alone."""
         return image.find(self.config.images, name).has(SESSION)
 
     def leave(self, desk: DeskId) -> None:
-        """Let go of whoever reads a desk's screen and browser: the next look has another reader."""
+        """End the readers of a desk's screen and browser: the next use starts new ones."""
         if self._seats is not None:
             self._seats.renew(desk)
 
     @property
     def watching(self) -> Watching:
-        """Return who looks at the desks this process opens itself, and who drives them."""
+        """Return who views and who drives the desks this process opens."""
         if self._watching is None:
             from hotdesk.hands.screen.viewers import Watching
 
@@ -208,7 +208,7 @@ class Host:
         return self._watching
 
     def choose_screen_services(self, route: str) -> Watching | Lending:
-        """Return who answers those who look at desks, drive them, or use their tools."""
+        """Set what answers viewers, drivers and callers of tools."""
         if route != "tools":
             return self.watching
         if self._lending is None:
@@ -218,57 +218,57 @@ class Host:
         return self._lending
 
     def get_wheel(self, desk: Desk) -> Wheel:
-        """Return the wheel of a desk: its worker's, unless a person has taken over."""
+        """Return who controls a desk: its worker, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
         return self.watching.get_wheel(desk)
 
     def mark_personal(self, desk: DeskId) -> None:
-        """Note that a person opened a desk for themselves: until a worker uses it, nobody stops its programs."""
+        """Note that a person opened a desk for themselves: its programs are not stopped until a worker uses it."""
         self.personal.add(desk)
 
     def release_desk(self, desk: DeskId) -> None:
-        """Let go of what belongs to a desk that ended."""
+        """Release what belongs to a desk that ended."""
         for each in (self._lending, self._watching, self._seats):
             if each is not None:
                 each.leave(desk)
 
     async def prepare(self) -> None:
-        """Be able to take notes, and to read them."""
+        """Start recording and reading events."""
         await self.doors.prepare_journal()
 
     def note(self, *events: Event) -> None:
-        """Have events written down, all or none, before anything else happens."""
+        """Write events, all or none, before anything else happens."""
         self.doors.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed; give the certificate. That it was is written down by then."""
+        """Sign a check's evidence; return the certificate. The event is on disk by then."""
         return self.doors.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; give the certificate. That it was is written down by then."""
+        """Sign the records of a swarm's items; return the certificate. The event is on disk by then."""
         return self.doors.certify_swarm(swarm)
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets of live desks and of a scope that are in some bytes."""
+        """Return the names of the secrets, of live desks and of a scope, that occur in some bytes."""
         return self.doors.find_secrets(data, scope)
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have a desk's door hold another step's rules and grants; what was open is cut."""
+        """Switch a desk's door to another step's rules and grants; open connections are cut."""
         await self.doors.enter_step(desk, step)
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str = "owner") -> None:
-        """Have a desk reach something else from now on: what was open is cut, and who wanted it is written down.
+        """Change what a desk may reach: open connections are cut, and the caller is written down.
 
-        Variables inside stay as they are. A desk that was opened without any way out gets none.
+        Variables inside stay as they are. A desk that was opened without a way out gets none.
         """
         await self.doors.change_scope(desk, scope, by)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str = "owner") -> None:
-        """Let a desk reach something more; a deny of its scope and the operator's ceiling stand above it."""
+        """Let a desk reach more; denies of its scope and the operator's ceiling still apply."""
         await self.doors.allow(desk, rules, by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        """Return for each grant of a scope why it is not available; empty if it is."""
         return await self.doors.try_grants(scope)
 
     def has_ended(self, desk: DeskId) -> bool:
@@ -282,21 +282,21 @@ class Host:
 
     @property
     def pool(self) -> Pool:
-        """Return what keeps desks ready in this process."""
+        """Return the pool of ready desks in this process."""
         return self.get_keeper_runtime().pool
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment.
+        """Keep a number of desks of a spec ready: opening a desk of that image then takes milliseconds.
 
-        Those that are `proven` are for orders with a scope: their way out was tried beforehand. Desks with a screen are
-        kept with it up, and with a reader or two for whoever looks first.
+        `proven` desks are for specs with a scope: their way out was tested beforehand. Desks with a screen are kept
+        with the screen started, and with a reader or two for the first viewers.
         """
         self.pool.keep(self.get_keeper_runtime().route(spec), count, proven=proven)
         if count and self.has_screen(spec.image):
             self.seats.tasks.start(functools.partial(self.seats.keep_ready, _READERS))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
+        """Open a desk until it is burnt, its time is up, or this host closes; `scope` lists what it may reach."""
         chosen = spec or Spec()
         if not chosen.by:
             chosen = replace(chosen, by=describe_actor())
@@ -315,7 +315,7 @@ class Host:
                 await self.burn(desk.id)
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
-        """Have a hibernated desk go on, also when its owner is gone; it reaches what `scope` lists, and no more."""
+        """Resume a hibernated desk, even if its owner is gone; it may reach only what `scope` lists."""
         return await self.get_keeper_runtime().wake(desk, scope)
 
     async def find(self, desk: DeskId) -> Desk:
@@ -331,13 +331,13 @@ class Host:
         return await other.find(desk)
 
     async def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it, whoever opened it. Twice is no error."""
+        """Destroy a desk and everything in it, whoever opened it. A second call does nothing."""
         await self.runtime.burn(desk)
         if self.own_runtime is not None and (self.config.run / "desks" / desk).exists():
             await burn(self.config, desk)
 
     async def sterilize(self, name: str) -> None:
-        """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
+        """Make the missing parts of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
         from hotdesk.desk.image import sterilize
 
         if self.own_runtime is not None:
@@ -345,7 +345,7 @@ class Host:
             await anyio.to_thread.run_sync(sterilize.make, self.config.images, picture, lambda line: None)
 
     async def seal(self, name: str) -> None:
-        """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""
+        """Open a desk from an image, prove that it works, and store the guest compiled by the image's own Python."""
         picture = image.find(self.config.images, name)
         source = guest_code.read_sources()
         if guest_code.get_folder(self.config.images, picture.digest, source).exists():
@@ -377,7 +377,7 @@ async def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIte
 
 @contextlib.asynccontextmanager
 async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
-    """Use a desk another process owns; it stays when the block ends."""
+    """Use a desk that another process owns; the desk stays open when the block ends."""
     path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield await runtime.find(desk)
@@ -385,7 +385,7 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
 
 @contextlib.asynccontextmanager
 async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
-    """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
+    """Use a desk of another process from outside only; it may be paused, and stays open when the block ends."""
     path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield runtime.get_handle(desk)
@@ -418,9 +418,9 @@ def find_server(settings: Config) -> Path:
 
 
 async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:
-    """Burn a desk another owner keeps, by its files alone: end its processes, and its keeper clears up.
+    """Burn another owner's desk by its files alone: its processes are ended, and its keeper cleans up.
 
-    An ordinary user's desks are a server's, and burn there.
+    An ordinary user's desks belong to a server, and are burnt there.
     """
     if os.geteuid() != 0:
         async with _reach(find_server(settings)) as runtime:

@@ -79,7 +79,7 @@ class Parameter:
         return keywords
 
     def find_fault(self, value: object) -> str:
-        """Describe what is wrong with a value; empty: nothing."""
+        """Describe what is wrong with a value; empty if nothing is."""
         shown = make_printable(repr(value))[:80]
         if not fits(value, self.kind):
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
@@ -148,7 +148,7 @@ class Tool:
         return checked
 
     def refuse(self, why: str) -> ToolArgumentError:
-        """Return what was wrong with an ask, what is expected, and how it looks when it is right."""
+        """Return the refusal of a call: what was wrong, what is expected, and an example."""
         takes = "; ".join(
             f"{each.name}: {WORDS[each.kind]}{', required' if each.required else ''} ({each.what})"
             for each in self.parameters
@@ -189,9 +189,9 @@ class Vision(Protocol):
     """A model that can see."""
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Answer a question about a picture; `HostError` when the model cannot be asked.
+        """Answer a question about a picture; `HostError` when the model cannot be reached.
 
-        The picture and so the answer are a desk's word.
+        The picture, and so the answer, is untrusted.
         """
         ...
 
@@ -201,20 +201,20 @@ class Stage(Protocol):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """List what may be used in this step."""
+        """List the tools of this step."""
         ...
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Return width and height of the screen; None: there is none, or it may not be used."""
+        """Return width and height of the screen; None if there is none or it may not be used."""
         ...
 
     async def use(self, call: Call) -> Observation:
-        """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
+        """Use a tool. Every failure is an observation, except `DeskGone`."""
         ...
 
     async def describe_missing(self) -> str:
-        """Describe what of the step's promise is not so at this moment, for a model; empty: it is kept."""
+        """Describe for a model which of the step's promises do not hold now; empty if all do."""
         ...
 
 
@@ -223,16 +223,16 @@ class Hand(Protocol):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """List them."""
+        """List its tools."""
         ...
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one with checked arguments. What a desk could not do is an observation; a desk that is gone an error."""
+        """Use one with checked arguments. Failures at the desk are observations; a desk that is gone is an error."""
         ...
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text can be written down as UTF-8 and given to a program."""
+    """Return whether a text can be written as UTF-8 and passed to a program."""
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 
@@ -243,14 +243,14 @@ def _describe_bounds(least: float, most: float) -> str:
 
 
 def get_text(arguments: Arguments, name: str) -> str:
-    """Return a text that was checked; empty where none was given."""
+    """Return a checked text; empty if it was not given."""
     value = arguments.get(name, "")
     assert isinstance(value, str)
     return value
 
 
 def get_texts(arguments: Arguments, name: str) -> list[str]:
-    """Return a list of texts that was checked; empty where none was given."""
+    """Return a checked list of texts; empty if it was not given."""
     value = arguments.get(name, [])
     assert isinstance(value, list)
     return [str(each) for each in value]
@@ -269,12 +269,12 @@ def get_integer(arguments: Arguments, name: str, otherwise: int = 0) -> int:
 
 
 def get_flag(arguments: Arguments, name: str) -> bool:
-    """Return whether a flag was given, and true."""
+    """Return whether a flag was given and is true."""
     return arguments.get(name) is True
 
 
 def fits(value: object, kind: Kind) -> bool:
-    """Return whether a value is of a kind."""
+    """Return whether a value has a type."""
     match kind:
         case "text":
             return isinstance(value, str)

@@ -108,19 +108,19 @@ class Log(Protocol):
     """Takes down what a brain does before and after it is done, and keeps its budget."""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Note a reply, and that its calls are about to be used; give each call's number. On disk when it returns.
+        """Record a reply before its calls are used; return each call's number. On disk when it returns.
 
-        Where no step is named a plan is thought of: its calls are no acts, and have no numbers.
-        Raises `BudgetSpentError` before anything is used that the budget does not have.
+        Without a step the reply is planning: its calls are not acts and have no numbers. Raises
+        `BudgetSpentError` before a call that the budget does not cover.
         """
         ...
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Note what came of a call; give the paper that says it."""
+        """Record the result of a call; return the paper that holds it."""
         ...
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Note a plan, and what is said against it."""
+        """Record a plan and the findings against it."""
         ...
 
     def check(self) -> None:
@@ -145,26 +145,26 @@ class Brain(Protocol):
 
     @property
     def name(self) -> str:
-        """Return who it is, as people read it."""
+        """Return its name as people read it."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Return whether everybody who may take a step can be shown pictures."""
+        """Return whether every model that may take a step accepts pictures."""
         ...
 
     def recall(self, notes: Notes) -> None:
-        """Have this to remember from now on."""
+        """Set the notes to remember from now on."""
         ...
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
-        """Think before acting: give a plan that the audit has nothing against; `PlanningError` where there is none."""
+        """Return a plan that passes the audit; raises `PlanningError` if there is none."""
         ...
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
-        """Take one step. A step that failed is a result; `ModelError` when nobody answers."""
+        """Take one step. A failed step is a result; raises `ModelError` when no model answers."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections. Twice is no error."""
+        """Close connections. A second call does nothing."""
         ...

@@ -36,7 +36,7 @@ class BatchedCheck(Protocol):
     """A check whose files can be looked at together with others."""
 
     def ask_look(self, path: str, beside: str) -> LookRequest | None:
-        """Return how a file is looked at; what it needs lies in the folder `beside`. None: only by itself."""
+        """Return how to examine a file in a batch; what it needs is in the folder `beside`. None: only by itself."""
         ...
 
 

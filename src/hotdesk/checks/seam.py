@@ -58,12 +58,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether the file is what was asked for."""
+        """Return whether the file passed."""
         return bool(self.looked_for) and not self.faults
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Explain why it failed, as instructions; or what holds."""
+        """Explain a failure as instructions, or list what holds."""
         return tuple(summarize(self.faults, self.more)) or self.held
 
 
@@ -72,40 +72,40 @@ class Check(Protocol):
 
     @property
     def image(self) -> str:
-        """Name the image of the desk it looks in, whatever the work was done at."""
+        """Return the image of the desk in which it examines files, whatever image the work was done in."""
         ...
 
     @property
     def alone(self) -> bool:
-        """Return whether it runs what it looks at: its desk then is used for nothing else.
+        """Return whether it executes the file: its desk is then used for nothing else.
 
-        Files of one job that are only opened are looked at in one desk, one after the other.
+        Files of one job that are only opened share a desk, one after the other.
         """
         ...
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Name what it needs beside the file: paths below the brief's folder, or `drive:NAME`; `beside/PATH` there."""
+        """Return what it needs beside the file: paths below the brief's folder, or `drive:NAME`; `beside/PATH` there."""
         ...
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Say in words for a certificate what it does not look at."""
+        """Describe for a certificate what it does not examine."""
         ...
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a file must be to pass, for whoever makes it: whole sentences that can be followed beforehand.
+        """List what a file must be to pass, for its author: whole sentences that can be followed beforehand.
 
-        They come from what the brief expects and from the rules that hold for every file, and say nothing a verdict
+        They follow from the brief's expectations and from the rules for every file, and state nothing that a verdict
         does not judge.
         """
         ...
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Look at a file in a clean desk; give what was seen. A file that cannot be read is no error."""
+        """Examine a file in a clean desk; return the evidence. An unreadable file is evidence, not an error."""
         ...
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen. Pure; evidence that makes no sense is a failed check, never an error."""
+        """Judge evidence. Pure; evidence that makes no sense is a failed check, never an error."""
         ...

@@ -37,7 +37,7 @@ class TickingBoard(Protocol):
         ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Leave the terminal to somebody who is asked."""
+        """Leave the terminal to a prompt for the length of a block."""
         ...
 
 

@@ -41,7 +41,7 @@ class Client:
     # -- desks ------------------------------------------------------------------------------------------------
 
     async def open(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> FarDesk:
-        """Open a desk that lasts until it is burnt or its time is up; `allow` are rules, as in a brief."""
+        """Open a desk that lasts until it is burnt or its time is up; `allow` lists rules, as in a brief."""
         spec = spec or Spec()
         order = {name: getattr(spec, name) for name in SPEC} | {"env": dict(spec.env), "allow": list(allow)}
         order |= {"wall": spec.wall} if spec.wall != Spec().wall else {}  # it is the least that every server gives
@@ -68,7 +68,7 @@ class Client:
         return [read(DeskShown, each) for each in await self.line.list_all("/desks")]
 
     async def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it. Twice is no error."""
+        """Destroy a desk and everything in it. A second call does nothing."""
         await FarDesk(self.line, desk).burn()
 
     # -- jobs -------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Client:
         approve: Literal["auto", "risky", "plan", "every"] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> Job:
-        """Have a brief carried out, as TOML or a template that is filled in; files lie beside it."""
+        """Start a job from a brief as TOML, or from a template and its values; `files` lie beside the brief."""
         sent = [{"upload": await self.upload(name, data), "name": name} for name, data in (files or {}).items()]
         order: dict[str, Any] = {"files": sent, "models": list(models), "limits": dict(limits or {})}
         order |= {"brief": brief} if brief is not None else {"template": template, "values": dict(values or {})}
@@ -92,31 +92,31 @@ class Client:
         return read(Job, await self.line.call("POST", "/jobs", order, again=secrets.token_hex(16)))
 
     async def upload(self, name: str, data: bytes) -> str:
-        """Send a file for a job; give its id."""
+        """Upload a file for a job; return its id."""
         async with self.line.ask("POST", "/uploads", data, query={"name": name}) as answer:
             return str(json.loads(await answer.read_body())["id"])
 
     async def jobs(self) -> list[Job]:
-        """List jobs, the newest first."""
+        """List jobs, newest first."""
         return [read(Job, each) for each in await self.line.list_all("/jobs")]
 
     async def job(self, job: str) -> Job:
-        """Return how a job stands."""
+        """Return a job's state."""
         return read(Job, await self.line.call("GET", f"/jobs/{job}"))
 
     async def stop(self, job: str) -> Job:
-        """Have a job stop where it can go on."""
+        """Stop a job where it can be resumed."""
         return read(Job, await self.line.call("POST", f"/jobs/{job}/stop"))
 
     async def resume(
         self, job: str, limits: Mapping[str, float] | None = None, models: Sequence[str] = (), key: str = ""
     ) -> Job:
-        """Go on with a job."""
+        """Resume a job."""
         order = {"limits": dict(limits or {}), "models": list(models), **({"key": key} if key else {})}
         return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", order))
 
     async def allow(self, job: str, rule: str) -> Allowed:
-        """Let a job's desks reach something more, now and later; its brief's denies and the ceiling stand above it."""
+        """Let a job's desks reach more, now and later; the brief's denies and the operator's ceiling still apply."""
         return read(Allowed, await self.line.call("POST", f"/jobs/{job}/allow", {"rule": rule}))
 
     async def forget(self, job: str) -> None:
@@ -124,7 +124,7 @@ class Client:
         await self.line.call("DELETE", f"/jobs/{job}")
 
     async def events(self, job: str = "", *, after: int = 0, follow: bool = True) -> AsyncIterator[Happened]:
-        """Yield what happened, of a job or of all, and then what happens; `after` goes on from an id."""
+        """Yield past events of a job or of all, then new ones; `after` continues from an id."""
         query = {"after": after, "follow": str(follow).lower()}
         async with self.line.ask("GET", f"/jobs/{job}/events" if job else "/events", query=query) as answer:
             rest = b""
@@ -135,7 +135,7 @@ class Client:
                         yield read(Happened, json.loads(line[6:]))
 
     async def wait(self, job: str, *, every: float = 0.5) -> Job:
-        """Wait until a job is over or stopped, or waits for a person; say how it stands."""
+        """Wait until a job has ended, has stopped, or waits for a person; return its state."""
         current = await self.job(job)
         while current.state in ("starting", "running"):
             await anyio.sleep(every)
@@ -145,16 +145,16 @@ class Client:
     # -- approvals --------------------------------------------------------------------------------------------
 
     async def approvals(self) -> list[Approval]:
-        """List what waits for people."""
+        """List the approvals that are waiting."""
         return [read(Approval, each) for each in await self.line.list_all("/approvals")]
 
     async def approve(self, approval: Approval, *, plan: str = "") -> None:
-        """Say yes to exactly what was shown; with `plan`, to a plan as it was edited."""
+        """Approve exactly what was shown; `plan` approves an edited plan."""
         more = {"answer": "edit", "plan": plan} if plan else {"answer": "approve"}
         await self.line.call("POST", f"/approvals/{approval.id}", {"digest": approval.digest, **more})
 
     async def refuse(self, approval: Approval, why: str = "") -> None:
-        """Say no."""
+        """Refuse an approval."""
         decision = {"digest": approval.digest, "answer": "refuse", "words": why}
         await self.line.call("POST", f"/approvals/{approval.id}", decision)
 
@@ -170,17 +170,17 @@ class Client:
         return [read(Kept, each) for each in await self.line.list_all("/drive", prefix=prefix)]
 
     async def get(self, name: str) -> bytes:
-        """Return what is kept under NAME or NAME@VERSION."""
+        """Return the file stored under NAME or NAME@VERSION."""
         async with self.line.ask("GET", f"/drive/{check_name(name)}") as answer:
             return await answer.read_body()
 
     async def certificate(self, name: str) -> Mapping[str, Any]:
-        """Return the certificate of what is kept under a name."""
+        """Return the certificate of the file stored under a name."""
         found: Mapping[str, Any] = await self.line.call("GET", f"/drive/{check_name(name)}", query={"certificate": 1})
         return found
 
     async def put(self, name: str, data: bytes) -> Kept:
-        """Keep bytes as the next version of a name."""
+        """Store bytes as the next version of a name."""
         async with self.line.ask("PUT", f"/drive/{check_name(name)}", data) as answer:
             return read(Kept, json.loads(await answer.read_body()))
 
@@ -190,7 +190,7 @@ class Client:
 
 
 def check_name(name: str) -> str:
-    """Refuse what is no name in the drive."""
+    """Raise for an invalid drive name."""
     if not name or name.startswith("/"):
         raise BriefError(f"{name[:80]!r} is not a valid drive name; write it like 'reports/june.xlsx'")
     return name

@@ -74,7 +74,7 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing more happens to it."""
+        """Return whether the job has ended for good."""
         return self.state in ("done", "failed", "broken", "interrupted")
 
 
@@ -138,7 +138,7 @@ class Happened:
 
 
 def read(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Read what a server tells, as far as it is known here."""
+    """Parse a server's JSON; unknown fields are ignored."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: read_field(name, value) for name, value in data.items() if name in names})
 

@@ -60,32 +60,32 @@ class FarDesk:
         await self.line.call("DELETE", f"/desks/{self.id}/file", query={"path": path})
 
     async def pause(self) -> None:
-        """Stop every program where it is, until `resume`."""
+        """Freeze every program until `resume`."""
         await self.line.call("POST", f"/desks/{self.id}/pause")
 
     async def resume(self) -> None:
-        """Let everything go on."""
+        """Continue every program."""
         await self.line.call("POST", f"/desks/{self.id}/resume")
 
     async def snapshot(self) -> SnapshotId:
-        """Keep the desk's files as they are."""
+        """Take a snapshot of the desk's files."""
         return SnapshotId((await self.line.call("POST", f"/desks/{self.id}/snapshots"))["snapshot"])
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files exactly as they were."""
+        """Restore the files of a snapshot exactly."""
         await self.line.call("POST", f"/desks/{self.id}/rollback", {"snapshot": snapshot})
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[FarDesk]:
-        """Open desks like this one that begin with its files."""
+        """Open desks like this one that start with its files."""
         reply = await self.line.call("POST", f"/desks/{self.id}/fork", {"count": count, "snapshot": snapshot})
         return [FarDesk(self.line, DeskId(each["id"])) for each in reply["items"]]
 
     async def usage(self) -> Usage:
-        """Return what the desk uses."""
+        """Return the desk's resource usage."""
         return Usage(**await self.line.call("GET", f"/desks/{self.id}/usage"))
 
     async def burn(self) -> None:
-        """End the desk and everything of it. Twice is no error."""
+        """Destroy the desk and everything in it. A second call does nothing."""
         if any(each["id"] == self.id for each in await self.line.list_all("/desks")):
             await self.line.call("DELETE", f"/desks/{self.id}")
 

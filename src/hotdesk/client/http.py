@@ -63,7 +63,7 @@ class HttpResponse:
     stream: ByteStream = field(repr=False)
 
     async def iterate_pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
+        """Yield the body as it arrives."""
         while True:
             event = await read_next_event(self.connection, self.stream)
             if isinstance(event, h11.Data):
@@ -117,7 +117,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         media: str = "application/octet-stream",
     ) -> AsyncIterator[HttpResponse]:
-        """Make one request; what the server refuses is raised."""
+        """Send one request; an error response is raised."""
         parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(parameters)}" if parameters else "")
         sent = {"Host": self.name, "Authorization": f"Bearer {self.key}", "Content-Length": str(len(body)),
@@ -153,7 +153,7 @@ class HttpClient:
         query: Mapping[str, object] | None = None,
         again: str = "",
     ) -> Any:
-        """Make one request in JSON; give the answer's."""  # fmt: skip
+        """Send one request in JSON; return the JSON of the response."""
         body = b"" if value is None else json.dumps(value).encode()
         headers = {"Idempotency-Key": again} if again else {}
         async with self.ask(method, path, body, query=query, headers=headers, media="application/json") as answer:
@@ -176,7 +176,7 @@ class HttpClient:
 
 
 async def read_next_event(connection: h11.Connection, stream: ByteStream) -> object:
-    """Return the next event of an answer."""
+    """Return the next event of a stream."""
     while True:
         try:
             event = connection.next_event()
@@ -196,7 +196,7 @@ async def read_next_event(connection: h11.Connection, stream: ByteStream) -> obj
 
 
 def make_error(status: int, body: bytes) -> HotdeskError:
-    """Make an error of what a server refused."""
+    """Make the error for an error response."""
     try:
         reply = json.loads(body)
         code, message = str(reply["code"]), str(reply["message"])

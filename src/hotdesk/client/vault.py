@@ -15,7 +15,7 @@ class FarVault:
         self.line = line
 
     async def put(self, name: str, value: str, kind: Literal["token", "basic", "totp"] = "token") -> SecretShown:
-        """Keep a secret; one of that name is replaced, one version up. Of `basic` the value is USER:PASSWORD."""
+        """Store a secret; an existing one gets a new version. The value of a `basic` secret is USER:PASSWORD."""
         return read(SecretShown, await self.line.call("PUT", f"/vault/{name}", {"kind": kind, "value": value}))
 
     async def ls(self) -> list[SecretShown]:
@@ -23,5 +23,5 @@ class FarVault:
         return [read(SecretShown, each) for each in await self.line.list_all("/vault")]
 
     async def remove(self, name: str) -> None:
-        """Forget a secret."""
+        """Delete a secret."""
         await self.line.call("DELETE", f"/vault/{name}")

@@ -38,7 +38,7 @@ class Discovery(Protocol):
         ...
 
     async def find(self) -> Collection[Address]:
-        """Return where nodes listen now. `HostError` when discovery fails: those found before stay."""
+        """Return where nodes listen now. Raises `HostError` when discovery fails; known nodes then stay."""
         ...
 
 

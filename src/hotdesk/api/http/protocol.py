@@ -43,7 +43,6 @@ class Protocol(HttpToolsProtocol):
     """What ends it when nothing comes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head; one connection too many is cut."""
         super().connection_made(transport)
         if is_full(self.connections, self.client):
             self.reset()
@@ -51,23 +50,21 @@ class Protocol(HttpToolsProtocol):
         self.wait(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
         self.stop_waiting()
         super().connection_lost(exc)
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, from now, for what must come next."""
+        """Start the timeout for whatever must come next."""
         self.stop_waiting()
         self.wait_timer = self.loop.call_later(seconds, self.time_out)
 
     def stop_waiting(self) -> None:
-        """Wait for nothing."""
         if self.wait_timer is not None:
             self.wait_timer.cancel()
             self.wait_timer = None
 
     def wait_on(self) -> None:
-        """Wait for what must come next, if it is the client that must send it."""
+        """Start a timeout if it is the client that must send next."""
         if self.unread and self.is_answering():
             self.wait(BODY_TIMEOUT_S)
         elif self.is_answering():
@@ -76,7 +73,7 @@ class Protocol(HttpToolsProtocol):
             self.wait(HEAD_TIMEOUT_S)
 
     def time_out(self) -> None:
-        """Cut a connection of which nothing comes, unless it is we or a sandbox who take their time."""
+        """Cut an idle connection, unless the server or a sandbox is what takes the time."""
         self.wait_timer = None
         if self.is_answering() and (self.cycle.body or self.flow.read_paused or is_aimed(self.headers)):
             self.wait(BODY_TIMEOUT_S)
@@ -84,16 +81,14 @@ class Protocol(HttpToolsProtocol):
             self.reset()
 
     def is_answering(self) -> bool:
-        """Return whether there is a request that is not answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def on_message_begin(self) -> None:
-        """Let whoever answers cut it, or have it as it is."""
         super().on_message_begin()
         self.scope["extensions"] = {"hotdesk.reset": self.reset, "hotdesk.take": self.take}  # type: ignore[dict-item]
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a head without an end, or words before an upgrade was answered, end the connection."""
+        """Receive bytes. An endless head, or data before an upgrade was answered, ends the connection."""
         self.size += len(data)
         if self.upgraded:
             self.reset()
@@ -105,13 +100,13 @@ class Protocol(HttpToolsProtocol):
             self.wait_on()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, and not too many."""
+        """Receive a header; too many are refused."""
         if len(self.headers) >= MAX_HEADERS:
             raise ValueError("too many headers")  # answered with 400
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to count anew; a target is a path, so that there is one host, the header's."""
+        """Reset the counters; refuse a target that is not a path, so that the Host header is the only host."""
         if not self.url.startswith(b"/"):
             raise ValueError("the request target must be a path")  # answered with 400
         self.size = 0
@@ -119,23 +114,20 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count nothing of a body."""
         self.size = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Have read a request to its end."""
         self.unread = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait a little for what is left of a body nobody read; else for the next request."""
+        """Wait briefly for the rest of an unread body, otherwise for the next request."""
         if self.unread:
             self.wait(HEAD_TIMEOUT_S)
         super().on_response_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        """Leave the connection to whoever speaks WebSocket."""
         self.stop_waiting()
         self.is_websocket = True
         super().handle_websocket_upgrade()
@@ -144,15 +136,15 @@ class Protocol(HttpToolsProtocol):
         return super()._should_upgrade() and not is_aimed(self.headers)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Wait for whoever answers; nothing else is read as a request."""
+        """Wait for the response; nothing else is read as a request."""
         self.upgraded = True
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
     def reset(self) -> None:
-        """Cut the connection with a TCP reset: a stream that ends so has not ended well.
+        """Cut the connection with a TCP reset, which marks a stream as incomplete.
 
-        Its client may have hung up before: whoever cuts the connections of a sandbox never fails at one of them.
+        It does not fail when the client has already hung up.
         """
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
@@ -163,7 +155,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.abort()
 
     def take(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Hand the connection over as it is: whoever takes it answers, and nobody here writes to it any more."""
+        """Detach the connection: the new owner answers, and this protocol no longer writes to it."""
         assert self.cycle is not None
         self.stop_waiting()
         self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
@@ -184,7 +176,6 @@ class HandedOverConnection(asyncio.StreamReaderProtocol):
         self.first = first
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever had it first, too."""
         super().connection_lost(exc)
         self.first.connection_lost(exc)
 

@@ -37,7 +37,7 @@ class Using(Protocol):
     """Whatever uses a desk's tools."""
 
     async def use(self, name: str, arguments: object) -> Observation:
-        """Use one; `DeskGone` when there is no desk any more."""
+        """Use one; raises `DeskGone` when the desk no longer exists."""
         ...
 
 

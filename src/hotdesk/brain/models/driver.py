@@ -45,7 +45,7 @@ class WireFormat(Protocol):
         ...
 
     def compute_prefix(self, request: ModelRequest) -> str:
-        """Return what a reply's thinking is bound to; empty: to nothing."""
+        """Return the prefix that a reply's thinking is valid after; empty if it is valid anywhere."""
         ...
 
 

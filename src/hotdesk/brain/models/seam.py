@@ -109,28 +109,28 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name, as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
+        """Return its name as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
         ...
 
     @property
     def window(self) -> int:
-        """Return how many tokens a request may have."""
+        """Return the maximum number of tokens in a request."""
         ...
 
     @property
     def native_screen(self) -> bool:
-        """Return whether it has a computer tool of its own."""
+        """Return whether it has a native computer tool."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Return whether it can be shown pictures."""
+        """Return whether it accepts pictures."""
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
+        """Return the next reply. Raises `ModelError` when retries did not help."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections. Twice is no error."""
+        """Close connections. A second call does nothing."""
         ...

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         """Whoever follows a program."""
 
         def take_output(self, stream: int, data: bytes, cost: int) -> None:
-            """Take what the program wrote; `cost` is given back once it went on."""
+            """Receive output of the program; return `cost` to the window once it was passed on."""
 
         def take_room(self, count: int) -> None:
-            """Learn that the program took so much of its input."""
+            """Learn how much input the program consumed."""
 
         def take_end(self, code: int, text: str) -> None:
-            """Learn that it ended; a text says why it could not start."""
+            """Learn that the program ended; a text says why it could not start."""
 
 
 _TEXT_LIMIT = 500

@@ -67,7 +67,6 @@ class Http2Connection(asyncio.Protocol):
     # -- the transport's side -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self.transport = cast(asyncio.Transport, transport)
         self.connections.add(self)  # type: ignore[arg-type]
         self.state.initiate_connection()
@@ -76,7 +75,6 @@ class Http2Connection(asyncio.Protocol):
         self._wait(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End every request."""
         self.connections.discard(self)
         self._stop_waiting()
         self.is_closing = True
@@ -85,19 +83,18 @@ class Http2Connection(asyncio.Protocol):
             stream.abandon()
 
     def pause_writing(self) -> None:
-        """Read nothing from a client that does not read: what it asks for would pile up."""
+        """Stop reading from a client that does not read: responses to it would pile up."""
         self.writable.clear()
         self.transport.pause_reading()
         self._wait(WRITE_STALL_S)
 
     def resume_writing(self) -> None:
-        """Go on."""
         self.writable.set()
         self.transport.resume_reading()
         self._wait_idle()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; what breaks the protocol or asks for too much ends the connection."""
+        """Receive bytes. A protocol violation or excessive load ends the connection."""
         self.budget.refill(self.loop.time())
         self.unfinished += len(data)
         try:
@@ -120,7 +117,6 @@ class Http2Connection(asyncio.Protocol):
         self._wait_idle()
 
     def handle(self, event: Event) -> None:
-        """Take one event."""
         match event:
             case RequestReceived():
                 self.begin(event)
@@ -146,7 +142,6 @@ class Http2Connection(asyncio.Protocol):
                 self.budget.spend()
 
     def begin(self, event: RequestReceived) -> None:
-        """Have a request answered."""
         number, has_body = event.stream_id or 0, event.stream_ended is None
         if self.running >= MAX_STREAMS:
             self.close(ErrorCodes.ENHANCE_YOUR_CALM)
@@ -173,7 +168,6 @@ class Http2Connection(asyncio.Protocol):
         task.add_done_callback(self.tasks.discard)
 
     def take_data(self, event: DataReceived) -> None:
-        """Take a piece of a body."""
         number, size = event.stream_id or 0, event.flow_controlled_length or 0
         data = event.data or b""
         if not data:
@@ -192,17 +186,16 @@ class Http2Connection(asyncio.Protocol):
     # -- the streams' side ------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Wait while the client has not read what was sent."""
+        """Wait until the client has read what was sent."""
         await self.writable.wait()
 
     def send_head(self, number: int, fields: list[tuple[bytes, bytes]]) -> None:
-        """Send the head of an answer."""
         with suppress(H2Error):  # the client may have cancelled it in what we have not read
             self.state.send_headers(number, fields)
             self.flush()
 
     def send_data(self, number: int, data: memoryview) -> int:
-        """Send as much of an answer as the client has windows for; return how many bytes were."""
+        """Send as much of a response as the client's windows allow; return the number of bytes."""
         done = 0
         try:
             while done < min(len(data), _PIECE):
@@ -226,26 +219,25 @@ class Http2Connection(asyncio.Protocol):
         self.flush()
 
     def acknowledge(self, number: int, size: int) -> None:
-        """Give the client new windows for what was read."""
+        """Extend the client's windows by what was read."""
         if size and not self.transport.is_closing():
             with suppress(H2Error):
                 self.state.acknowledge_received_data(size, number)
             self.flush()
 
     def reset_stream(self, number: int, code: ErrorCodes = ErrorCodes.INTERNAL_ERROR) -> None:
-        """Cut one stream: what ends so has not ended well."""
+        """Reset one stream: its response is incomplete."""
         with suppress(H2Error):
             self.state.reset_stream(number, code)
         self.flush()
         self.abandon(number)
 
     def abandon(self, number: int) -> None:
-        """Let a stream's answer go nowhere."""
+        """Discard a stream's response."""
         if (stream := self.streams.get(number)) is not None:
             stream.abandon()
 
     def forget(self, stream: Http2Stream) -> None:
-        """Note that a request is over."""
         self.running -= 1
         self.server_state.total_requests += 1
         if self.streams.pop(stream.number, None) is not None:
@@ -257,12 +249,10 @@ class Http2Connection(asyncio.Protocol):
     # -- both ---------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what is to be sent."""
         if (data := self.state.data_to_send()) and not self.transport.is_closing():
             self.transport.write(data)
 
     def close(self, code: ErrorCodes) -> None:
-        """End the connection now, and every request of it."""
         with suppress(H2Error):
             self.state.close_connection(code)
         self.flush()
@@ -272,7 +262,7 @@ class Http2Connection(asyncio.Protocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """End gently: answers under way may end; uvicorn calls it."""
+        """Shut down gracefully: running responses may end. Called by uvicorn."""
         with suppress(H2Error):
             self.state.close_connection()
         self.flush()
@@ -281,7 +271,6 @@ class Http2Connection(asyncio.Protocol):
             self.transport.close()
 
     def _wait_idle(self) -> None:
-        """Wait for the next request, unless one is under way."""
         if not self.writable.is_set():
             return
         if self.running or self.is_closing:
@@ -299,7 +288,7 @@ class Http2Connection(asyncio.Protocol):
             self.timer = None
 
     def time_out(self) -> None:
-        """Cut a client that sends nothing, or reads nothing."""
+        """Cut a client that sends nothing or reads nothing."""
         self.timer = None
         if self.writable.is_set():
             self.close(ErrorCodes.NO_ERROR)
@@ -333,7 +322,7 @@ class NegotiatedProtocol(Protocol):
     """A connection by TLS, which speaks what client and server agreed on."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, by HTTP/2 if that was agreed on."""
+        """Start HTTP/2 if ALPN chose it."""
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         if transport.is_closing() or tls is None or tls.selected_alpn_protocol() != "h2":
