@@ -44,7 +44,7 @@ BOUNDS: Mapping[str, tuple[float, float, str]] = {
 
 
 def format_bound(value: float, unit: str) -> str:
-    """Write a bound as a person writes it: sizes as 16M or 1024T."""
+    """Format a bound for people: sizes as 16M or 1024T."""
     if unit != " bytes":
         return f"{value:.15g}{unit}"
     power = max(each for each in range(5) if value >= 1 << 10 * each)
@@ -52,7 +52,7 @@ def format_bound(value: float, unit: str) -> str:
 
 
 def new_id() -> DeskId:
-    """Make an id nobody can guess: `i` and 20 lowercase alphanumerics, so that it fits a DNS label."""
+    """Make an unguessable id: `i` and 20 lowercase alphanumerics, so that it fits a DNS label."""
     random = [ALPHABET[byte % 36] for byte in os.urandom(64) if byte < 252]  # `secrets` costs every keeper 3 ms
     return DeskId("i" + "".join(random[:20]) if len(random) >= 20 else new_id())
 
@@ -65,7 +65,7 @@ def as_id(text: str) -> DeskId:
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Refuse what cannot be a program and its arguments."""
+    """Raise for an invalid program or argument list."""
     if isinstance(argv, str):
         line = argv[:80]
         raise BriefError(
@@ -76,7 +76,7 @@ def check_argv(argv: Sequence[str]) -> None:
 
 
 def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
-    """Return bytes as they are, and text as UTF-8."""
+    """Return bytes unchanged, and text as UTF-8."""
     if isinstance(data, str):
         return data.encode()
     if isinstance(data, bytes | bytearray | memoryview):
@@ -85,7 +85,7 @@ def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
 
 
 def check_variables(env: Mapping[str, str]) -> None:
-    """Refuse what cannot be an environment variable."""
+    """Raise for an invalid environment variable."""
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise BriefError("a program's environment variables must be texts")
@@ -146,7 +146,7 @@ class Spec:
         check_mounts(self.volumes)
 
     def is_like(self, other: Spec) -> bool:
-        """Return whether the same computer is asked for, however long it may last."""
+        """Return whether two specs describe the same computer, whatever their time limits."""
         return all(getattr(self, name) == getattr(other, name) for name in COMPUTER)
 
 
@@ -174,12 +174,12 @@ class Done:
 
     @property
     def ok(self) -> bool:
-        """Return whether it succeeded."""
+        """Return whether the exit code is 0."""
         return self.exit_code == 0
 
     @property
     def text(self) -> str:
-        """Return standard output as text, undecodable bytes replaced."""
+        """Return standard output as text; undecodable bytes are replaced."""
         return self.stdout.decode("utf-8", "replace")
 
 
@@ -258,15 +258,15 @@ class Watch(Protocol):
     """A watched folder."""
 
     async def changes(self) -> list[Change]:
-        """Return what happened since the last call: all of it, up to this moment."""
+        """Return all changes since the last call, up to this moment."""
         ...
 
     async def wait(self) -> list[Change]:
-        """Wait until something happens, and give it."""
+        """Wait for the next changes, and return them."""
         ...
 
     async def close(self) -> None:
-        """Stop watching. Twice is no error."""
+        """Stop watching. A second call does nothing."""
         ...
 
 
@@ -275,27 +275,27 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Return its pid as seen inside the desk; 0 when it could not start."""
+        """Return its pid inside the desk; 0 if it could not start."""
         ...
 
     def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        """Yield what it says, in order, until it ends. Reading slowly slows the program down; nothing is lost."""
+        """Yield its output in order, until it ends. Reading slowly slows the program down; nothing is lost."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Write to its standard input, waiting while it is full. Data for a program that no longer reads is dropped."""
+        """Write to its standard input; waits while it is full. Data for a program that no longer reads is dropped."""
         ...
 
     async def close_stdin(self) -> None:
-        """Let it read end of file. Twice is no error."""
+        """Close its standard input. A second call does nothing."""
         ...
 
     async def signal(self, number: int) -> None:
-        """Send a signal to this one pid. A program that has ended is no error."""
+        """Send a signal to this pid only. A program that has ended is no error."""
         ...
 
     async def resize(self, size: Size) -> None:
-        """Tell its terminal its new size; a program without one takes no notice."""
+        """Set the size of its terminal; without a terminal this does nothing."""
         ...
 
     async def kill(self) -> None:
@@ -303,11 +303,11 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> Done:
-        """Wait until its output is closed and it is reaped; give how it ended, without the output."""
+        """Wait until its output is closed and it is reaped; return its result, without the output."""
         ...
 
     async def detach(self) -> None:
-        """Stop following it. The program goes on."""
+        """Stop following it. The program continues."""
         ...
 
 
@@ -353,10 +353,10 @@ class Desk(Protocol):
         stdin: bool = True,
         pty: Size | None = None,
     ) -> Process:
-        """Start a program and follow it from its first byte. It outlives whoever follows it.
+        """Start a program and follow it from its first byte. It outlives its followers.
 
-        With `pty` it gets a terminal of that size of its own, and all it says is `stdout`; closing its standard input
-        then types what ends a file there. `user` is `user`, or `root` in a desk whose spec has it.
+        With `pty` it gets a terminal of that size, all of its output is `stdout`, and closing its standard input
+        types the end-of-file character there. `user` is `user`, or `root` in a desk whose spec allows it.
         """
         ...
 
@@ -365,7 +365,7 @@ class Desk(Protocol):
         ...
 
     async def processes(self) -> list[Running]:
-        """List the programs started here that run, or whose exit is kept."""
+        """List the programs started here that run, or whose exit is still kept."""
         ...
 
     def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -373,13 +373,13 @@ class Desk(Protocol):
         ...
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Return a file's bytes; `FileError` when it has more than `limit`."""
+        """Return a file's bytes; raises `FileError` when it has more than `limit`."""
         ...
 
     async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
         """Write a file in place, making its folders; text is written as UTF-8.
 
-        A full disk is `FileError` with reason `full`.
+        A full disk raises `FileError` with reason `full`.
         """
         ...
 
@@ -392,7 +392,7 @@ class Desk(Protocol):
         ...
 
     async def mkdir(self, path: str) -> bool:
-        """Make a folder and its parents; False when it was there."""
+        """Make a folder and its parents; returns False if it existed."""
         ...
 
     async def move(self, source: str, destination: str) -> None:
@@ -400,50 +400,50 @@ class Desk(Protocol):
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove a path with all below it. Absent is no error; a symbolic link is removed, not followed."""
+        """Remove a path and everything below it. Missing is no error; a symbolic link is removed, not followed."""
         ...
 
     async def watch(self, path: str = ".", *, recursive: bool = True) -> Watch:
-        """Watch a folder from now on; folders made later below it, too."""
+        """Watch a folder from now on, including folders made below it later."""
         ...
 
     async def dial(self, port: int) -> socket.socket:
-        """Connect to a server on the desk's loopback; give the socket, not blocking. Nobody listens: `DeskError`."""
+        """Connect to a server on the desk's loopback; return a non-blocking socket. `DeskError` if nothing listens."""
         ...
 
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
-        """Stop every program where it is, until `resume`. Calls wait meanwhile; the deadline does not.
+        """Freeze every program until `resume`. Calls wait meanwhile; the deadline does not.
 
-        Kept on disk it takes no memory, and survives its owner: `Host.wake` then has it go on. A wall that cannot keep
-        memory is `BriefError`. Without `memory` every program ends, and only the files stay: `resume` then starts the
-        desk anew, with another boot id. Twice is no error.
+        With `keep="disk"` the desk uses no memory and survives its owner; `Host.wake` resumes it. Raises
+        `BriefError` if the wall cannot keep memory. Without `memory` every program ends and only the files stay:
+        `resume` then starts the desk again with another boot id. A second call does nothing.
         """
         ...
 
     async def resume(self) -> None:
-        """Let everything go on. A desk that is not paused is no error."""
+        """Continue every program. A desk that is not paused is no error."""
         ...
 
     async def snapshot(self) -> SnapshotId:
-        """Keep the desk's files as they are at one moment, for as long as the desk lasts; what runs goes on.
+        """Take a snapshot of the files at one moment; it lasts as long as the desk. Programs continue.
 
-        What lies in memory (`/run`, `/dev/shm`, what programs hold) is not kept.
+        Memory is not included: `/run`, `/dev/shm`, and the state of programs.
         """
         ...
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files exactly as they were. Every program ends, and the desk starts anew under the same id.
+        """Restore the files of a snapshot exactly. Every program ends, and the desk starts again under the same id.
 
-        The snapshot stays. An unknown one is `BriefError`.
+        The snapshot stays. An unknown one raises `BriefError`.
         """
         ...
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
-        """Open desks like this one that begin with its files, as they are or as a snapshot has them.
+        """Open desks like this one that start with its files, as they are or as in a snapshot.
 
-        Each is a computer of its own: own id, name, ways out, grants and placeholders, and a deadline that begins now.
-        With `memory` its programs go on in each of them, and here; a wall that cannot keep memory is `BriefError`.
-        An error leaves none.
+        Each is a computer of its own, with its own id, name, ways out, grants and placeholders, and a deadline that
+        starts now. With `memory` the programs continue in each of them, and here; `BriefError` if the wall cannot
+        keep memory. After an error none of them exists.
         """
         ...
 
@@ -452,18 +452,18 @@ class Desk(Protocol):
         ...
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
-        """Keep the desk's files, as they are or as a snapshot has them, as an image that other desks open from.
+        """Save the desk's files, as they are or as in a snapshot, as an image for other desks.
 
-        What makes the desk itself (its name, machine id, certificates) is not in it, nor are devices and setuid bits.
+        It does not include the desk's identity (name, machine id, certificates), devices or setuid bits.
         """
         ...
 
     async def usage(self) -> Usage:
-        """Return what the desk uses."""
+        """Return the desk's resource usage."""
         ...
 
     async def burn(self) -> None:
-        """End the desk and everything of it. Twice is no error."""
+        """Destroy the desk and everything in it. A second call does nothing."""
         ...
 
     async def close(self) -> None:
@@ -475,19 +475,19 @@ class Supervisor(Protocol):
     """Who gives a desk its way out, and writes down what becomes of it."""
 
     async def prepare(self) -> None:
-        """Be able to take notes."""
+        """Start recording events."""
         ...
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
-        """Prepare a desk's way out; give the certificate it shall trust, and variables that hold placeholders."""
+        """Prepare a desk's way out; return the certificate to trust, and variables that hold placeholders."""
         ...
 
     async def prove(self, desk: Desk) -> None:
-        """Try the way out from inside; an error means that the desk must not be handed over."""
+        """Test the way out from inside; after an error the desk must not be handed over."""
         ...
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
-        """End a desk's way out. One that has none is no error."""
+        """Close a desk's way out. A desk without one is no error."""
         ...
 
 
@@ -495,13 +495,13 @@ class Runtime(Protocol):
     """One kind of wall on this machine."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> Desk:
-        """Open a fresh desk that may reach what its scope lists; an error means nothing is left of it."""
+        """Open a fresh desk that may reach what its scope lists; after an error nothing of it is left."""
         ...
 
     async def find(self, desk: DeskId) -> Desk:
-        """Return an open desk by id, whichever process opened it; `DeskGone` when there is none."""
+        """Return an open desk by id, whichever process opened it; raises `DeskGone` if there is none."""
         ...
 
     async def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it. Works for any id; twice is no error."""
+        """Destroy a desk and everything in it. Accepts any id; a second call does nothing."""
         ...

@@ -29,11 +29,10 @@ class Echo(asyncio.Protocol):
         self.buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request as it is whole; hang up on anything else."""
+        """Answer each complete request; hang up on anything else."""
         self.buffer += data
         try:
             while self.buffer and (end := framing.find_end(self.buffer)) >= 0:

@@ -43,13 +43,13 @@ class DoorServices(Protocol):
     """What a way needs of its door."""
 
     def note(self, event: Event) -> None:
-        """Have an event written down."""
+        """Record an event."""
 
     async def steady(self) -> None:
-        """Wait while more happened than could be written down."""
+        """Wait while events happen faster than they can be written down."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
-        """Get a value that is made for its use."""
+        """Make a value that is created for each use."""
 
 
 @dataclass(slots=True)

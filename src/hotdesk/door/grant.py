@@ -46,7 +46,7 @@ class Returning(Protocol):
     """What an upstream issued before and the desk may send back: see `issued`."""
 
     def find_cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
-        """Return the value of a cookie of that name this placeholder stands for."""
+        """Return the value of the cookie with this name, if this placeholder stands for one."""
 
     def find_bearer(self, placeholder: bytes) -> bytes | None:
         """Return the token this placeholder stands for."""

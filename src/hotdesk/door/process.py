@@ -247,7 +247,6 @@ class KeysLine(asyncio.Protocol):
         self.frames = Frames()
 
     def data_received(self, data: bytes) -> None:
-        """Take messages."""
         try:
             for message, _ in self.frames.feed(data):
                 self.door.handle_message(message)
@@ -255,21 +254,19 @@ class KeysLine(asyncio.Protocol):
             self.door.drop_keys()
 
     def pause_writing(self) -> None:
-        """Have desks wait."""
+        """Make desks wait."""
         self.door.caught_up.clear()
 
     def resume_writing(self) -> None:
-        """Let desks go on."""
         self.door.caught_up.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be the line, before a word is heard over it."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(CROWD)
         self.door.keys = self.transport
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Refuse everything, unless there is another line already."""
+        """Refuse all requests from now on, unless another line exists already."""
         if self.door.keys in (None, self.transport):
             self.door.drop_keys()
 

@@ -34,7 +34,7 @@ class ByteSource(Protocol):
     """Where bytes come from: an open file, or anything that is read like one."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         ...
 
 

@@ -42,24 +42,25 @@ class WheelState(Protocol):
     """Who drives: the worker, or a person who has taken over."""
 
     def explain_refusal(self) -> str | None:
-        """Explain why the worker's tools are refused now; None: they are not."""
+        """Explain why the worker's tools are refused now; None if they are not."""
         ...
 
     async def wait_until_free(self) -> None:
-        """Wait until nobody drives."""
+        """Wait until no person drives."""
         ...
 
     def reserve(self) -> AbstractAsyncContextManager[None]:
-        """Wait until nobody drives, and let nobody take over for the length of a block."""
+        """Wait until no person drives, and prevent a takeover for the length of a block."""
         ...
 
     async def welcome(self) -> Observation | None:
-        """Tell, once after a person handed back, what changed; None: nothing to tell. Fails only by `DeskGone`."""
+        """Report once what changed while a person had control; None if nothing. Fails only with `DeskGone`."""
         ...
 
     async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
-        """Do something as the worker. When a person takes over, it stands still with the desk's programs, or may be
-        cancelled after a moment, which is no error."""
+        """Act as the worker. When a person takes over, the act is frozen with the desk's programs, or may be cancelled
+        after a moment, which is no error.
+        """
         ...
 
     worker_clock: Callable[[], AbstractContextManager[None]]

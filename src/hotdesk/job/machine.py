@@ -24,27 +24,27 @@ class Machine(Protocol):
 
     @property
     def walls(self) -> WallCatalog:
-        """Return the walls this machine has, and those it lacks."""
+        """Return the walls this machine has and those it lacks."""
         ...
 
     async def prepare(self) -> None:
-        """Be able to take notes."""
+        """Start recording events."""
         ...
 
     def note(self, *events: Event) -> None:
-        """Have events written down, together: on disk when this returns."""
+        """Write events together: on disk when this returns."""
         ...
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed, if it was; give the certificate. That it was is on disk then."""
+        """Sign a check's evidence, if there is any; return the certificate. The event is on disk by then."""
         ...
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; give the certificate. That it was is written down by then."""
+        """Sign the records of a swarm's items; return the certificate. The event is on disk by then."""
         ...
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets of live desks and of a scope whose value or placeholder is in some bytes."""
+        """Return the secrets, of live desks and of a scope, whose value or placeholder occurs in some bytes."""
         ...
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
@@ -52,7 +52,7 @@ class Machine(Protocol):
         ...
 
     async def burn(self, desk: DeskId) -> None:
-        """End a desk and everything of it. Twice is no error."""
+        """Destroy a desk and everything in it. A second call does nothing."""
         ...
 
     def has(self, desk: DeskId) -> bool:
@@ -60,31 +60,31 @@ class Machine(Protocol):
         ...
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have the door hold another step's rules and grants; what was open is cut."""
+        """Switch the door to another step's rules and grants; open connections are cut."""
         ...
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more; `BriefError` when the operator does not."""
+        """Let a desk reach more; raises `BriefError` when the operator does not allow it."""
         ...
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        """Return for each grant of a scope why it is not available; empty if it is."""
         ...
 
     def get_wheel(self, desk: Desk) -> WheelState:
-        """Return the wheel of a desk: its worker's, unless a person has taken over."""
+        """Return who controls a desk: its worker, unless a person has taken over."""
         ...
 
     def leave(self, desk: DeskId) -> None:
-        """Let go of whoever reads a desk's screen and browser: the next step has others."""
+        """End the readers of a desk's screen and browser: the next step starts new ones."""
         ...
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List what a worker can do at a desk of an image, before there is one; `exact` adds what is for scripts."""
+        """List the tools for a desk of an image, before there is one; `exact` adds tools for scripts."""
         ...
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Return everything a worker can do at a desk; each use is told to `note`, or written down."""
+        """Return all tools for a desk; each use is reported to `note`, or written down."""
         ...

@@ -25,23 +25,23 @@ class Brains(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Return whether scripts act, which get the tools that are for scripts."""
+        """Return whether scripts act; they get the tools for scripts."""
         ...
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return who plans for the kind of item."""
+        """Return what plans for the kind of item."""
         ...
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Return who takes one item. Closing it lets go of what is that item's alone."""
+        """Return the brain for one item. Closing it releases what belongs to that item alone."""
         ...
 
     def reduce(self, brief: Brief) -> Brain:
-        """Return who builds the report."""
+        """Return the brain that builds the report."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections. Twice is no error."""
+        """Close connections. A second call does nothing."""
         ...
 
 

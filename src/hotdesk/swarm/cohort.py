@@ -39,7 +39,7 @@ class AskingDoors(Protocol):
     """Whether questions are answered together: then none is shown by itself."""
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
-        """Answer a question, if it is still about that digest."""
+        """Answer a question if its digest is still the same."""
         ...
 
 

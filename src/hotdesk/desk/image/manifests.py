@@ -22,7 +22,7 @@ class ArchiveParts(Protocol):
     """The named files of a layout."""
 
     def open(self, name: str) -> IO[bytes]:
-        """Open one; `ImageError` when it is not there."""
+        """Open a part; raises `ImageError` when it is missing."""
         ...
 
 

@@ -32,7 +32,7 @@ class ChannelOwner(Protocol):
     over: bool
 
     def deliver(self, kind: int, payload: bytes) -> None:
-        """Take a guest's frame; `LinkError` ends the link."""
+        """Receive a frame of the guest; `LinkError` ends the link."""
         ...
 
     def wake(self) -> None:

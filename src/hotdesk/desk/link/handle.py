@@ -17,23 +17,23 @@ class Handle(Protocol):
     """Who holds a desk: nothing of this needs the guest's help."""
 
     async def usage(self) -> Usage:
-        """Return what the desk uses."""
+        """Return the desk's resource usage."""
         ...
 
     async def pause(self, paused: bool) -> None:
-        """Stop the desk, or let it go on."""
+        """Freeze or thaw the desk."""
         ...
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every process of the desk, and keep its files; `BriefError` first when it lacks that snapshot."""
+        """End every process of the desk and keep its files; raises `BriefError` first if the snapshot is missing."""
         ...
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Start a halted desk, its files as they are or as a snapshot has them; give the link to its guest."""
+        """Start a halted desk with its files as they are or as in a snapshot; return the link to its guest."""
         ...
 
     async def snapshot(self) -> str:
-        """Keep the desk's files as they are; give what to call them by."""
+        """Take a snapshot of the desk's files; return its name."""
         ...
 
     async def forget(self, snapshot: str) -> None:
@@ -41,30 +41,30 @@ class Handle(Protocol):
         ...
 
     async def save(self, name: str, snapshot: str) -> None:
-        """Keep what a snapshot has as an image."""
+        """Save a snapshot as an image."""
         ...
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        """Open desks that begin with what a snapshot has."""
+        """Open desks that start with the files of a snapshot."""
         ...
 
     async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
-        """Open desks in which the programs of this one go on; `BriefError` first where its wall cannot."""
+        """Open desks in which this one's programs continue; raises `BriefError` first if the wall cannot."""
         ...
 
     async def hibernate(self, link: Link) -> None:
-        """Write the desk's memory to disk and end it, until `pause(False)`; `link` is then parked."""
+        """Write the desk's memory to disk and end it, until `pause(False)`; `link` is parked meanwhile."""
         ...
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Return a socket connected, or about to be, to a server on the desk's loopback.
+        """Return a socket to a server on the desk's loopback, connected or connecting.
 
-        `link` leads to the desk's guest, which connects where nobody outside can.
+        `link` leads to the desk's guest, which connects where no process outside can.
         """
         ...
 
     async def get_root_link(self) -> Link:
-        """Return a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
+        """Return a link to root's guest, started if needed; raises `BriefError` when the desk may not have root."""
         ...
 
 

@@ -70,19 +70,19 @@ class Asks(Protocol):
     """Holds what an owner's desks ask for, and passes answers on."""
 
     def open_questions(self) -> list[Asked]:
-        """List what waits, each with the seconds it still does."""
+        """List open questions, each with the seconds it still waits."""
         ...
 
     async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
-        """Answer one and say what it was; `BriefError` when none of that number and digest waits."""
+        """Answer a question and return it; raises `BriefError` when no open question has that number and digest."""
         ...
 
     async def unlock(self, root: str) -> None:
-        """Take the vault's root key, in base64."""
+        """Receive the vault's root key, in base64."""
         ...
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more, unasked."""
+        """Let a desk reach more without a question."""
         ...
 
 
@@ -93,11 +93,11 @@ class Leases(Protocol):
     """Which holder this is; a caller that looked for another one hangs up."""
 
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
-        """Return the desk that a caller asks for; `BriefError` when it gets none here."""
+        """Return the desk that a caller leases; raises `BriefError` when it gets none here."""
         ...
 
     def release_ready(self, image: str) -> None:
-        """Burn what is kept ready of an image: somebody removes it."""
+        """Burn the ready desks of an image that is being removed."""
         ...
 
 
@@ -105,7 +105,7 @@ class ScreenServices(Protocol):
     """Answers those who use desks' tools, or look at their screens."""
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Answer a call, however long it takes."""
+        """Answer a call, however long that takes."""
         ...
 
 

@@ -17,7 +17,7 @@ class Parts(Protocol):
         ...
 
     async def start_door(self, desk: DeskId) -> None:
-        """Start the door process of a desk that is about to be opened, ahead of its need."""
+        """Start the door process of a desk that is about to open, ahead of need."""
         ...
 
     async def start_reader(self, name: DeskId) -> tuple[int, int]:
@@ -25,7 +25,7 @@ class Parts(Protocol):
         ...
 
     async def end_reader(self, name: DeskId) -> None:
-        """End a reader: one that a desk has turned would not end by itself."""
+        """End a reader's process: a reader that a desk took over would not end by itself."""
         ...
 
 

@@ -75,22 +75,22 @@ class SpareSource(Protocol):
     """Who opens desks for the pool, and says when one has ended."""
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
-        """Open a desk to be kept ready, with a way out that was tried if it shall be proven.
+        """Open a desk to keep ready, its way out tested if it must be proven.
 
-        Give it, and the digest of the image it stands on.
+        Returns the desk, and the digest of its image.
         """
         ...
 
     def has_ended(self, desk: LinkedDesk) -> bool:
-        """Return whether a desk is no more."""
+        """Return whether a desk has ended."""
         ...
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Return whether a frozen desk was killed, and will end once it goes on; dearer to know."""
+        """Return whether a frozen desk was killed and will end when thawed; expensive."""
         ...
 
     async def discard(self, desk: LinkedDesk) -> None:
-        """Burn a desk that nobody shall have. One that ended is no error."""
+        """Burn a desk that was not claimed. One that has ended is no error."""
         ...
 
 

@@ -23,40 +23,40 @@ class Disk(Protocol):
 
     @property
     def plain(self) -> bool:
-        """Return whether owners lie on it as in an image, to be shifted into a desk's ids where they are mounted."""
+        """Return whether file owners are stored as in an image, and shifted into a desk's ids by the mount."""
         ...
 
     @property
     def is_durable(self) -> bool:
-        """Return whether snapshots can outlast the keeper that took them."""
+        """Return whether snapshots can outlive the keeper that took them."""
         ...
 
     def adopt(self, name: str, size: int) -> None:
-        """Take over a snapshot that another keeper took, which counts for so many bytes."""
+        """Adopt another keeper's snapshot, accounted with so many bytes."""
         ...
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Return an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
+        """Return an empty directory limited to `size` bytes; mounts, if any, go to `at`."""
         ...
 
     def resize(self, desk: str, size: int) -> None:
-        """Let a layer hold so many bytes, and no more; `DeskError` where that cannot be changed."""
+        """Change a layer's size limit; raises `DeskError` where that is impossible."""
         ...
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Keep a layer, to which nobody writes just now, as it is."""
+        """Take a snapshot of a layer that nobody writes to meanwhile."""
         ...
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        """Make a layer as `make` does, with what a snapshot holds."""
+        """Make a layer as `make` does, with the content of a snapshot."""
         ...
 
     def look(self, name: str, at: Path) -> int:
-        """Open the files of a snapshot to read; a mount, if any, is made at `at`, and is seen nowhere after."""
+        """Open a snapshot's files for reading; a mount, if any, is made at `at` and removed from sight afterwards."""
         ...
 
     def drop(self, name: str) -> None:
-        """Delete a snapshot, or a layer already unmounted. Absent is no error."""
+        """Delete a snapshot or an unmounted layer. A missing one is no error."""
         ...
 
     def measure_usage(self, desk: str, at: Path) -> int:

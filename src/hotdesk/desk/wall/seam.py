@@ -84,15 +84,15 @@ class Wall(Protocol):
         ...
 
     def stand_by(self, room: Room) -> Standby:
-        """Start a process that joins the desk's cgroup and waits: joining takes time, in which the room is made."""
+        """Start a process that joins the desk's cgroup and waits. Joining is slow; the room is made meanwhile."""
         ...
 
     def prepare(self, room: Room) -> None:
-        """Write what the runtime reads, once the room is complete; again before a desk is booted again."""
+        """Write the runtime's input once the room is complete; again before each boot of the desk."""
         ...
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
-        """Return the pid of the guest, or root's guest, when the runtime has exited; raise `StartError`."""
+        """Return the pid of the guest, or of root's guest, after the runtime exited; raises `StartError`."""
         ...
 
     def prove(self, room: Room, pid: int) -> None:
@@ -104,7 +104,7 @@ class Wall(Protocol):
         ...
 
     def enter(self, room: Room) -> int:
-        """Start root's guest in a desk that has one; return the pid of the runtime that starts it."""
+        """Start root's guest in a desk that may have root; return the pid of the runtime that starts it."""
         ...
 
     def list_root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
@@ -112,9 +112,9 @@ class Wall(Protocol):
         ...
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
-        """Begin to write what runs in a desk to its layer; `stop`: nothing of it runs after that.
+        """Start writing the desk's memory to its layer; with `stop` its programs do not run afterwards.
 
-        Only where `traits.can_keep_memory`. A desk whose `room.memory` is set is then started from what was written.
+        Only if `traits.can_keep_memory`. A desk with `room.memory` set is later started from it.
         """
         ...
 
@@ -123,9 +123,9 @@ class Wall(Protocol):
         ...
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
-        """Adapt a desk that was kept ready to the spec of its claim, before the room does."""
+        """Adapt a ready desk to the spec of its claim, before the room is adapted."""
         ...
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        """Return a socket connected, or connecting, to a port on the desk's loopback; `OSError` when refused."""
+        """Return a socket to a port on the desk's loopback, connected or connecting; `OSError` when refused."""
         ...

@@ -44,12 +44,10 @@ class Wire(asyncio.Protocol):
     # -- asyncio's side ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, or the TLS one that replaces it."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(HIGH)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes."""
         self.buffer += data
         if len(self.buffer) > HIGH and not self.stopped:
             self.stopped = True
@@ -57,13 +55,12 @@ class Wire(asyncio.Protocol):
         self.wake_reader()
 
     def eof_received(self) -> bool:
-        """Note that no more comes; what is still to be said may be."""
+        """Note that no more data comes; the response can still be written."""
         self.ended = True
         self.wake_reader()
         return self.transport.get_extra_info("sslcontext") is None  # TLS cannot be half closed
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Note the end."""
         self.ended = self.lost = True
         if self.alarm is not None:
             self.alarm.cancel()
@@ -72,24 +69,21 @@ class Wire(asyncio.Protocol):
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        """Note that enough is on its way."""
         self.full = True
 
     def resume_writing(self) -> None:
-        """Let a writer go on."""
         self.full = False
         if self.writer is not None and not self.writer.done():
             self.writer.set_result(None)
 
     def wake_reader(self) -> None:
-        """Let a reader look again."""
         if self.reader is not None and not self.reader.done():
             self.reader.set_result(None)
 
     # -- our side ---------------------------------------------------------------------------------------------
 
     async def fill(self, seconds: float) -> bool:
-        """Wait until there is more to read than there was; False at the end."""
+        """Wait for more data to read; False at the end."""
         length = len(self.buffer)
         if self.stopped:
             self.stopped = False
@@ -105,7 +99,7 @@ class Wire(asyncio.Protocol):
         return len(self.buffer) > length
 
     def set_alarm(self, until: float) -> None:
-        """Have a wait end then. The alarm of an earlier wait is left to ring and look again: most waits are short."""
+        """Set the deadline of a wait. An earlier wait's alarm is kept and looks again: most waits are short."""
         self.until = until
         if self.alarm is not None and self.alarm.when() > until:
             self.alarm.cancel()
@@ -114,7 +108,7 @@ class Wire(asyncio.Protocol):
             self.alarm = self.loop.call_at(until, self.ring)
 
     def ring(self) -> None:
-        """End a wait whose time is up; one that began since has more."""
+        """End a wait whose deadline has passed; a newer wait has more time."""
         self.alarm = None
         if self.reader is not None and self.until <= self.loop.time():
             expire(self.reader)
@@ -122,7 +116,7 @@ class Wire(asyncio.Protocol):
             self.set_alarm(self.until)
 
     async def read(self, seconds: float) -> bytes:
-        """Return what has come, at most one piece of it; nothing at the end."""
+        """Return received data, at most one piece; empty at the end."""
         if not self.buffer and not await self.fill(seconds):
             return b""
         data = bytes(self.buffer[:PIECE])
@@ -133,13 +127,13 @@ class Wire(asyncio.Protocol):
         return data
 
     def write(self, data: bytes) -> None:
-        """Send bytes; `drain` waits while too many are on their way."""
+        """Send bytes; `drain` waits while too many are queued."""
         if self.lost:
             raise HungUpError("the connection was closed")
         self.transport.write(data)
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the other side took most of what was sent."""
+        """Wait until the peer has read most of what was sent."""
         while self.full and not self.lost:
             self.writer = self.loop.create_future()
             alarm = self.loop.call_later(seconds, expire, self.writer)
@@ -152,13 +146,13 @@ class Wire(asyncio.Protocol):
             raise HungUpError("the connection was closed")
 
     def hold(self) -> None:
-        """Read nothing until somebody wants it: what comes may be for TLS."""
+        """Stop reading until data is wanted: the next bytes may belong to TLS."""
         if not self.stopped:
             self.stopped = True
             self.transport.pause_reading()
 
     async def start_tls(self, context: ssl.SSLContext, *, name: str | None = None, seconds: float = 10.0) -> None:
-        """Speak TLS from here on: as a client to `name`, or as a server."""
+        """Start TLS: as a client of `name`, or as a server."""
         transport = await self.loop.start_tls(
             self.transport,
             self,
@@ -175,7 +169,7 @@ class Wire(asyncio.Protocol):
         self.stopped = False
 
     async def linger(self, seconds: float) -> None:
-        """Let the other side read what was sent before the connection goes: bytes nobody read would cut it short."""
+        """Let the peer read what was sent before closing: unread bytes would make the kernel reset the connection."""
         end = self.loop.time() + seconds
         try:
             while (remaining := end - self.loop.time()) > 0 and await self.read(remaining):
@@ -184,7 +178,7 @@ class Wire(asyncio.Protocol):
             pass
 
     async def end(self, seconds: float) -> None:
-        """Hang up when what was sent was taken; who takes nothing is cut off."""
+        """Close once everything sent was read; a peer that reads nothing is cut off."""
         self.transport.close()
         until = self.loop.time() + seconds
         while not self.lost and (remaining := until - self.loop.time()) > 0:
@@ -199,11 +193,10 @@ class Wire(asyncio.Protocol):
             self.transport.abort()
 
     def close(self) -> None:
-        """Hang up when what was sent is on its way."""
+        """Close once everything is queued in the kernel."""
         self.transport.close()
 
     def abort(self) -> None:
-        """Hang up now."""
         self.transport.abort()
 
 

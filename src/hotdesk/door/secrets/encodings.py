@@ -34,10 +34,10 @@ class Decoder(Protocol):
     """Undoes one encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Return what these bytes stand for, in pieces, some empty; `UnreadableError` when they stand for nothing."""
+        """Return the decoded bytes, in pieces, some empty; raises `UnreadableError` for invalid data."""
 
     def finish(self) -> None:
-        """Raise `UnreadableError` unless the body ended where it may. One without a byte may end."""
+        """Raise `UnreadableError` unless the body is complete. An empty body is complete."""
 
 
 class Plain:

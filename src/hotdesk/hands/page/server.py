@@ -47,7 +47,7 @@ class Owner(Protocol):
     """The owner of the desk that is shown."""
 
     async def open_screen(self, viewer: str, control: bool) -> socket.socket:
-        """Return a stream of the desk's screen, for a viewer of this name."""
+        """Return a stream of the desk's screen for a viewer with this name."""
         ...
 
     async def get_wheel(self) -> Mapping[str, object]:
@@ -55,7 +55,7 @@ class Owner(Protocol):
         ...
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
-        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
+        """Take, renew or hand back control, or type a secret's placeholder."""
         ...
 
 

@@ -156,12 +156,10 @@ class Ear(asyncio.Protocol):
         self.reader = reader
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be able to answer."""
         assert isinstance(transport, asyncio.WriteTransport)
         self.reader.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take what is asked."""
         self.reader.hear(data)
 
     def connection_lost(self, _why: Exception | None) -> None:

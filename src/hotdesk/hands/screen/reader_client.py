@@ -50,11 +50,11 @@ class Seat(Protocol):
         ...
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Ask the reader: `screen.shot`. What the desk cannot do is `DeskError`; what it does wrong, `LinkError`."""
+        """Ask the reader, for example `screen.shot`. `DeskError`: the desk cannot do it; `LinkError`: it broke protocol."""
         ...
 
     def close(self) -> None:
-        """Have the reader end, and whoever looks through it see no more; the next ask starts another."""
+        """End the reader and its viewers; the next `ask` starts another."""
         ...
 
 

@@ -25,7 +25,7 @@ class Prompt(Protocol):
     """A person at this very terminal."""
 
     async def __call__(self, pending: Pending, card: Card) -> Decided | None:
-        """Ask; None when they do not answer here. Cancelled when the answer comes from elsewhere."""
+        """Ask; None if they do not answer here. Cancelled when the answer comes from elsewhere."""
         ...
 
 
