@@ -85,7 +85,7 @@ class Check(Protocol):
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Return what it needs beside the file: paths below the brief's folder, or `drive:NAME`; `beside/PATH` there."""
+        """Return what it needs beside the file, as `beside/PATH`: paths below the brief's folder, or `drive:NAME`."""
         ...
 
     @property

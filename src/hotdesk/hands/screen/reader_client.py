@@ -50,7 +50,7 @@ class Seat(Protocol):
         ...
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Ask the reader, for example `screen.shot`. `DeskError`: the desk cannot do it; `LinkError`: it broke protocol."""
+        """Ask the reader, for example `screen.shot`. `DeskError`: the desk cannot; `LinkError`: it broke protocol."""
         ...
 
     def close(self) -> None:
