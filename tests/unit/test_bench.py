@@ -53,7 +53,7 @@ def test_a_run_that_measured_nothing_breaks_every_promise_but_the_aims() -> None
     assert len(report.broken(Book(), parts)) == sum(not promise.aim for promise in PROMISES)
 
 
-def test_what_was_not_measured_is_told_with_its_reason() -> None:
+def test_what_was_not_measured_is_reported_with_its_reason() -> None:
     book, promise = Book(), Promise("ours", "≤", 1, "podman run", "quick")
     book.lack(["podman run"], "podman is not installed")
     assert report.judge(promise, book) == "not measured: podman is not installed"

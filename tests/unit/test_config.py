@@ -285,7 +285,7 @@ def test_a_size_is_read(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "G", "-1G", "0", "many", "1X", "1 G B", "nan", "inf", "1e999", "0x10", "1,5G"]
 )
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_an_invalid_size_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         parse_size(text)
 

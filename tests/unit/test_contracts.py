@@ -84,7 +84,7 @@ def test_every_contract_can_be_broken(report: str, contract: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("module", NEVER)
-def test_what_reads_hostile_bytes_must_not_import_what_is_worth_taking(module: str) -> None:
+def test_parsers_of_hostile_bytes_do_not_import_valuable_parts(module: str) -> None:
     forbidden = [contract for contract in CONTRACTS if module in contract.get("source_modules", ())]
     assert {one for contract in forbidden for one in contract["forbidden_modules"]} >= NEVER[module]
 

@@ -115,7 +115,7 @@ def test_what_cannot_be_meant_is_refused_with_where_and_why(text: str, where: st
 
 
 @pytest.mark.parametrize("text", ["steps = 1", "[[steps]]", "x = [", "steps = [1]", "[[steps]]\nname = 2020-01-01"])
-def test_an_edit_that_is_no_plan_is_refused(text: str) -> None:
+def test_an_edit_that_is_not_a_plan_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         parse_text(text)
 

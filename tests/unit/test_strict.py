@@ -56,7 +56,7 @@ def order(**changes: object) -> dict[str, object]:
     return {"id": "abc", **changes}
 
 
-def test_what_is_as_its_hints_say_is_read() -> None:
+def test_data_that_fits_its_type_hints_is_read() -> None:
     assert read(Order, order()) == Order("abc")
     whole = read(Order, order(
         count=10, kind=3, notes=["a", "four"], at={"x": 1}, **{"from": {"x": 1.5, "y": -2}}, what={"name": "n"},
@@ -126,7 +126,7 @@ def test_what_is_as_its_hints_say_is_read() -> None:
         ({3: 1}, "", "it has no '3'; it has id, count"),
     ],
 )
-def test_what_is_not_is_refused_with_where_and_why(changes: Any, where: str, why: str) -> None:
+def test_data_that_does_not_fit_is_refused_with_place_and_reason(changes: Any, where: str, why: str) -> None:
     with pytest.raises(StrictError) as failure:
         read(Order, {"id": "abc", **changes})
     assert (failure.value.where, failure.value.why[: len(why)]) == (where, why)

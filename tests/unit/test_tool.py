@@ -24,7 +24,7 @@ PAINT = Tool(
 )
 
 
-def test_what_is_right_comes_back_with_defaults() -> None:
+def test_valid_arguments_come_back_with_defaults() -> None:
     assert PAINT.check({"wall": "north"}) == {"wall": "north", "coats": 1}
     given = {"wall": "ß", "coats": 3, "litres": 1, "dry": False, "finish": "matt", "colours": ["a"], "shares": [0, 10]}
     assert PAINT.check(given) == given
@@ -57,7 +57,7 @@ def test_what_is_right_comes_back_with_defaults() -> None:
         ({"wall": "n", "\x1b[2J": 1}, "unknown parameter '\\x1b[2J'"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_is_expected_and_an_example(given: object, why: str) -> None:
+def test_invalid_arguments_are_reported_with_an_example(given: object, why: str) -> None:
     with pytest.raises(ToolArgumentError) as told:
         PAINT.check(given)
     text = str(told.value)

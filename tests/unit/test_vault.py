@@ -156,7 +156,7 @@ def test_many_writers_at_once_lose_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a/b", "..", "a" * 65, "ä", "a\n", "a b"])
-def test_a_name_that_is_none_is_refused(folder: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(BriefError, match="not a valid secret name"):
         Vault.make(folder).put(name, Token(), VALUE)
 
@@ -357,7 +357,7 @@ def test_a_file_that_is_not_ours_is_refused(folder: Path, change: Callable[[dict
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "5", "[" * 100_000])
-def test_a_file_that_is_no_vault_is_refused(folder: Path, text: str) -> None:
+def test_a_file_that_is_not_a_vault_is_refused(folder: Path, text: str) -> None:
     Vault.make(folder)
     (folder / "vault.json").write_text(text)
     with pytest.raises(HostError, match="is damaged"):
@@ -470,7 +470,7 @@ def test_a_crash_between_the_new_root_key_and_the_vault_leaves_one_that_opens(fo
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "0123456789abcdef notbase64", "\xff"])
-def test_a_root_key_that_is_none_is_named(folder: Path, text: str) -> None:
+def test_an_invalid_root_key_is_named(folder: Path, text: str) -> None:
     Vault.make(folder)
     (folder / "root.key").write_text(text, encoding="latin-1")
     with pytest.raises(HostError, match="has no key for this vault"):
@@ -507,7 +507,7 @@ def test_no_link_is_followed(folder: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["root.key", "vault.json"])
-def test_what_is_no_plain_file_is_not_waited_for(folder: Path, name: str) -> None:
+def test_a_special_file_is_not_waited_for(folder: Path, name: str) -> None:
     Vault.make(folder)
     (folder / name).unlink()
     os.mkfifo(folder / name, 0o600)

@@ -66,7 +66,7 @@ def test_the_page_is_counted_by_its_kinds_of_files() -> None:
     assert [page_route(at(path)) for path in paths] == ["/", "/web/{file}", "/content/{link}", ""]
 
 
-def test_durations_are_told_as_a_histogram_and_statuses_by_class() -> None:
+def test_durations_are_reported_as_a_histogram_and_statuses_by_class() -> None:
     measures = Measures()
     for status, seconds in ((200, 0.001), (201, 0.02), (404, 0.3), (0, 20.0)):
         measures.count("e2b", "GET", "/sandboxes", status, seconds)
@@ -84,7 +84,7 @@ def test_durations_are_told_as_a_histogram_and_statuses_by_class() -> None:
     ]
 
 
-def test_methods_that_nobody_knows_are_counted_together() -> None:
+def test_unknown_methods_are_counted_together() -> None:
     measures = Measures()
     for number in range(1000):
         measures.count("port", f"M{number}", "", 200 + number % 400, 0.1)

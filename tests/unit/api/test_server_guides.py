@@ -51,7 +51,7 @@ def test_the_guides_have_commands() -> None:
     assert {words[1] for line in LINES for words in commands(line)} == {"image", "key", "mcp", "node", "serve", "setup"}
 
 
-def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
+def test_every_setting_of_the_guides_is_one_and_every_one_is_reported() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
     assert len(shown) == 7
     assert all(isinstance(settings.read(table), settings.Serving) for table in shown)

@@ -202,7 +202,7 @@ async def test_the_hijacked_one_works_with_whatever_tools_there_are() -> None:
     assert "exact_run" in {call.tool for call in await follow(Hijacked, tools=named("run", "exact_run"))}
 
 
-async def test_the_hijacked_one_goes_on_in_another_process() -> None:
+async def test_the_hijacked_one_continues_in_another_process() -> None:
     one = Hijacked()
     assert await follow(lambda: one, ordering) == await follow(Hijacked, ordering)
 

@@ -63,7 +63,7 @@ def test_an_amendment_of_what_is_not_there_or_is_already_is_refused(asked: Amend
         amend(PLAN, asked)
 
 
-def test_the_difference_is_told_in_facts() -> None:
+def test_the_difference_is_reported_in_facts() -> None:
     steps = (replace(NEW, hosts=("GET doc.test",)), PLAN.steps[2])
     asked = Amendment("second", ("POST erp.test/orders",), ("erp",), steps=steps)
     assert describe_difference(PLAN, amend(PLAN, asked)) == (

@@ -102,7 +102,7 @@ async def test_the_next_is_asked_when_one_fails_and_stays_for_the_step() -> None
     assert len(first.asked) == 2
 
 
-async def test_when_nobody_answers_all_who_failed_are_told() -> None:
+async def test_when_no_model_answers_all_failures_are_reported() -> None:
     ask = make_asker([fails("first"), fails("second", Reply("2"))])
     assert (await ask(ModelRequest("", ()))).text == "2"
     for _ in range(2):
@@ -189,7 +189,7 @@ LIMITS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", LIMITS)
-async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_goes_on(limit: str, tmp_path: Path) -> None:
+async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_continues(limit: str, tmp_path: Path) -> None:
     given, why = LIMITS[limit]
     writes = [write(f"version {number}") for number in range(3)]
     if limit == "seconds":
@@ -231,7 +231,7 @@ async def test_what_is_thought_before_acting_counts_against_the_budget(tmp_path:
     assert len(model.asked) == 1
 
 
-async def test_a_job_nobody_could_plan_is_planned_when_it_goes_on(tmp_path: Path) -> None:
+async def test_a_job_nobody_could_plan_is_planned_when_it_continues(tmp_path: Path) -> None:
     paused = await carry_out(tmp_path, job_at(tmp_path), [fails("first"), fails("second")])
     assert (paused.outcome, paused.why) == ("paused", "first is down; then second is down")
     left = [write(), finishes()]

@@ -145,7 +145,7 @@ def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newe
     assert_whole(sent)
 
 
-def test_words_said_amid_a_step_stay_with_their_turn() -> None:
+def test_words_said_during_a_step_stay_with_their_turn() -> None:
     told = OurMessage("You made the same call 3 times.")
     history = [*conversation(3), told, *turn(9)]
     assert fit(history, WINDOW) == tuple(history)

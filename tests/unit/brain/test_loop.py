@@ -68,7 +68,7 @@ async def test_calls_run_at_once_only_where_none_sees_another(tools: tuple[str, 
     assert [call.id for call, _ in answers.pairs] == [f"c{place}" for place in range(len(tools))]
 
 
-async def test_a_desk_that_is_gone_amid_calls_at_once_is_no_group_of_errors() -> None:
+async def test_a_desk_that_is_gone_during_calls_at_once_is_no_group_of_errors() -> None:
     async def gone(call: Call) -> Observation:
         raise DeskError("the desk is gone")
 
@@ -76,7 +76,7 @@ async def test_a_desk_that_is_gone_amid_calls_at_once_is_no_group_of_errors() ->
         await take(in_turn(wants(("look", {}), ("look", {}))), Room(gone))
 
 
-async def test_what_goes_wrong_is_told_and_the_step_goes_on() -> None:
+async def test_a_failure_is_reported_and_the_step_continues() -> None:
     async def fails(call: Call) -> Observation:
         return Observation("there is no such page", ok=False)
 
@@ -136,7 +136,7 @@ async def test_finish_beside_a_failed_call_is_refused_before_its_result_was_seen
     )
 
 
-async def test_a_budget_that_runs_low_is_told_once_at_a_third_and_once_at_a_tenth() -> None:
+async def test_a_budget_that_runs_low_is_reported_once_at_a_third_and_once_at_a_tenth() -> None:
     log, left = Kept(), [90.0, 40.0, 30.0, 29.0, 9.0, 5.0]
     situation = replace(step_of(), balance=lambda: (BudgetBalance("acts", left[len(log.seen)], 100.0),))
     model = in_turn(*(wants(("do", {"what": str(number)})) for number in range(5)), finishes())
@@ -186,7 +186,7 @@ async def test_a_reply_goes_back_as_it_came_with_its_thoughts() -> None:
     assert all(request.cache == "job" and request.tools == model.asked[0].tools for request in model.asked)
 
 
-async def test_a_step_that_goes_on_has_its_conversation_before_it() -> None:
+async def test_a_step_that_continues_has_its_conversation_before_it() -> None:
     earlier: tuple[Item, ...] = (wants(("look", {})), Results(((Call("c0", "look", {}), Observation("page 1")),)))
     model = in_turn(finishes())
     await take(model, Room(fine), replace(step_of(), history=earlier))

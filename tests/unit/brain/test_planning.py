@@ -180,7 +180,7 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (gives(to_json(GOOD).replace('"grants"', '"grant"')), "it has no "),
     ],
 )
-async def test_what_is_no_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
+async def test_an_invalid_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
     model, log = Script([reply, gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert said in str(model.asked[1].history[2])
@@ -303,7 +303,7 @@ def test_a_small_plan_has_root_only_where_the_brief_names_it(job: Brief) -> None
     assert plan_small(replace(job, tools=("shell", "packages")), tools).steps[0].tools == ("shell", "packages")
 
 
-def test_no_description_of_a_tool_is_cut_amid_a_word() -> None:
+def test_no_description_of_a_tool_is_cut_inside_a_word() -> None:
     long = Tool("long", "word " * 200)
     [line] = [each for each in describe(replace(TASK, tools=(long,))).splitlines() if each.startswith("- long")]
     assert line.endswith("word …")

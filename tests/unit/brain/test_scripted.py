@@ -188,14 +188,14 @@ async def test_people_and_notes_are_calls_too(model: ScriptedModel) -> None:
     assert wanted(await ask(model, "asks", *history)) == [("finish", {"summary": "that one False"})]
 
 
-async def test_a_step_begun_anew_begins_anew_and_knows_which_attempt_it_is(model: ScriptedModel) -> None:
+async def test_a_restarted_step_knows_which_attempt_it_is(model: ScriptedModel) -> None:
     first = await ask(model, "count")
     await ask(model, "count", *answered(first, "b"))
     assert wanted(await ask(model, "count")) == [("look", {"at": "a"})]
     assert wanted(await ask(model, "twice", attempt=2)) == [("finish", {"summary": "attempt 2"})]
 
 
-async def test_another_process_goes_on_amid_a_step(model: ScriptedModel) -> None:
+async def test_another_process_continues_during_a_step(model: ScriptedModel) -> None:
     first = await ask(model, "count")
     history = (*answered(first, "b"), OurMessage("hurry"))
     other = ScriptedModel(model.source, model.path)
@@ -215,7 +215,7 @@ def other_arguments(call: Call) -> Call:
 
 
 @pytest.mark.parametrize("change", [other_tool, other_arguments])
-async def test_a_script_that_no_longer_does_what_it_did_is_told(
+async def test_a_script_that_no_longer_does_what_it_did_is_reported(
     model: ScriptedModel, change: Callable[[Call], Call]
 ) -> None:
     calls = [change(call) for call in (await ask(model, "count")).calls]

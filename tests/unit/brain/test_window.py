@@ -41,7 +41,7 @@ def test_a_large_window_is_shared_as_before() -> None:
     assert share_out(200_000, SYSTEM, MANY).conversation == 140_000
 
 
-def test_where_tools_would_take_the_room_for_work_they_are_told_in_few_words() -> None:
+def test_tools_are_described_briefly_where_they_would_fill_the_window() -> None:
     assert share_out(32_000, SYSTEM, MANY).tools == MANY
     room = share_out(16_000, SYSTEM, MANY)
     assert [tool.name for tool in room.tools] == [tool.name for tool in MANY]

@@ -59,13 +59,13 @@ def job_of(told: str) -> Brief:
         ('names = {"erp.test" = "127.0.0.1:1"}', Ceiling(), None),
     ],
 )  # fmt: skip
-def test_what_is_beyond_the_ceiling_is_said_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
+def test_what_is_beyond_the_ceiling_is_reported_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
     found = find_excess(job_of(told), ceiling)
     assert len(found) == (why is not None)
     assert why is None or (found[0].startswith(why) and "; " in found[0])
 
 
-def test_everything_that_is_beyond_is_said_at_once() -> None:
+def test_everything_that_is_beyond_is_reported_at_once() -> None:
     job = job_of(
         f'{OPEN}\nwall = "container"\napprove = "auto"\n'
         f'seconds = 60\nlook = "openai:a"\nbudget = {{tokens = 2, dollars = 2, acts = 2}}'

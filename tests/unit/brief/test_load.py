@@ -373,7 +373,7 @@ def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, 
     ],
     ids=range(12),
 )  # fmt: skip
-def test_what_is_no_brief_in_json_is_refused_with_its_place(folder: Path, text: str, why: str) -> None:
+def test_an_invalid_brief_in_json_is_refused_with_its_place(folder: Path, text: str, why: str) -> None:
     assert refusal(folder, text, "brief.json").startswith(why)
 
 
@@ -401,7 +401,7 @@ def test_what_is_no_brief_in_json_is_refused_with_its_place(folder: Path, text: 
     ],
     ids=range(12),
 )
-def test_what_is_no_brief_is_refused(folder: Path, text: str, why: str) -> None:
+def test_an_invalid_brief_is_refused(folder: Path, text: str, why: str) -> None:
     assert refusal(folder, text).startswith(why)
 
 

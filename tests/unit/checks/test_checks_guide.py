@@ -40,7 +40,7 @@ def test_there_is_a_section_for_every_check() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SECTIONS))
-def test_every_example_is_one_and_every_rule_is_told(name: str) -> None:
+def test_every_example_is_one_and_every_rule_is_reported(name: str) -> None:
     shown = [wanted for item in deliverables(SECTIONS[name]) for wanted in item.checks if wanted.check == name]
     for wanted in shown or [RequiredCheck(name)]:
         rules = find(name, wanted.expect).judge(Evidence(b"")).looked_for
@@ -48,7 +48,7 @@ def test_every_example_is_one_and_every_rule_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SECTIONS) - {*AS_PDF, ALWAYS}))
-def test_every_key_is_told_and_shown(name: str) -> None:
+def test_every_key_is_reported_and_shown(name: str) -> None:
     shown = {key for item in deliverables(SECTIONS[name]) for each in item.checks for key in each.expect}
     assert sorted(shown) == sorted(keys(SECTIONS[name]))
 

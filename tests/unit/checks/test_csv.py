@@ -76,7 +76,7 @@ def test_each_fault_is_found(tmp_path: Path, old: str, new: str, rule: str, why:
 
 
 @pytest.mark.parametrize("data", [b"a,b\n\xff,1\n", b"", b'a\n"open\n', b"a\0b,c\n1,2\n", b"\n\n"])
-def test_what_is_no_table_is_told_as_such(tmp_path: Path, data: bytes) -> None:
+def test_an_invalid_table_is_reported_as_such(tmp_path: Path, data: bytes) -> None:
     verdict = seen(tmp_path, data, {})
     assert [fault.rule for fault in verdict.faults] == ["opens"]
 

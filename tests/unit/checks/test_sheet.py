@@ -195,7 +195,7 @@ def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(told: bytes
     assert [each.rule for each in only.judge(Evidence(told)).faults] == ["opens"]
 
 
-def test_a_file_that_is_no_workbook_is_told_as_such(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_workbook_is_reported_as_such(tmp_path: Path) -> None:
     file = tmp_path / "a.xlsx"
     file.write_bytes(b"not a zip")
     assert judged(look(str(file))) == (
@@ -209,7 +209,7 @@ def test_a_file_that_is_no_workbook_is_told_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["<v></v>", "<v/>", ""])
-def test_a_formula_nobody_calculated_is_told_as_such(report: Path, tmp_path: Path, value: str) -> None:
+def test_a_formula_nobody_calculated_is_reported_as_such(report: Path, tmp_path: Path, value: str) -> None:
     other = tmp_path / "other.xlsx"
     with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
         for name in source.namelist():
@@ -303,7 +303,7 @@ def test_red_is_what_looks_red(fill: str, red: bool) -> None:
     assert is_colour(fill, "red") is red
 
 
-def test_a_colour_that_is_none_is_no_colour(seen: dict[str, Any]) -> None:
+def test_an_invalid_colour_is_no_colour(seen: dict[str, Any]) -> None:
     for cell in seen["sheets"][0]["cells"]:
         cell["fill"] = cell["fill"][2:]
     assert "0 of 6 cells red" in judged(seen)[1]

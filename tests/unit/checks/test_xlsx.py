@@ -99,7 +99,7 @@ def judged(told: object, expect: Mapping[str, object] = EXPECT) -> Verdict:
     return find("xlsx", expect).judge(Evidence(json.dumps(told).encode()))
 
 
-def test_a_workbook_that_works_passes_and_its_values_are_told() -> None:
+def test_a_workbook_that_works_passes_and_its_values_are_reported() -> None:
     verdict = judged(workbook())
     assert verdict.findings == (
         "10 formulas, recalculated without an error",
@@ -364,7 +364,7 @@ def test_what_is_asked_of_rows_is_asked_of_rows_that_are_shown(hidden: dict[str,
     assert "shown" not in judged(told, {}).looked_for
 
 
-def test_hidden_sheets_and_rows_are_told() -> None:
+def test_hidden_sheets_and_rows_are_reported() -> None:
     told = workbook()
     told["sheets"][2].update(hidden=True, hidden_rows=4)
     values = judged(told).values

@@ -369,7 +369,7 @@ def test_a_terminal_that_has_only_ascii_gets_only_ascii() -> None:
     assert " > ask    \\u767a\\u6ce8\\u66f8 +" in shown(board)
 
 
-def test_a_job_goes_on_when_nobody_watches_any_more() -> None:
+def test_a_job_continues_when_nobody_watches_any_more() -> None:
     class Gone(Terminal):
         def write(self, text: str) -> int:
             raise OSError(5, "Input/output error")

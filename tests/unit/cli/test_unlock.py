@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Config:
     return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
 
-def test_without_a_vault_the_remedy_is_told(place: Config) -> None:
+def test_without_a_vault_the_remedy_is_reported(place: Config) -> None:
     with pytest.raises(BriefError, match="hotdesk vault set erp-token"):
         find(place, SCOPE)
 

@@ -59,7 +59,7 @@ def test_desks_opened_since_the_last_report_count() -> None:
         (replace(REPORT, walls=("microvm",)), "no weaker one"),
     ],
 )
-def test_why_no_node_opens_a_desk_is_told(report: NodeReport | None, why: str) -> None:
+def test_why_no_node_opens_a_desk_is_reported(report: NodeReport | None, why: str) -> None:
     with pytest.raises(HostError, match=why):
         nodes_of(*([report] if report else [])).choose(Spec())
 
@@ -78,7 +78,7 @@ def test_a_report_is_read_as_it_was_written() -> None:
     "change",
     [{"node": "A"}, {"boot": "x"}, {"cpus": 0}, {"memory": -1}, {"walls": ["a"] * 17}, {"more": 1}, {"desks": "1"}],
 )
-def test_a_report_that_is_none_is_refused(change: dict[str, object]) -> None:
+def test_an_invalid_report_is_refused(change: dict[str, object]) -> None:
     data = {**json.loads(write_report(REPORT)), **change}
     with pytest.raises(KeeperError, match="malformed report"):
         parse_report(json.dumps(data).encode())

@@ -38,7 +38,7 @@ def test_nodes_are_addresses_or_all_addresses_of_a_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:", "a:0", "a:65536", ":3710", "a b:1", "dns:", "https://a:1", "a:1x"])
-def test_what_is_no_node_is_refused(text: str) -> None:
+def test_an_invalid_node_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
         parse_discovery(text)
 

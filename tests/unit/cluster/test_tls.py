@@ -116,7 +116,7 @@ def test_a_key_that_everybody_may_read_is_refused(identities: Path, tmp_path: Pa
         make_tls_context(tmp_path / "n2", "node")
 
 
-async def test_a_connection_that_goes_on_after_its_end_is_cut(identities: Path) -> None:
+async def test_a_connection_that_continues_after_its_end_is_cut(identities: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         caller = socket.create_connection(listener.getsockname())
         answerer, _ = listener.accept()

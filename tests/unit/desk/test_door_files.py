@@ -223,7 +223,7 @@ def test_nothing_a_desk_is_given_holds_a_key_or_is_large() -> None:
     assert sum(map(len, given.values())) < 16 << 10
 
 
-def test_both_spellings_of_the_proxy_are_told() -> None:
+def test_both_spellings_of_the_proxy_are_reported() -> None:
     told = door_files.build_environment()
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         assert told[name] == told[name.upper()] == door_files.PROXY

@@ -230,7 +230,7 @@ STRANGE_VARIABLES: dict[str, dict[str, str]] = {
 
 @pytest.mark.container
 @pytest.mark.parametrize("name", STRANGE_VARIABLES)
-def test_strange_variables_are_taken_or_refused_and_leave_nothing(owner: Owner, name: str) -> None:
+def test_unusual_variables_are_taken_or_refused_and_leave_nothing(owner: Owner, name: str) -> None:
     desk = new_id()
     answer = owner.ask("open", desk, spec={**SMALL, "env": STRANGE_VARIABLES[name]})
     assert answer is not None, "the keeper ended"

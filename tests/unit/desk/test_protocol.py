@@ -446,7 +446,7 @@ STRANGE_ACTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", STRANGE_ACTS)
-async def test_a_strange_act_harms_no_owner(name: str) -> None:
+async def test_a_malformed_act_harms_no_owner(name: str) -> None:
     await supervised(STRANGE_ACTS[name])
 
 

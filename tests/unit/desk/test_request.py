@@ -44,7 +44,7 @@ def test_a_whole_spec_makes_the_round_trip() -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 1 << 70, 80.0, True, None, "80"])
-def test_what_is_no_port_is_refused(port: object) -> None:
+def test_an_invalid_port_is_refused(port: object) -> None:
     with pytest.raises(BriefError, match="port"):
         parse(json.dumps({"n": 1, "verb": "dial", "desk": DESK, "port": port}).encode())
 
@@ -66,7 +66,7 @@ def test_what_is_no_port_is_refused(port: object) -> None:
     ],
     ids=lambda data: repr(data[:20]),
 )
-def test_what_is_no_request_is_refused(data: bytes) -> None:
+def test_an_invalid_request_is_refused(data: bytes) -> None:
     with pytest.raises(BriefError):
         parse(data)
 

@@ -41,7 +41,7 @@ def test_a_kernel_is_judged_by_what_its_release_tells_and_no_more(release: str, 
 
 
 @pytest.mark.parametrize(("tainted", "state"), [(0, "held"), (4097, "held"), (128, "failed"), (4225, "failed")])
-def test_an_oops_is_told(tainted: int, state: str) -> None:
+def test_an_oops_is_reported(tainted: int, state: str) -> None:
     assert cache.judge_soundness(KernelReport("6.18.44", tainted)).state == state
 
 

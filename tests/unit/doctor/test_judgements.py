@@ -187,7 +187,7 @@ def test_on_cgroup_v2_device_rules_are_judged_by_their_answers(opened: dict[str,
         ({"Uid": "\t".join([USER] * 4)}, "failed"),
     ],
 )
-def test_root_inside_is_nobody_outside(status: dict[str, str], state: str) -> None:
+def test_root_inside_has_no_rights_outside(status: dict[str, str], state: str) -> None:
     root = {**STATUS, "Uid": "\t".join([str(BASE)] * 4), "CapEff": f"{0xFB:016x}", "CapBnd": f"{0xFB:016x}", **status}
     seen = Rooted(BASE, (FIRST, replace(FIRST, status=root)), SOUND.host_namespaces)
     assert outside.judge_root(seen).state == state

@@ -23,7 +23,7 @@ def asked(method: str = "GET", target: str = "/canary", *headers: tuple[str, str
     return framing.parse_request("\r\n".join([*lines, "", ""]).encode())
 
 
-def test_it_says_what_it_heard_in_the_head_in_the_body_and_in_base64() -> None:
+def test_the_echo_repeats_head_body_and_base64() -> None:
     head, _, body = echo.answer(asked("GET", "/canary", ("Authorization", f"Bearer {VALUE.decode()}"))).partition(
         b"\r\n\r\n"
     )
@@ -79,7 +79,7 @@ def test_no_scope_may_have_its_name(scope: Scope) -> None:
         canary.check_free(scope)
 
 
-def test_a_wider_rule_that_is_no_tunnel_may_be() -> None:
+def test_a_wider_rule_that_is_not_a_tunnel_may_be() -> None:
     canary.check_free(Scope(rules=(Rule("*.local"), Rule("*.test", tunnel=True))))
 
 

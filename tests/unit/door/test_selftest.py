@@ -108,7 +108,7 @@ def test_each_canary_goes_red_for_what_it_is_for(told: CanaryResult, red: str) -
     assert failed(told) == set(red.split())
 
 
-def test_what_the_owners_own_sockets_heard_needs_nobodys_word() -> None:
+def test_contacts_at_the_owners_own_sockets_count_without_a_report() -> None:
     assert failed(GOOD, frozenset({"host-sockets"})) == {"host-sockets"}
 
 
@@ -118,7 +118,7 @@ def said(**changed: object) -> bytes:
     return json.dumps({**told, "sni": "00", "echo": "01", "host": "02", **changed}).encode()
 
 
-def test_what_is_said_is_read() -> None:
+def test_canary_reports_are_parsed() -> None:
     told = selftest.read(Done(0, said()), "n")
     assert told == CanaryResult((101,), (111,), (403,), b"\0", b"\1", b"\2")
 
@@ -145,7 +145,7 @@ def test_what_is_said_is_read() -> None:
         Done(137, said(), timed_out=True),
     ],
 )
-def test_what_is_said_in_any_other_way_is_not(done: Done) -> None:
+def test_malformed_canary_reports_are_refused(done: Done) -> None:
     assert selftest.read(done, "n") is None
 
 

@@ -54,7 +54,7 @@ NO_NAMES = {
 
 
 @pytest.mark.parametrize("name", NO_NAMES.values(), ids=NO_NAMES.keys())
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(BriefError, match=r"not a valid drive name: .*; write it like 'reports/june\.xlsx'"):
         check_name(name)
 
@@ -126,7 +126,7 @@ def test_a_catalog_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
         Drive(drive.folder)
 
 
-def test_a_catalog_that_is_damaged_is_said(tmp_path: Path) -> None:
+def test_a_catalog_that_is_damaged_is_reported(tmp_path: Path) -> None:
     drive = Drive(tmp_path / "drive")
     (drive.folder / FILE).write_bytes(b"no database, but as long as a header of one would be" * 20)
     with pytest.raises(HostError, match="the drive's catalog cannot be used"):

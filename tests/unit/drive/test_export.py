@@ -140,7 +140,7 @@ def test_an_end_cut_together_with_its_heads_shows_against_a_head_kept_elsewhere(
 
 
 @pytest.mark.parametrize("lines", [[], ["{}"], ['{"hotdesk-journal": 2, "whole": true}'], ["not JSON"], ["[" * 9999]])
-def test_what_is_no_export_is_named(lines: list[str]) -> None:
+def test_an_invalid_export_is_named(lines: list[str]) -> None:
     with pytest.raises(BriefError, match="not an export of a journal"):
         verify_export(lines, SIGNER.public)
 

@@ -276,7 +276,7 @@ def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
         db.commit()
 
 
-def test_a_journal_written_anew_without_the_key_shows(path: Path, journal: Journal) -> None:
+def test_a_journal_written_again_without_the_key_shows(path: Path, journal: Journal) -> None:
     fill(journal)
     rechain(path, lambda row: row.signature)
     assert look(path) == {"signature"}
@@ -317,7 +317,7 @@ def test_a_writer_notices_that_the_end_was_cut_behind_its_back(path: Path, journ
     assert len(list(read(path))) == 7
 
 
-def test_a_writer_that_refused_a_chain_goes_on_with_others_and_holds_nobody_up(path: Path, journal: Journal) -> None:
+def test_a_writer_that_refused_a_chain_continues_with_others_and_holds_nobody_up(path: Path, journal: Journal) -> None:
     fill(journal)
     tamper(path, "DELETE FROM events WHERE id > 7")
     journal.add("i1", "door", exchange("i1"))
@@ -433,7 +433,7 @@ def test_no_two_events_hash_alike_by_moving_a_border() -> None:
 @pytest.mark.parametrize(
     ("chain", "actor"), [("", "door"), ("a b", "door"), ("../x", "door"), ("i1", ""), ("i1", "A b")]
 )
-def test_a_name_that_is_none_is_refused(journal: Journal, chain: str, actor: str) -> None:
+def test_an_invalid_name_is_refused(journal: Journal, chain: str, actor: str) -> None:
     with pytest.raises(BriefError):
         journal.add(chain, actor, exchange("i1"))
     assert journal.waiting == 0
@@ -527,7 +527,7 @@ def test_a_writer_notices_a_cut_of_a_chain_it_went_back_to(path: Path, journal: 
         journal.commit()
 
 
-def test_a_writer_with_another_key_does_not_go_on_with_our_chain(path: Path, journal: Journal) -> None:
+def test_a_writer_with_another_key_does_not_continue_with_our_chain(path: Path, journal: Journal) -> None:
     fill(journal)
     other = Journal(path, STRANGER)
     other.add("i1", "door", exchange("i1"))
@@ -582,7 +582,7 @@ def test_a_killed_writer_leaves_whole_commits(path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ["link", "folder", "fifo"])
-def test_a_journal_that_is_no_plain_file_is_refused(path: Path, tmp_path: Path, made: str) -> None:
+def test_a_journal_that_is_not_a_plain_file_is_refused(path: Path, tmp_path: Path, made: str) -> None:
     match made:
         case "link":
             path.symlink_to(tmp_path / "x")
@@ -608,7 +608,7 @@ def test_no_link_beside_the_journal_is_followed(path: Path, tmp_path: Path, besi
     assert victim.read_bytes() == b""
 
 
-def test_a_file_that_is_no_journal_is_named(path: Path) -> None:
+def test_a_file_that_is_not_a_journal_is_named(path: Path) -> None:
     path.write_bytes(b"not SQLite at all, by any means" * 100)
     for act in (lambda: verify(path, SIGNER.public), lambda: list(read(path)), lambda: Journal(path, SIGNER)):
         with pytest.raises(HostError, match="cannot be used"):
@@ -637,7 +637,7 @@ def test_the_first_to_ask_makes_the_signing_key_and_others_get_the_same(path: Pa
         load_signer(folder)
 
 
-def test_a_signing_key_that_is_none_and_a_public_half_of_another_are_named(path: Path) -> None:
+def test_an_invalid_signing_key_and_a_public_half_of_another_are_named(path: Path) -> None:
     folder = path.parent
     load_signer(folder)
     (folder / "signing.key").rename(folder / "old.key")

@@ -79,7 +79,7 @@ def test_what_was_changed_since_is_not_given(drive: Drive, changed: bytes) -> No
     assert drive.find("a", 1, who=ANNA) == b"one"
 
 
-def test_what_lost_its_bytes_is_said(drive: Drive) -> None:
+def test_what_lost_its_bytes_is_reported(drive: Drive) -> None:
     drive.keep("a", b"one", owner=ANNA).path.unlink()
     with pytest.raises(HostError, match="cannot be read"):
         drive.find("a", who=ANNA)
@@ -137,7 +137,7 @@ def test_a_file_beyond_the_quota_is_refused_before_it_is_read(drive: Drive, tmp_
         assert file.tell() == 0
 
 
-def test_what_is_meant_is_told_before_it_is_true_and_undone_when_that_fails(drive: Drive) -> None:
+def test_an_intent_is_recorded_first_and_undone_on_failure(drive: Drive) -> None:
     told: list[tuple[Version, int]] = []
     kept = drive.keep("a", b"one", owner=ANNA, intent=lambda each: told.append((each, len(drive.ls(who=ANNA)))))
     assert told == [(kept, 0)]
@@ -182,7 +182,7 @@ def test_an_input_is_a_name_in_the_drive(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "1000", "uid:", "uid:1 uid:2", "*", "uid:1\n"])
-def test_an_owner_is_somebody(drive: Drive, owner: str) -> None:
+def test_an_owner_needs_a_name(drive: Drive, owner: str) -> None:
     with pytest.raises(BriefError, match="is not an identity"):
         drive.keep("a", b"", owner=owner)
     if owner != "*":

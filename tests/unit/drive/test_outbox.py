@@ -70,7 +70,7 @@ def test_an_opening_comes_before_what_was_done_at_the_desk(tmp_path: Path, journ
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"7", b'{"at":1,"actor":"door","event":"Burnt","data":{}}',
                                   b'{"at":1,"actor":"keeper","event":"Nothing","data":{}}'])  # fmt: skip
-def test_what_is_no_event_is_left_out(tmp_path: Path, journal: Journal, line: bytes) -> None:
+def test_an_invalid_event_is_left_out(tmp_path: Path, journal: Journal, line: bytes) -> None:
     outbox = Outbox(tmp_path)
     outbox.add("keeper", "Opened", opened())
     with (tmp_path / "keys" / OUTBOX).open("ab") as file:
@@ -81,7 +81,7 @@ def test_what_is_no_event_is_left_out(tmp_path: Path, journal: Journal, line: by
 
 
 @pytest.mark.parametrize("trap", ["link", "pipe", "second name"])
-def test_nothing_is_written_through_what_is_no_plain_file(tmp_path: Path, journal: Journal, trap: str) -> None:
+def test_nothing_is_written_through_a_special_file(tmp_path: Path, journal: Journal, trap: str) -> None:
     target, path = tmp_path / "target", tmp_path / "keys" / OUTBOX
     target.write_text("precious")
     match trap:

@@ -27,7 +27,7 @@ def test_a_grade_is_read() -> None:
         (b'{"passed": false, "faults": []}', "contradicts itself"),
     ],
 )
-def test_what_is_no_grade_is_refused(output: bytes, message: str) -> None:
+def test_an_invalid_grade_is_refused(output: bytes, message: str) -> None:
     with pytest.raises(BriefError, match=message):
         read_grade(output)
 

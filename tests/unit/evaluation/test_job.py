@@ -34,7 +34,7 @@ def test_events_and_the_receipt_are_taken_in() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"at": 1}', line("JobEnded", job="j", outcome="fine")])
-def test_a_line_that_is_no_event_is_refused(text: bytes) -> None:
+def test_a_line_that_is_not_an_event_is_refused(text: bytes) -> None:
     with pytest.raises(HostError, match="malformed line"):
         JobOutput().take(text)
 

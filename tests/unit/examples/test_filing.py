@@ -80,7 +80,7 @@ def test_a_footnote_breaks_the_first_parser_and_not_the_mended_one(text: str, va
 
 
 @pytest.mark.parametrize("text", ["", "(1)", "1,23", "(1,234", "1,234)", "n/a"])
-def test_what_is_no_amount_is_none_for_the_mended_parser_either(text: str) -> None:
+def test_an_invalid_amount_stays_invalid_for_the_mended_parser(text: str) -> None:
     read = parser(SOURCE.replace(brain.PARSED, brain.MENDED))
     if text == "(1)":
         assert read(text) == (-1, "")

@@ -93,7 +93,7 @@ async def parked(folder: Path, hidden: bool = True) -> AsyncIterator[tuple[Parke
         guest.listener.close()
 
 
-async def test_a_program_goes_on_over_the_next_connection_of_the_same_host(tmp_path: Path) -> None:
+async def test_a_program_continues_over_the_next_connection_of_the_same_host(tmp_path: Path) -> None:
     async with parked(tmp_path) as (guest, desk):
         echo = await desk.start(["cat"])
         await echo.send(b"before")
@@ -137,7 +137,7 @@ async def test_another_host_knows_of_no_channel_and_gives_its_own_variables(tmp_
         link.hang_up()
 
 
-async def test_whoever_waits_learns_that_a_parked_desk_ended(tmp_path: Path) -> None:
+async def test_waiting_calls_learn_that_a_parked_desk_ended(tmp_path: Path) -> None:
     async with parked(tmp_path) as (_, desk):
         await desk.link.park(new_token())
 

@@ -128,7 +128,7 @@ async def test_a_guest_connects_to_a_port_for_its_host(tmp_path: Path, proxy: in
             assert await anyio.to_thread.run_sync(exchange, sock, LARGE) == LARGE
 
 
-async def test_a_port_at_which_nobody_listens_is_told(tmp_path: Path, proxy: int) -> None:
+async def test_a_port_at_which_nobody_listens_is_reported(tmp_path: Path, proxy: int) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         async with guest(tmp_path, proxy) as dial:
@@ -136,7 +136,7 @@ async def test_a_port_at_which_nobody_listens_is_told(tmp_path: Path, proxy: int
                 await dial(probe.getsockname()[1])
 
 
-async def test_what_is_no_port_is_refused(tmp_path: Path, proxy: int) -> None:
+async def test_an_invalid_port_is_refused(tmp_path: Path, proxy: int) -> None:
     async with guest(tmp_path, proxy) as dial:
         for port in (0, 65536, -1):
             with pytest.raises(HotdeskError):

@@ -72,7 +72,7 @@ def test_only_what_is_named_is_passed_on() -> None:
         {"argv": ["x"], "cwd": "/", "env": {}, "user": "root"},
     ],
 )
-def test_what_is_no_request_is_refused(ask: object) -> None:
+def test_an_invalid_request_is_refused(ask: object) -> None:
     assert not is_request(ask)
 
 

@@ -30,7 +30,9 @@ def told(watched: GuestWatch) -> list[tuple[object, object]]:
     return found
 
 
-def test_what_a_look_found_is_told_once_though_the_kernel_tells_it_again(watched: GuestWatch, tmp_path: Path) -> None:
+def test_what_a_look_found_is_reported_once_though_the_kernel_tells_it_again(
+    watched: GuestWatch, tmp_path: Path
+) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").touch()
     watched.enter("d/")

@@ -159,7 +159,7 @@ async def ask(dial: Dial, seconds: float = 20.0) -> UntrustedObject:
         b"\x00" * 10,
     ],
 )
-async def test_an_answer_that_does_not_say_where_the_browser_is_is_strange(first: bytes) -> None:
+async def test_an_answer_that_does_not_say_where_the_browser_is_is_malformed(first: bytes) -> None:
     async with browser(silent, first) as dial:
         with anyio.fail_after(15), pytest.raises(ProtocolError):
             await ask(dial)
@@ -183,7 +183,7 @@ UPGRADES = [
 
 
 @pytest.mark.parametrize("data", UPGRADES)
-async def test_a_wrong_upgrade_is_strange(data: bytes) -> None:
+async def test_a_wrong_upgrade_is_malformed(data: bytes) -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(data)
@@ -222,7 +222,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("data", MESSAGES.values(), ids=MESSAGES.keys())
-async def test_a_strange_message_is_found_strange(data: bytes) -> None:
+async def test_a_malformed_message_is_a_protocol_error(data: bytes) -> None:
     async with browser(saying(data)) as dial:
         with anyio.fail_after(15), pytest.raises(ProtocolError):
             await ask(dial)
@@ -246,7 +246,7 @@ async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: b
             await ask(dial, SOON)
 
 
-async def test_a_browser_that_accepts_and_says_nothing_is_strange() -> None:
+async def test_a_browser_that_accepts_and_says_nothing_is_malformed() -> None:
     async with browser(silent) as dial:
         with anyio.fail_after(SOON + 15), pytest.raises(ProtocolError, match="does not respond within"):
             await ask(dial, SOON)
@@ -287,7 +287,7 @@ async def test_endless_empty_parts_of_a_message_take_no_room() -> None:
         cdp.close()
 
 
-async def test_who_closes_in_the_middle_of_a_call_is_strange() -> None:
+async def test_closing_in_the_middle_of_a_call_is_a_protocol_error() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)
         await asked(reader)
@@ -310,7 +310,7 @@ async def test_who_does_not_read_is_given_up_and_never_sent_half_a_message_more(
         assert not cdp.web.is_open
 
 
-async def test_answers_come_to_who_asked_and_a_refusal_is_told() -> None:
+async def test_answers_come_to_who_asked_and_a_refusal_is_reported() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)
         first = await asked(reader)
@@ -338,7 +338,7 @@ WRONG_ANSWERS: list[object] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG_ANSWERS)
-async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_anew(wrong: object) -> None:
+async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_again(wrong: object) -> None:
     dialled: list[bool] = []
 
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -411,7 +411,7 @@ WRONG: list[tuple[str, dict[str, object], str, object]] = [
 
 
 @pytest.mark.parametrize(("verb", "arguments", "method", "wrong"), WRONG)
-async def test_a_wrong_answer_to_any_verb_is_strange(
+async def test_a_wrong_answer_to_any_verb_is_malformed(
     verb: str, arguments: dict[str, object], method: str, wrong: object
 ) -> None:
     async with browser(answering({method: wrong})) as dial:
@@ -430,7 +430,7 @@ async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
         chrome.drop()
 
 
-def test_facts_of_wrong_kinds_are_strange() -> None:
+def test_facts_of_wrong_types_are_malformed() -> None:
     told = UntrustedObject(
         {"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30}
     )

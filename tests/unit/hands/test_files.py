@@ -60,7 +60,7 @@ async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, des
         (b"a\0b", "is not a text file (3 bytes). Open it with a program in the shell."),
     ],
 )
-async def test_what_is_no_text_is_described(files: Files, desk: Desk, data: bytes, text: str) -> None:
+async def test_an_invalid_text_is_described(files: Files, desk: Desk, data: bytes, text: str) -> None:
     await desk.write("thing", data)
     assert (await use(files, "file_view", path="thing")).text == f"{desk.home}/thing {text}"
     assert detect_kind(b"just text") == ""

@@ -45,7 +45,7 @@ TREES = [
 
 
 @pytest.mark.parametrize(("nodes", "told"), TREES)
-def test_a_tree_is_told_in_lines(nodes: tuple[dict[str, object], ...], told: list[str]) -> None:
+def test_a_tree_is_reported_in_lines(nodes: tuple[dict[str, object], ...], told: list[str]) -> None:
     assert lines(*nodes) == told
 
 
@@ -125,7 +125,7 @@ def test_keys_are_read_as_written(written: str, key: str, code: str, modifiers: 
 
 
 @pytest.mark.parametrize("written", ["", "Hyper+a", "Return", "Control+", "enter\n"])
-def test_an_unknown_key_is_told_with_those_there_are(written: str) -> None:
+def test_an_unknown_key_is_reported_with_those_there_are(written: str) -> None:
     with pytest.raises(DeskError, match=r"unknown key .* Enter"):
         read_stroke(written)
 

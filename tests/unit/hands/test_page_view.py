@@ -56,7 +56,7 @@ async def test_a_picture_file_is_shown_as_a_picture(desk: Desk, form: str) -> No
         ("WEBP", "RGB", "image/jpeg"),
     ],
 )
-def test_pictures_are_scaled_down_and_encoded_anew(tmp_path: Path, form: str, mode: str, media: str) -> None:
+def test_pictures_are_scaled_down_and_encoded_again(tmp_path: Path, form: str, mode: str, media: str) -> None:
     path = tmp_path / "scan"
     Image.new(mode, (4000, 1000)).save(path, form)
     picture = check_picture(page_picture.draw_picture(str(path), MAX_SIDE, MAX_BYTES))

@@ -72,6 +72,6 @@ def test_a_file_with_too_many_bytes_is_refused() -> None:
         b"\xff\xd8" + b"\xff" * 100_000,
     ],
 )
-def test_what_is_no_picture_or_has_a_damaged_header_is_refused(data: bytes) -> None:
+def test_an_invalid_picture_or_a_damaged_header_is_refused(data: bytes) -> None:
     with pytest.raises(PictureError):
         check_picture(data)

@@ -245,7 +245,7 @@ def test_a_persons_clipboard_never_reaches_the_desk(driving: bool, length: int) 
     assert side.take() == pack(">BBHHHH", 3, 0, 0, 0, 1, 1)
 
 
-def test_what_is_held_down_is_let_go_with_the_wheel() -> None:
+def test_held_keys_are_released_with_control() -> None:
     side = greeted_viewer(driving=True)
     side.feed(KEY_DOWN + pack(">BBHH", 5, 5, 2000, 2000))
     side.take()
@@ -261,7 +261,7 @@ def test_a_pointer_stays_on_the_screen() -> None:
     assert side.take() == pack(">BBHH", 5, 0, 1279, 799)
 
 
-def test_what_is_remembered_of_a_person_is_bounded() -> None:
+def test_the_record_of_a_takeover_is_bounded() -> None:
     side = greeted_viewer(driving=True)
     side.feed(CLICK * (MAX_PLACES + 5))
     side.feed(b"".join(pack(">BBxxI", 4, 1, key) for key in range(100)))

@@ -66,7 +66,7 @@ async def test_what_cannot_be_read_fails_in_the_script(desk: Desk) -> None:
         ("exact_read", {}, "path is missing"),
     ],
 )
-async def test_what_cannot_be_meant_is_said(desk: Desk, tool: str, arguments: dict[str, object], why: str) -> None:
+async def test_what_cannot_be_meant_is_reported(desk: Desk, tool: str, arguments: dict[str, object], why: str) -> None:
     seen = await use(desk, tool, **arguments)
     assert (seen.ok, why in seen.text) == (False, True)
 
@@ -76,7 +76,7 @@ def test_words_behind_an_answer_do_not_change_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"data": 5}', '{"exit_code": 0, "reason": ""}'])
-def test_an_answer_that_is_none_fails_in_the_script(text: str) -> None:
+def test_an_invalid_answer_fails_in_the_script(text: str) -> None:
     with pytest.raises(Failed):
         HANDS.read("a").read(Observation(text))
     with pytest.raises(Failed):

@@ -103,13 +103,13 @@ async def test_a_command_that_takes_no_interrupt_ends_with_its_session(shell: Sh
 
 
 @pytest.mark.parametrize("command", ["exit 3", "set -e; sleep 60 & sh -c 'exit 3'", "exec sh -c 'exit 3'"])
-async def test_a_shell_that_ends_is_told_and_started_anew(shell: Shell, command: str) -> None:
+async def test_a_shell_that_ends_is_reported_and_started_again(shell: Shell, command: str) -> None:
     code = "" if "exec" in command else " with exit code 3"
     assert f"[the shell itself ended{code}; the next command" in await said(shell, command)
     assert (await said(shell, "echo back")).startswith("back\n[exit code 0")
 
 
-async def test_a_session_that_died_unseen_is_started_anew_and_the_command_runs_once(shell: Shell, desk: Desk) -> None:
+async def test_a_session_that_died_unseen_is_started_again_and_the_command_runs_once(shell: Shell, desk: Desk) -> None:
     await said(shell, "rm -f once")
     await shell.sessions["main"].process.signal(9)
     seen = await use(shell, "shell", command="echo x >>once; cat once")
@@ -118,7 +118,7 @@ async def test_a_session_that_died_unseen_is_started_anew_and_the_command_runs_o
     assert (await use(shell, "shell", command="true")).note == ""
 
 
-async def test_what_a_job_said_meanwhile_is_told_with_the_next_command(shell: Shell) -> None:
+async def test_what_a_job_said_meanwhile_is_reported_with_the_next_command(shell: Shell) -> None:
     await said(shell, "(sleep 0.2; echo from the job) &")
     await anyio.sleep(0.5)
     assert (await said(shell, "echo now")).startswith("from the job\nnow\n")

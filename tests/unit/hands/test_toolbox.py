@@ -142,7 +142,7 @@ async def test_every_tool_is_refused_while_a_person_holds_the_wheel_and_none_is_
     assert (await toolbox.use("double", {"number": 4})).text == "8"
 
 
-async def test_what_a_person_left_is_told_once_whatever_comes_of_the_use() -> None:
+async def test_what_a_person_left_is_reported_once_whatever_comes_of_the_use() -> None:
     wheel = Taken()
     wheel.held, wheel.news = False, Observation("You are logged in now.", image=b"old", media="image/jpeg")
     toolbox, _ = box(wheel)
@@ -157,7 +157,7 @@ async def test_what_a_person_left_is_told_once_whatever_comes_of_the_use() -> No
     assert (await toolbox.use("show", {})).image == b"new"
 
 
-async def test_a_step_waits_while_a_person_drives_and_then_goes_on() -> None:
+async def test_a_step_waits_while_a_person_drives_and_then_continues() -> None:
     wheel = Taken()
     toolbox, notes = box(wheel)
     toolbox.waits = True
@@ -176,7 +176,7 @@ async def test_what_a_person_interrupted_is_done_again_where_that_changes_nothin
     assert [note.outcome for note in notes] == ["done"]
 
 
-async def test_what_a_person_interrupted_is_told_clearly_where_it_may_have_happened() -> None:
+async def test_what_a_person_interrupted_is_reported_clearly_where_it_may_have_happened() -> None:
     wheel = Taken()
     toolbox, notes = box(wheel)
     toolbox.waits, wheel.interruptions = True, 1

@@ -36,7 +36,7 @@ async def test_a_picture_is_passed_on_unread_and_the_answer_is_marked(desk: Desk
     assert seen.ok
 
 
-async def test_what_is_no_picture_is_not_passed_on(desk: Desk) -> None:
+async def test_an_invalid_picture_is_not_passed_on(desk: Desk) -> None:
     look = VisionTool(desk, Seer())
     await desk.write("text", b"just text")
     seen = await look.use("look", LOOK.check({"path": "text", "question": "what?"}))
@@ -46,7 +46,7 @@ async def test_what_is_no_picture_is_not_passed_on(desk: Desk) -> None:
         await look.use("look", LOOK.check({"path": "large", "question": "what?"}))
 
 
-async def test_a_model_that_cannot_be_asked_is_told(desk: Desk) -> None:
+async def test_a_model_that_cannot_be_asked_is_reported(desk: Desk) -> None:
     await desk.write("p", PICTURES["image/png"])
     seen = await VisionTool(desk, Seer()).use("look", LOOK.check({"path": "p", "question": "fail"}))
     assert (seen.ok, seen.text) == (False, f"No model could look at {desk.home}/p: no key\\x1b")

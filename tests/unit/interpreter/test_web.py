@@ -51,14 +51,14 @@ def test_the_end_is_no_request() -> None:
         pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n", 431, id="head"),
     ],
 )
-def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
+def test_an_invalid_request_is_refused(data: bytes, status: int) -> None:
     with pytest.raises(HttpError) as refused:
         read(data)
     assert refused.value.status == status
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b"[" * 100_000], ids=["list", "half", "bytes", "deep"])
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_refused(body: bytes) -> None:
     with pytest.raises(HttpError):
         InterpreterRequest("POST", "/", body, lasting=True).parse_body()
 
@@ -70,7 +70,7 @@ def test_a_language_that_is_not_offered_is_refused(name: object) -> None:
 
 
 @pytest.mark.parametrize("told", [[], {"a b": "x"}, {"A": 1}, {"A": "\0"}, {"": "x"}])
-def test_what_is_no_variable_is_refused(told: object) -> None:
+def test_an_invalid_variable_is_refused(told: object) -> None:
     with pytest.raises(HttpError):
         check_variables(told)
 

@@ -91,7 +91,7 @@ FINISH: Use = ("finish", {"summary": "done"})
 
 
 @pytest.mark.slow
-async def test_a_check_that_cannot_run_is_told_before_the_first_turn_and_another_is_agreed_on(
+async def test_a_check_that_cannot_run_is_reported_before_the_first_turn_and_another_is_agreed_on(
     machine: LocalMachine, tmp_path: Path
 ) -> None:
     amends: Use = ("amend_plan", {"reason": "There is no such module.", "check": "grep -q 1 a.csv"})

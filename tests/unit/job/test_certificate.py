@@ -75,7 +75,7 @@ def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
     assert describe_claim(looked_at(), JOB, "container", tmp_path, recorded=False)["brain"] == {"kind": "model"}
 
 
-def test_more_than_a_certificate_holds_is_not_said(tmp_path: Path) -> None:
+def test_a_certificate_claims_no_more_than_it_holds(tmp_path: Path) -> None:
     with pytest.raises(BriefError, match="too large for a certificate"):
         describe_claim(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
 

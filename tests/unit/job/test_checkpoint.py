@@ -96,7 +96,7 @@ async def test_when_all_is_destroyed_the_key_is_gone_first(runtime: LocalRuntime
     assert not checkpoints.folder.exists()
 
 
-def test_what_is_destroyed_twice_is_gone(checkpoints: Checkpoints) -> None:
+def test_destroying_twice_is_no_error(checkpoints: Checkpoints) -> None:
     (checkpoints.key.parent / f".{KEY}.1a2b").write_bytes(b"half")
     checkpoints.destroy()
     checkpoints.destroy()

@@ -119,7 +119,7 @@ async def test_a_desk_that_lists_what_lies_elsewhere_is_refused(path: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["symlink", "other", "device", "anything"])
-async def test_what_is_no_file_and_no_folder_does_not_come(kind: str) -> None:
+async def test_special_files_are_not_fetched(kind: str) -> None:
     found = await carried(Hostile(entry("/home/user/docs", kind, target="/etc"), [entry("/home/user/docs/a")]))
     assert (found.written, found.folders) == ({}, [])
 

@@ -92,7 +92,7 @@ async def test_what_the_operator_bars_by_now_is_left_out_and_the_rest_holds(mach
     assert machine.told == [(NOW, MORE, "Anna")]
 
 
-async def test_rules_of_the_brief_are_nobodys_allowance(machine: Doorkeeper) -> None:
+async def test_rules_of_the_brief_are_not_extra_rules(machine: Doorkeeper) -> None:
     machine.rescope(BEFORE)
     assert read_allowed_rules(machine.path, [BEFORE]) == {}
     assert read_allowed_rules(machine.path, []) == {}

@@ -186,7 +186,7 @@ async def test_the_same_fact_again_is_one_fact_of_the_newer_job(tmp_path: Path) 
     assert first.job != second.job
 
 
-async def test_a_job_that_goes_on_keeps_nothing_twice_and_is_offered_what_it_was(tmp_path: Path) -> None:
+async def test_a_job_that_continues_keeps_nothing_twice_and_is_offered_what_it_was(tmp_path: Path) -> None:
     await carry_out(tmp_path, leave)
     stopped: list[JobContext] = []
 
@@ -305,7 +305,7 @@ async def test_past_the_quota_nothing_is_kept_and_the_job_is_done_all_the_same(t
     assert {each.name for each in of_kind(events, MemoryDropped)} >= {"parse.py"}
 
 
-async def test_what_was_put_there_by_hand_is_offered_to_nobody(tmp_path: Path) -> None:
+async def test_files_added_by_hand_are_not_offered(tmp_path: Path) -> None:
     drive = Drive(settings_in(tmp_path).lib / "drive")
     drive.keep("memory/orders/files/mine.py", b"x", owner=get_current_user())
     drive.keep("memory/orders/facts/x", b"x", owner=get_current_user(), job="i1")

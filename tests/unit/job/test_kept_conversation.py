@@ -66,7 +66,7 @@ async def carry_out(folder: Path, planner: LanguageModel, worker: LanguageModel)
 
 
 @pytest.mark.slow
-async def test_whoever_made_it_goes_on_in_the_same_conversation_and_is_told_what_to_fix(tmp_path: Path) -> None:
+async def test_the_same_worker_continues_its_conversation_and_is_told_what_to_fix(tmp_path: Path) -> None:
     model = thinks("test:one", writes(SHORT), finishes("wrote 1 row"), writes(RIGHT), finishes("wrote 2 rows"))
     receipt = await carry_out(tmp_path, model, model)
     assert (receipt.outcome, receipt.why) == ("done", "")
@@ -84,7 +84,7 @@ async def test_whoever_made_it_goes_on_in_the_same_conversation_and_is_told_what
 
 
 @pytest.mark.slow
-async def test_only_the_latest_findings_are_told_and_how_many_deliveries_are_left(tmp_path: Path) -> None:
+async def test_only_the_latest_findings_are_reported_and_how_many_deliveries_are_left(tmp_path: Path) -> None:
     other = "What,Number\nnails,3\nscrews,4\n"
     model = thinks("test:one", writes(SHORT), finishes(), writes(other), finishes(), writes(RIGHT), finishes("at last"))
     receipt = await carry_out(tmp_path, model, model)
@@ -99,7 +99,7 @@ async def test_only_the_latest_findings_are_told_and_how_many_deliveries_are_lef
 
 
 @pytest.mark.slow
-async def test_another_model_begins_anew_and_knows_what_was_left_and_what_to_fix(tmp_path: Path) -> None:
+async def test_another_model_begins_again_and_knows_what_was_left_and_what_to_fix(tmp_path: Path) -> None:
     worker = thinks("test:small", writes(SHORT), finishes("Wrote list.csv with count.py."))
     planner = thinks("test:large", writes(RIGHT), finishes())
     receipt = await carry_out(tmp_path, planner, worker)

@@ -100,7 +100,7 @@ async def test_looks_use_up_the_budget(server: Upstream, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-async def test_nobody_looks_once_the_budget_is_spent(server: Upstream, tmp_path: Path) -> None:
+async def test_no_check_runs_once_the_budget_is_spent(server: Upstream, tmp_path: Path) -> None:
     replies = [wants(("run", DRAW)), wants(LOOK, LOOK), write(), finishes()]
     model = Planned(lambda request: replies.pop(0), plan=ONE)
     receipt = await carry_out(tmp_path, looking_job(tmp_path, tokens=1400), [model])

@@ -75,7 +75,7 @@ async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
     )
 
 
-async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Brief) -> None:
+async def test_an_unresolvable_name_does_not_hold_the_job_up(job: Brief) -> None:
     plan = Plan((Step("one", "", (), ("GET slow.test", "GET erp.test"), ()),))
     began = time.monotonic()
     held, failed = await run_preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
@@ -93,7 +93,7 @@ async def test_keys_that_cannot_be_asked_are_a_finding(job: Brief) -> None:
     assert failed == ("secret erp for erp.test: the vault is locked",)
 
 
-async def test_an_input_that_is_no_file_holds_nothing_up(job: Brief, tmp_path: Path) -> None:
+async def test_an_input_that_is_not_a_file_holds_nothing_up(job: Brief, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     held, _ = await run_preflight(Plan((Step("one", "", (), (), ()),)), replace(job, inputs=("pipe",)), TOOLS, had)
     assert held == ("input pipe, 0 files, 0 bytes",)

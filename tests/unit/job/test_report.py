@@ -88,7 +88,7 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
     assert [each for each in wanted if each not in text] == []
 
 
-def test_who_decided_is_said_plainly() -> None:
+def test_the_report_names_who_decided() -> None:
     for name in ("written script 1a2b", "recorded script 1a2b"):
         assert "came from a script, not from a model" in render_brain(name).html
     assert "scripted adversary, not from a model" in render_brain("adversary hijacked").html
@@ -149,7 +149,7 @@ def test_a_report_links_to_files_by_name_and_only_to_those_beside_it(ledger: Led
     assert '<a href="./out/a%20b.csv"><bdi>out/a b.csv</bdi></a>' in beside
 
 
-def test_a_job_that_stopped_says_how_it_goes_on(ledger: Ledger) -> None:
+def test_a_job_that_stopped_says_how_it_continues(ledger: Ledger) -> None:
     paused_job(ledger, JOB, "its acts were used up")
     text = told(ledger)
     assert "• paused It stopped after" in text
@@ -173,7 +173,7 @@ def test_a_job_that_was_killed_is_said_to_have_no_known_end(ledger: Ledger) -> N
     assert "its end was not recorded" in told(ledger)
 
 
-def test_papers_that_were_destroyed_are_said_to_be(ledger: Ledger) -> None:
+def test_destroyed_papers_are_reported(ledger: Ledger) -> None:
     reported_job(ledger)
     for file in (ledger.jobs / JOB).iterdir():
         if file.name == "key":
@@ -186,7 +186,7 @@ def test_papers_that_were_destroyed_are_said_to_be(ledger: Ledger) -> None:
     assert "Report plain.xlsx" in text
 
 
-def test_time_and_cost_are_told_by_step(ledger: Ledger) -> None:
+def test_time_and_cost_are_reported_by_step(ledger: Ledger) -> None:
     kept = papers.create(ledger.jobs, JOB)
     ledger.note(
         JobBegun(JOB, "g", "b", "anthropic:m"), Planned(JOB, PLAN.digest, ("a", "b"), kept.write(to_json(PLAN)))
@@ -206,7 +206,7 @@ def test_time_and_cost_are_told_by_step(ledger: Ledger) -> None:
     assert all(f'width="{width}" height="10" class="fill"' in html for width in (500, 1000, 250))
 
 
-def test_a_script_costs_nothing_and_an_unknown_price_is_said() -> None:
+def test_a_script_costs_nothing_and_an_unknown_price_is_reported() -> None:
     assert describe_cost(Cost(replies=3)) == "none"
     assert describe_cost(Cost(replies=3, unpriced=3, input=5)) == "unknown price"
 
@@ -223,7 +223,7 @@ def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> Non
     assert len(html) < 6_000_000
 
 
-def test_an_album_has_room_for_so_much_and_no_more() -> None:
+def test_an_album_has_a_size_limit() -> None:
     album = Album(room=90_000)
     taken = [album.add_screen(screen(1280, 800)) for _ in range(12)]
     shown = [each for each in taken if each is not None]

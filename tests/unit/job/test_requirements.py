@@ -45,7 +45,7 @@ class ListeningBrain(ModelBrain):
         return await super().plan(task, log)
 
 
-async def test_what_a_check_judges_is_told_before_the_first_delivery(tmp_path: Path) -> None:
+async def test_what_a_check_judges_is_reported_before_the_first_delivery(tmp_path: Path) -> None:
     async def write(hands: Hands) -> None:
         """Write nothing of use."""
         await hands.write("note.txt", b"a note")

@@ -133,7 +133,7 @@ def test_the_same_copy_again_is_left_alone(place: Path) -> None:
     assert Path("out/a").stat().st_ino == before.st_ino
 
 
-def test_a_file_on_the_way_or_a_folder_in_place_is_said(place: Path) -> None:
+def test_a_file_on_the_way_or_a_folder_in_place_is_reported(place: Path) -> None:
     Path("out").mkdir()
     Path("out/file").write_bytes(b"")
     Path("out/a").mkdir()

@@ -83,7 +83,7 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
 
 
 @pytest.mark.slow
-async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
+async def test_missing_deliverables_are_reported_too(tmp_path: Path) -> None:
     async def count(hands: Hands) -> None:
         """Count."""
         if hands.before:

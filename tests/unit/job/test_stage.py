@@ -91,7 +91,7 @@ async def test_what_a_vendor_doubts_is_done_only_when_a_person_says_yes(
     assert "\x1b" not in question
 
 
-async def test_what_is_no_action_is_refused_and_nothing_is_done(desk: Desk) -> None:
+async def test_an_invalid_action_is_refused_and_nothing_is_done(desk: Desk) -> None:
     glass = Glass()
     stage = stage_at(desk, glass, Observation("no"), [])
     wrong: tuple[object, ...] = (

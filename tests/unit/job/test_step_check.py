@@ -43,7 +43,7 @@ async def test_a_check_that_cannot_run_is_reported_as_such(check: str, why: str,
     assert REMEDY in said
 
 
-async def test_a_check_that_fails_is_told_with_its_lines(desk: Desk) -> None:
+async def test_a_check_that_fails_is_reported_with_its_lines(desk: Desk) -> None:
     said = await run_check(desk, "printf 'one\\n\\033[31mtwo\\033[0m\\n'; echo three >&2; exit 3")
     assert said == (
         "the step's check `printf 'one\\n\\033[31mtwo\\033[0m\\n'; echo three >&2; exit 3` ended with exit code 3:\n"

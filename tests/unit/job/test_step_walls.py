@@ -123,7 +123,9 @@ async def test_a_plan_with_a_wall_that_is_not_there_is_not_accepted(machine: Wal
 
 
 @pytest.mark.slow
-async def test_a_job_does_not_go_on_behind_a_weaker_wall_than_it_began(machine: WalledMachine, tmp_path: Path) -> None:
+async def test_a_job_does_not_continue_behind_a_weaker_wall_than_it_began(
+    machine: WalledMachine, tmp_path: Path
+) -> None:
     paused = await carry_out(machine, tmp_path, Planner([WRITES, FINISH], steps=plan("", "gvisor")))
     assert paused.outcome == "paused", paused.why
     machine.walls, opened = PLAIN, len(machine.opened)

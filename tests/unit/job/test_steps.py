@@ -40,7 +40,7 @@ def steps_of(*plan: Step, done: tuple[str, ...] = (), past: ResumeState | None =
         ((KEEPS, A), (), []),
     ],
 )
-def test_only_what_the_next_step_goes_on_with_and_no_file_holds_is_done_again(
+def test_only_what_the_next_step_continues_with_and_no_file_holds_is_done_again(
     plan: tuple[Step, ...], done: tuple[str, ...], again: list[str]
 ) -> None:
     assert steps_of(*plan, done=done).list_steps_to_repeat() == again

@@ -204,7 +204,7 @@ def begins(name: str) -> Callable[[Event], bool]:
         pytest.param(lambda event: isinstance(event, Summed), "", id="when the results are to be fetched"),
     ],
 )
-async def test_a_script_waits_while_a_person_drives_and_goes_on(
+async def test_a_script_waits_while_a_person_drives_and_continues(
     tmp_path: Path, moment: Callable[[Event], bool], began: str
 ) -> None:
     trial, script = Trial(tmp_path, moment, began), ScriptedModel.of(step(gather, makes=["list.csv"], risk="high"))
@@ -248,7 +248,7 @@ def is_burnt(event: Event | str, desk: DeskId | str) -> bool:
     return isinstance(event, StepEnded) and (event.step, event.desk) == ("desk", desk)
 
 
-async def test_a_model_goes_on_with_a_note_of_what_a_person_did_and_a_fresh_picture(tmp_path: Path) -> None:
+async def test_a_model_continues_with_a_note_of_what_a_person_did_and_a_fresh_picture(tmp_path: Path) -> None:
     told: list[Asked] = []
 
     def think(asked: Asked) -> Reply:

@@ -147,7 +147,7 @@ def enter():
     assert told == {name: odd.get(name, "EPERM") for name in told}
 
 
-def test_keys_can_make_no_socket_and_reach_nobody(root: Path) -> None:
+def test_keys_cannot_make_sockets_or_connections(root: Path) -> None:
     tries = """
 TRIES = {
     "tcp": (make, socket.AF_INET, socket.SOCK_STREAM),

@@ -54,7 +54,9 @@ def test_a_caller_that_says_no_more_still_has_its_connection() -> None:
     [("01", "1000", "77", 1000), ("01", "0", "77", 0), ("05", "1000", "0", 1000), ("05", "0", "0", None),
      ("06", "0", "0", None)],
 )  # fmt: skip
-def test_what_nobody_has_open_is_not_roots(tmp_path: Path, state: str, uid: str, inode: str, found: int | None) -> None:
+def test_a_socket_without_an_owner_is_not_roots(
+    tmp_path: Path, state: str, uid: str, inode: str, found: int | None
+) -> None:
     with connection(socket.AF_INET, "127.0.0.1") as (accepted, caller):
         ends = [format_endpoint(*each.getsockname(), is_wide=False) for each in (caller, accepted)]
         row = f"0: {ends[0]} {ends[1]} {state} 0:0 0:0 0 {uid} 0 {inode} 1 0"
@@ -69,6 +71,6 @@ def test_addresses_are_written_as_the_kernel_does() -> None:
     assert format_endpoint("::1", 1, is_wide=False) is None
 
 
-def test_a_machine_without_a_table_knows_nobody(tmp_path: Path) -> None:
+def test_without_a_socket_table_no_owner_is_known(tmp_path: Path) -> None:
     with connection(socket.AF_INET, "127.0.0.1") as (accepted, _):
         assert find_peer_uid(accepted, tmp_path) is None

@@ -118,7 +118,7 @@ def test_claims_are_closed_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_machine_is_told(tmp_path: Path) -> None:
+def test_a_full_machine_is_reported(tmp_path: Path) -> None:
     claims = tmp_path / "claims"
     uids.claim(tmp_path / "first", claims)
     for slot in range(1, LAST + 1):

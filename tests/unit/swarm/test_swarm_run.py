@@ -88,7 +88,7 @@ async def test_a_result_that_fails_its_check_is_told_so_and_made_again(tmp_path:
     assert ends(room)["line-000002"].attempt == 2
 
 
-async def test_a_swarm_that_was_stopped_goes_on_and_repeats_no_item(tmp_path: Path) -> None:
+async def test_a_swarm_that_was_stopped_continues_and_repeats_no_item(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, [f"word{number}" for number in range(12)])
     runs: list[SwarmRun] = []
 
@@ -131,7 +131,7 @@ async def test_other_items_than_it_began_with_are_refused(tmp_path: Path) -> Non
         await room.carry_out()
 
 
-async def test_items_are_added_to_a_swarm_that_is_done_and_the_report_is_built_anew(tmp_path: Path) -> None:
+async def test_items_are_added_to_a_swarm_that_is_done_and_the_report_is_built_again(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "three"])
     first = await room.carry_out()
     assert (first.outcome, first.items) == ("done", 2)

@@ -36,6 +36,6 @@ def test_rows_are_read_by_their_headings_and_short_ones_are_filled_up() -> None:
         (say(rows=[["a"], ["1", "2"]]), "more cells than headings"),
     ],
 )
-def test_what_is_no_table_is_refused(report: bytes, why: str) -> None:
+def test_an_invalid_table_is_refused(report: bytes, why: str) -> None:
     with pytest.raises(BriefError, match=why):
         parse_rows(report, "rows.xlsx")

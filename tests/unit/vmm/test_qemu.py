@@ -123,13 +123,13 @@ def test_a_reply_is_found_among_events() -> None:
         ((), "ended"),
     ],
 )
-def test_an_emulator_that_refuses_lies_or_ends_is_told(messages: tuple[object, ...], match: str) -> None:
+def test_an_emulator_that_refuses_lies_or_ends_is_reported(messages: tuple[object, ...], match: str) -> None:
     with monitored(*messages) as emulator, pytest.raises(EmulatorError, match=match):
         emulator.ask("stop")
 
 
 @pytest.mark.slow
-def test_a_machine_that_is_refused_is_told() -> None:
+def test_a_machine_that_is_refused_is_reported() -> None:
     event = {"event": "MIGRATION", "data": {"status": "failed"}}
     with monitored(event) as emulator, pytest.raises(EmulatorError, match="refused"):
         emulator.wait_for_migration()

@@ -110,7 +110,7 @@ async def test_a_sandbox_that_is_to_be_killed_waits_for_nobody() -> None:
     assert cast(Tenant, sandbox.tenant).burnt == [sandbox.id]
 
 
-async def test_a_sandbox_that_is_given_more_time_while_it_waits_to_be_paused_goes_on() -> None:
+async def test_a_sandbox_that_is_given_more_time_while_it_waits_to_be_paused_continues() -> None:
     sandbox = sandbox_of(auto_pause=True)
     async with ticking(sandbox) as sandboxes:
         async with sandbox.turning:

@@ -89,7 +89,7 @@ def test_signatures_are_those_of_the_sdk(act: signing.Act, path: str, user: str,
 
 
 @pytest.mark.parametrize("expiration", ["x", "-1", "²", "1e9", "9" * 20, " 1"])
-def test_a_time_that_is_none_is_an_invalid_signature(expiration: str) -> None:
+def test_an_invalid_time_is_an_invalid_signature(expiration: str) -> None:
     told = signing.Signed("/f", "read", "", "", expiration)
     with pytest.raises(E2bError, match="invalid signature"):
         signing.check_expiry(told)

@@ -14,7 +14,7 @@ from hotdesk.walls import TRAITS, WallCatalog, WallStatus
 PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
 
 
-def test_a_wall_that_cannot_be_had_is_told_with_reason_and_remedy() -> None:
+def test_a_wall_that_cannot_be_had_is_reported_with_reason_and_remedy() -> None:
     with pytest.raises(WallError) as raised:
         TenantWalls(PLAIN, usual="gvisor").of("acme")
     refusal = make_refusal(raised.value)

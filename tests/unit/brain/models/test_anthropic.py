@@ -76,7 +76,7 @@ async def test_an_action_cannot_rename_itself() -> None:
     assert replies[0].calls[0].arguments == {"vendor": "anthropic", "actions": [{"action": "wait"}]}
 
 
-async def test_without_a_screen_earlier_uses_of_it_are_told_in_words() -> None:
+async def test_without_a_screen_earlier_uses_of_it_are_reported_in_words() -> None:
     with anthropic_server(
         lambda body: [computer("screenshot")] if len(body["messages"]) == 1 else [text("Ah.")]
     ) as server:
@@ -174,7 +174,7 @@ def test_a_model_thinks_as_it_can(model: str, tokens: int, think: bool, told: ob
     assert write_body(request(tokens=tokens, think=think), model, "anthropic:x").get("thinking") == told
 
 
-def test_a_model_that_must_begin_with_a_thought_is_not_made_to_think_amid_anothers_turn() -> None:
+def test_a_model_that_must_begin_with_a_thought_is_not_made_to_think_during_anothers_turn() -> None:
     other = Reply(calls=(Call("1", "look", {}),), model="openai:x", dialect="openai", native=({},))
     asked = request(other, answer(other, Observation("x")))
     assert "thinking" not in write_body(asked, "claude-sonnet-4-5", "anthropic:claude-sonnet-4-5")

@@ -61,7 +61,7 @@ def test_an_operators_word_comes_before_the_table() -> None:
     )
 
 
-def test_a_driver_has_a_window_that_is_no_larger_than_its_models() -> None:
+def test_a_drivers_window_is_at_most_its_models() -> None:
     assert AnthropicModel("claude-opus-5", key="k").window == 200_000
     assert AnthropicModel("claude-opus-5", key="k", settings={"*": {"window": 900_000}}).window == 900_000
     assert OpenAIModel("gpt-4o", key="k").window == 128_000

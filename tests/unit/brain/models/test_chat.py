@@ -160,7 +160,7 @@ def test_the_window_of_a_server_of_ones_own_can_be_set(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("told", ["8k", "12", "-1", "٨١٩٢"])
-def test_a_window_that_is_none_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_window_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_WINDOW", told)
     with pytest.raises(BriefError, match=r"HOTDESK_CHAT_WINDOW is .* write a number of tokens"):
         Chat("m", base_url="http://127.0.0.1:1/v1")

@@ -53,7 +53,7 @@ def test_what_is_missing_is_as_by_default() -> None:
      {"calls": [{"id": 1, "tool": "a", "arguments": 1}]}, {"native": [1]}, {"usage": {"input": True}},
      {"usage": {"input": 1.5}}, {"usage": {"dollars": "1"}}, {"usage": {"more": 1}}, {"usage": None}],
 )  # fmt: skip
-def test_a_reply_that_is_none_is_refused(wrong: Any) -> None:
+def test_an_invalid_reply_is_refused(wrong: Any) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         reply_from_json(wrong)
 
@@ -61,7 +61,7 @@ def test_a_reply_that_is_none_is_refused(wrong: Any) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"image": "no base64!"}, {"image": "é"}, {"ok": 1}, {"more": ""}, "x", {"image": None}]
 )
-def test_an_observation_that_is_none_is_refused(wrong: Any) -> None:
+def test_an_invalid_observation_is_refused(wrong: Any) -> None:
     with pytest.raises(ModelError, match="an observation cannot be read"):
         observation_from_json(wrong)
 
@@ -78,7 +78,7 @@ def test_an_observation_that_is_none_is_refused(wrong: Any) -> None:
         "told",
     ],
 )
-def test_an_item_that_is_none_is_refused(wrong: Any) -> None:
+def test_an_invalid_item_is_refused(wrong: Any) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         item_from_json(wrong)
 

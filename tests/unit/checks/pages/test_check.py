@@ -300,7 +300,9 @@ def test_an_address_is_a_source_or_lies_below_one(to: str, source: str, leads: b
         ({"allow": [1]}, 'allow = ["TODO"]'),
     ],
 )
-def test_what_cannot_be_expected_is_said_with_what_to_write(kind: str, expect: dict[str, object], said: str) -> None:
+def test_what_cannot_be_expected_is_reported_with_what_to_write(
+    kind: str, expect: dict[str, object], said: str
+) -> None:
     with pytest.raises(BriefError) as error:
         find(kind, expect)
     assert said in str(error.value)

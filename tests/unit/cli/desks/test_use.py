@@ -41,6 +41,6 @@ def test_what_is_typed_is_read_as_the_tool_wants_it(typed: str, read: dict[str, 
     assert parse_values([typed], TOOL) == read
 
 
-def test_what_is_no_pair_is_refused_with_an_example() -> None:
+def test_an_invalid_pair_is_refused_with_an_example() -> None:
     with pytest.raises(BriefError, match="'640' is not NAME=VALUE; write for example x=640"):
         parse_values(["640"], TOOL)

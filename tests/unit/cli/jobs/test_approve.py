@@ -55,11 +55,11 @@ def test_a_desks_words_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "unknown")])
-def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
+def test_how_much_a_request_would_send_is_reported(size: int, shown: str) -> None:
     assert f"  bytes   {shown}" in format_question(replace(ASKED, size=size)).splitlines()
 
 
-def test_what_of_a_rule_is_not_shown_is_said() -> None:
+def test_what_of_a_rule_is_not_shown_is_reported() -> None:
     line = format_question(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
     assert line.endswith("… and 511 more characters: see --json")
 

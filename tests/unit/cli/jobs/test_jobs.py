@@ -184,7 +184,7 @@ def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureF
 
 
 @pytest.mark.slow
-def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: Ledger) -> None:
+def test_following_continues_while_somebody_works_and_takes_new_desks_in(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
     rows = show.iterate_rows(ledger.settings, tale, True)

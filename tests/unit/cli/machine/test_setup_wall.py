@@ -48,7 +48,7 @@ def test_backports_come_from_the_mirrors_the_machine_has() -> None:
 @pytest.mark.parametrize(
     "machine", [BOOKWORM, replace(BOOKWORM, distro="ubuntu", codename="noble", name="Ubuntu 24.04")]
 )
-def test_without_a_source_the_remedy_is_told(machine: HostMachine) -> None:
+def test_without_a_source_the_remedy_is_reported(machine: HostMachine) -> None:
     targets = [] if machine is BOOKWORM else [MIRROR]
     with pytest.raises(HostError, match=r"has no package runsc.*\[wall.gvisor\]"):
         setup_wall.list_backport_sources(targets, machine)

@@ -46,7 +46,7 @@ def test_the_state_directory_is_that_of_the_settings(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 33, "ä", "a.b"])
-def test_what_is_no_tenant_has_no_place(name: str) -> None:
+def test_an_invalid_tenant_has_no_place(name: str) -> None:
     assert not is_tenant(name)
     assert not config.TENANT_SHAPE.fullmatch(name)
 

@@ -98,7 +98,7 @@ def test_nothing_is_done_for_who_has_not_said_who_it_is(room: Room) -> None:
         room.open()
 
 
-def test_a_user_that_the_desk_lacks_is_told_and_not_for_ever(room: Room) -> None:
+def test_a_user_that_the_desk_lacks_is_reported_and_not_for_ever(room: Room) -> None:
     assert [room.sign_in(b"anna"), room.sign_in(b"root")] == [51, 51]
     assert room.notes == ["a desk has no user 'anna'; sign in as `user`, or as `root` if allowed"]
     for _ in range(MAX_REFUSALS - 2):

@@ -82,7 +82,7 @@ def test_a_listing_of_nothing_but_harm_does_not_end_there() -> None:
     assert Dialogue().list(b"../a", b"../b") == [b"."]
 
 
-def test_few_of_many_harmful_names_are_told_of() -> None:
+def test_few_of_many_harmful_names_are_reported() -> None:
     dialogue = Dialogue()
     for _ in range(10):
         dialogue.list(*[b"a/b"] * 10)

@@ -13,7 +13,7 @@ from hotdesk.cli.ssh import transport as ssh
 from hotdesk.cli.ssh.fields import SshError, encode_string, encode_uint32
 
 
-def test_keys_are_exchanged_signed_and_changed_amid_a_session() -> None:
+def test_keys_are_exchanged_signed_and_changed_during_a_session() -> None:
     client = SshTestClient()
     session = client.exchange()
     assert client.send(client.seal(b"\x05hello")) == [b"\x05hello"]

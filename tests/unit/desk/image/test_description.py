@@ -79,5 +79,5 @@ def test_no_link_is_followed_and_nothing_large_is_read(tmp_path: Path) -> None:
     assert describe(image) == "Image `office`."
 
 
-def test_of_an_image_that_is_not_here_nothing_is_said(tmp_path: Path) -> None:
+def test_of_an_image_that_is_not_here_nothing_is_reported(tmp_path: Path) -> None:
     assert describe_image(tmp_path, "office") == ""

@@ -54,7 +54,7 @@ def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../base", "Base", "-base", "a/b", "a" * 65, "a\x1b[2J", "base\n"])
-def test_a_name_that_is_none_is_the_callers_mistake(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_the_callers_mistake(tmp_path: Path, name: str) -> None:
     with pytest.raises(BriefError) as caught:
         find(tmp_path, name)
     assert str(caught.value).isprintable()

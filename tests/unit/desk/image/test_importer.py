@@ -300,7 +300,7 @@ HEX = "a" * 64
         (["manifest.json", f"{HEX}.json", f"{HEX}/layer.tar", "repositories"], "docker"),
     ],
 )
-def test_an_archive_is_told_by_its_content(names: list[str], kind: str) -> None:
+def test_an_archive_is_recognised_by_its_content(names: list[str], kind: str) -> None:
     assert detect_kind(io.BytesIO(archive(*(file(name) for name in names)))) == kind
 
 

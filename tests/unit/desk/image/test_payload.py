@@ -63,7 +63,7 @@ def test_the_same_files_give_the_same_bytes(tree: Path, tmp_path: Path, monkeypa
     assert pack(copy) == first
 
 
-def test_names_that_are_no_text_and_long_ones_are_kept(tmp_path: Path) -> None:
+def test_names_that_are_not_text_and_long_ones_are_kept(tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff" * 200)
     (tmp_path / name).write_text("x")
     with tarfile.open(fileobj=io.BytesIO(pack(tmp_path)), errors="surrogateescape") as tar:

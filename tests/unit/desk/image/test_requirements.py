@@ -115,7 +115,7 @@ def test_a_fit_kernel_lacks_nothing() -> None:
         (replace(FIT, has_loop=False), "modprobe loop"),
     ],
 )
-def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: KernelConfig, told: str) -> None:
+def test_what_a_kernel_lacks_is_reported_with_its_remedy(kernel: KernelConfig, told: str) -> None:
     (only,) = requirements.list_kernel_flaws(kernel)
     assert told in only
 

@@ -180,7 +180,7 @@ def test_a_kernel_that_has_oopsed_makes_no_copies(image: Image) -> None:
     assert not sterile.get_folder(shelf(image)).exists()
 
 
-def test_a_copy_is_mounted_once_and_anew_when_the_file_is_another_or_the_kernel_oopsed(
+def test_a_copy_is_mounted_once_and_again_when_the_file_is_another_or_the_kernel_oopsed(
     image: Image, tmp_path: Path
 ) -> None:
     make(image)
@@ -246,7 +246,7 @@ def test_an_image_without_copy_is_refused_with_the_command_that_makes_one(image:
         sterile.Sterile(shelf(image), tmp_path).show(image)
 
 
-def test_a_file_that_is_no_file_system_is_refused_with_a_remedy(image: Image, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_file_system_is_refused_with_a_remedy(image: Image, tmp_path: Path) -> None:
     file = sterile.get_copy_path(shelf(image), LAYER, "erofs")
     file.parent.mkdir()
     file.write_bytes(bytes(1 << 20))

@@ -126,7 +126,7 @@ def test_one_that_resists_for_a_while_is_struck_again_then_cleared(
     assert ended.told == [(desk.room.desk, "deadline", [], [])]
 
 
-def test_whoever_asks_meanwhile_is_answered_with_the_others(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_concurrent_callers_are_answered_together(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     desk = held(tmp_path, strikes=5)
     fires.begin(desk, "asked", 1)
     assert fires.wait_for(desk.room.desk, 2)
@@ -156,7 +156,7 @@ def test_many_that_end_together_take_turns_with_everything_else(fires: Burning, 
         assert [told[0] for told in ended.told] == [desk.room.desk for desk in desks[:count]]
 
 
-def test_one_that_resists_for_long_is_told_once_and_tried_on(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_one_that_resists_for_long_is_reported_once_and_tried_on(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     desk = held(tmp_path, tries=1000)
     fires.begin(desk, "asked", 1)
     fire = fires.fires[desk.room.desk]

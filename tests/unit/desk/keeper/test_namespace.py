@@ -37,5 +37,5 @@ def test_what_the_host_refuses_leads_to_doctor(number: int) -> None:
     assert "`hotdesk doctor` names what this host lacks" in text
 
 
-def test_another_failure_is_said_as_it_is() -> None:
+def test_another_failure_is_reported_as_it_is() -> None:
     assert explain_refusal(OSError(errno.ENOSPC, "no room")) == "[Errno 28] no room"

@@ -32,7 +32,7 @@ async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_le
     assert clock.lost >= 0.2
 
 
-async def test_a_deadline_set_while_the_clock_stands_still_begins_when_it_goes_on() -> None:
+async def test_a_deadline_set_while_the_clock_stands_still_begins_when_it_continues() -> None:
     clock = DeskClock()
     clock.stop()
     with clock.until(clock.get_time() + 10) as scope:

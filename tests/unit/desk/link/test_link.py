@@ -366,7 +366,7 @@ STRANGE_EXITS = [
 
 
 @pytest.mark.parametrize("body", STRANGE_EXITS, ids=str)
-async def test_a_strange_exit_is_a_link_error(body: dict[str, object]) -> None:
+async def test_a_malformed_exit_is_a_link_error(body: dict[str, object]) -> None:
     assert isinstance(await answered(lambda desk: desk.run(["x"]), encode_frame(REPLY, 1, encode(body))), LinkError)
     told = encode_frame(EVENT, 1, PID) + encode_frame(REPLY, 1, encode(body))
     assert isinstance(await answered(lambda desk: desk.run(["x"]), told), LinkError)
@@ -408,7 +408,7 @@ STRANGE_ENTRIES: list[object] = [
 
 
 @pytest.mark.parametrize("entry", STRANGE_ENTRIES, ids=str)
-async def test_a_strange_description_is_a_link_error(entry: object) -> None:
+async def test_a_malformed_description_is_a_link_error(entry: object) -> None:
     stat = await answered(lambda desk: desk.stat("n"), encode_frame(REPLY, 1, encode({"entry": entry})))
     listed = await answered(
         lambda desk: desk.list("n"), encode_frame(EVENT, 1, encode([entry])) + encode_frame(REPLY, 1, encode({}))
@@ -428,7 +428,7 @@ async def test_an_honest_description_is_taken() -> None:
 @pytest.mark.parametrize(
     "told", [None, 5, {"pid": 1}, [5], [{}], [{"pid": "1", "argv": []}], [{"pid": 1, "argv": [5]}]], ids=str
 )
-async def test_a_strange_list_of_programs_is_a_link_error(told: object) -> None:
+async def test_a_malformed_list_of_programs_is_a_link_error(told: object) -> None:
     answer = encode_frame(EVENT, 1, encode(told)) + encode_frame(REPLY, 1, encode({}))
     assert isinstance(await answered(lambda desk: desk.processes(), answer), LinkError)
 

@@ -226,7 +226,7 @@ async def test_a_desk_that_ended_is_never_given_and_is_replaced(config: Config) 
         assert len(source.opened) == 4
 
 
-async def test_what_keeps_a_desk_from_being_ready_is_told_once(config: Config) -> None:
+async def test_what_keeps_a_desk_from_being_ready_is_reported_once(config: Config) -> None:
     async with running(config) as (pool, source):
         source.failures.append(HostError("the machine is full"))
         pool.keep(Spec(), 1)

@@ -52,7 +52,7 @@ def test_stat_has_a_line_a_cpu_and_counts_idle_time() -> None:
     assert f"btime {procfs.HOST_BOOT}" in lines
 
 
-def test_blocks_that_are_no_cpus_are_left_out() -> None:
+def test_blocks_that_are_not_cpus_are_left_out() -> None:
     text = "".join(X86.format(number) for number in (0, 1, 7)) + OTHERS
     assert procfs.split_cpu_blocks(text) == [X86.format(number).strip() for number in (0, 1, 7)]
 

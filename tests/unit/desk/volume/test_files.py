@@ -167,7 +167,7 @@ def test_a_path_that_means_something_else_is_refused(volume: VolumeFiles, path: 
     assert {status(partial(act, path)) for act in acts} == {400}
 
 
-def test_what_is_no_file_is_neither_opened_nor_waited_for(volume: VolumeFiles, tree: Path) -> None:
+def test_an_invalid_file_is_neither_opened_nor_waited_for(volume: VolumeFiles, tree: Path) -> None:
     os.mkfifo(tree / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tree / "sock"))
@@ -209,7 +209,7 @@ def test_owner_and_mode_change(volume: VolumeFiles) -> None:
     assert volume.change("/", Attributes(mode=0o1777))["mode"] == 0o1777
 
 
-def test_names_that_are_no_text_and_times_that_are_none_are_shown_all_the_same(volume: VolumeFiles, tree: Path) -> None:
+def test_names_that_are_not_text_and_invalid_times_are_still_shown(volume: VolumeFiles, tree: Path) -> None:
     place = os.fsencode(tree) + b"/\xff\xfe"
     os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
     os.utime(place, (0, 2**33))

@@ -130,7 +130,7 @@ def test_a_desk_that_outlived_its_authority_is_told_so(tmp_path: Path) -> None:
         made.get_tls_context("a.example.test")
 
 
-def test_a_leaf_is_kept_and_made_anew_before_it_ends(tmp_path: Path) -> None:
+def test_a_leaf_is_kept_and_made_again_before_it_ends(tmp_path: Path) -> None:
     clock = Clock(NOW)
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, clock)
     first = made.get_tls_context("a.example.test")

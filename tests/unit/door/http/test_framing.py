@@ -159,7 +159,7 @@ KEPT_ALIVE: list[tuple[bytes, bytes, bool]] = [
 
 
 @pytest.mark.parametrize(("version", "fields", "alive"), KEPT_ALIVE)
-def test_a_connection_goes_on_only_if_both_want_that(version: bytes, fields: bytes, alive: bool) -> None:
+def test_a_connection_continues_only_if_both_want_that(version: bytes, fields: bytes, alive: bool) -> None:
     length = b"Content-Length: 0\r\n"
     assert parse_request(post(fields + length, version)).keep_alive is alive
     assert parse_response(answer(fields + length, b"HTTP/%b 200 OK" % version), "GET").keep_alive is alive

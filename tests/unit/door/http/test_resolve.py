@@ -148,7 +148,7 @@ async def test_a_child_that_is_silent_is_not_waited_for() -> None:
         await resolved(lambda _: None, seconds=0.05)
 
 
-async def test_a_child_that_is_gone_is_told_at_once_and_ever_after() -> None:
+async def test_a_child_that_is_gone_is_reported_at_once_and_ever_after() -> None:
     with child(lambda _: b"") as sock, resolver(sock, 30) as asking:
         for _ in range(2):
             with pytest.raises(UnresolvedError, match="has ended"):
@@ -167,7 +167,7 @@ async def test_names_under_way_are_bounded() -> None:
             await asking.resolve("b.test")
 
 
-async def test_an_answer_that_comes_too_late_is_nobodys() -> None:
+async def test_a_late_answer_is_dropped() -> None:
     late: list[bytes] = []
 
     def reply(asked: dict[str, Any]) -> bytes | None:
@@ -237,12 +237,12 @@ def test_a_name_is_letters_digits_and_hyphens(name: str, good: bool) -> None:
         assert answer(json.dumps({"id": 1, "name": name}).encode()) == {"id": 1, "error": "not a name"}
 
 
-async def test_a_name_that_is_none_is_never_asked_for() -> None:
+async def test_an_invalid_name_is_never_asked_for() -> None:
     with pytest.raises(UnresolvedError, match="not a name"):
         await resolved(lambda _: pytest.fail("asked"), "a_b.test")
 
 
-def test_a_question_that_is_none_does_not_stop_the_child() -> None:
+def test_an_invalid_question_does_not_stop_the_child() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     thread = threading.Thread(target=serve, args=(theirs,))
     thread.start()

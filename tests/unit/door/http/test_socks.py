@@ -66,7 +66,7 @@ def test_a_host_is_an_address_or_a_name_that_the_proxy_resolves(host: str, expec
     ],
 )
 @pytest.mark.anyio
-async def test_a_proxy_that_does_not_connect_is_told_of(data: bytes, username: bytes, why: str) -> None:
+async def test_a_proxy_that_does_not_connect_is_reported(data: bytes, username: bytes, why: str) -> None:
     async with proxy_that_says(data) as (wire, _):
         with pytest.raises(SocksError, match=why):
             await request_connection(wire, SocksProxy("p", 1, username), "example.com", 443)
@@ -80,7 +80,7 @@ async def test_what_comes_behind_the_reply_is_left_for_whoever_reads_on() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_proxy_that_hangs_up_is_told_of() -> None:
+async def test_a_proxy_that_hangs_up_is_reported() -> None:
     with socks_server(reply=0) as proxy:
         _, wire = await asyncio.get_running_loop().create_connection(Wire, "127.0.0.1", proxy.port)
         with pytest.raises(SocksError, match="host unreachable"):

@@ -125,5 +125,5 @@ def test_nothing_the_library_calls_private_is_ever_dialled(address: object) -> N
         ("127.1", None),
     ],
 )
-def test_an_address_is_told_from_a_name(text: str, network: str | None) -> None:
+def test_addresses_and_names_are_distinguished(text: str, network: str | None) -> None:
     assert as_network(text) == (ip_network(network) if network else None)

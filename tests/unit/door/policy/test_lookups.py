@@ -63,7 +63,7 @@ def test_a_slow_resolver_is_waited_for_once_and_not_longer_than_that(resolver: R
     assert resolver.asked == ["inside.test"]
 
 
-def test_what_was_known_holds_while_it_is_asked_anew_and_when_that_fails(resolver: Resolver) -> None:
+def test_what_was_known_holds_while_it_is_asked_again_and_when_that_fails(resolver: Resolver) -> None:
     resolver.go.set()
     lookups = Lookups(resolver.find, seconds=30)
     assert lookups.leads_inside("inside.test")

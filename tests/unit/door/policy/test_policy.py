@@ -181,7 +181,7 @@ def test_only_an_allow_can_be_approved(text: str) -> None:
         Policy(()).widen(parse_rule(text))
 
 
-def test_what_an_approval_would_change_is_said() -> None:
+def test_what_an_approval_would_change_is_reported() -> None:
     policy = Policy(rules("deny a.test", "ask b.test", "read c.test"), ceiling=rules("read *.test.test", "read b.test"))
     found = {host: policy.judge(request(f"https://{host}/")).askable for host in ("a.test", "b.test", "c.test")}
     assert found == {"a.test": False, "b.test": True, "c.test": False}
@@ -455,7 +455,7 @@ def test_a_slow_rate_admits_one_at_a_time() -> None:
     assert budget.take_request(100.5) is None
 
 
-def test_no_limit_is_none() -> None:
+def test_no_limit_means_unlimited() -> None:
     budget = RuleBudget(parse_rule("a.test"))
     assert {budget.take_request(0.0), budget.count_sent(1 << 60), budget.count_received(1 << 60)} == {None}
 

@@ -136,7 +136,7 @@ def test_a_secret_goes_where_any_rule_could_let_the_desk_go(rule: str) -> None:
         ({"secret": 1, "host": "erp.test"}, "the secret or the host is missing"),
     ],
 )
-def test_a_table_that_is_no_grant_is_refused(table: dict[str, object], why: str) -> None:
+def test_a_table_that_is_not_a_grant_is_refused(table: dict[str, object], why: str) -> None:
     with pytest.raises(BriefError, match=why):
         read_grant(table)
 

@@ -106,7 +106,7 @@ def test_a_body_of_another_type_is_not_one_to_put_a_secret_in(headers: list[tupl
 @pytest.mark.parametrize(
     ("method", "path"), [("PUT", "/login"), ("POST", "/login/"), ("POST", "/comments"), ("POST", "/Login")]
 )
-def test_nor_is_one_at_another_path_or_method(method: str, path: str) -> None:
+def test_a_body_at_another_path_or_method_is_not_changed(method: str, path: str) -> None:
     made = plan_injection(asks(IS_JSON, method=method, path=path), [held(JSON, FORM)])
     assert isinstance(made, InjectionPlan)
     assert made.body == ()

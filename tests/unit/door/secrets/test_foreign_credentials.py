@@ -58,7 +58,7 @@ def test_a_header_nobody_listed_is_left_out_and_a_grant_can_list_it() -> None:
     assert (b"X-Tenant", b"1") in sent(replace(out, host="open.test"), held()).headers
 
 
-def test_a_grant_lists_parameters_that_are_no_credentials() -> None:
+def test_a_grant_lists_parameters_that_are_not_credentials() -> None:
     one = held()
     listed = replace(one, grant=replace(one.grant, allow_fields=("device_token",)))
     assert isinstance(send(asks(query=b"deviceToken=1"), one), Refusal)
@@ -121,5 +121,5 @@ def test_a_credential_in_a_body_is_found_however_it_comes(
         (b"x&password=1", b"application/json"),
     ],
 )
-def test_what_is_no_credential_in_a_body_passes(body: bytes, kind: bytes) -> None:
+def test_an_invalid_credential_in_a_body_passes(body: bytes, kind: bytes) -> None:
     assert found(body, kind) is None

@@ -33,7 +33,7 @@ def test_a_secret_is_attached_where_its_grant_says(
     assert VALUE.decode() not in repr(done)
 
 
-def test_what_went_along_is_told_without_its_value() -> None:
+def test_an_attached_secret_is_reported_without_its_value() -> None:
     assert sent(asks(), held()).used == ("erp-token in header authorization",)
     out = asks(IS_FORM, method="POST", path="/login")
     assert sent(out, held(FORM), body=b"password=" + P).used == ("erp-token in form password",)

@@ -261,7 +261,7 @@ def test_a_body_that_is_cut_short_or_broken_is_unreadable(encoding: str) -> None
 
 
 @pytest.mark.parametrize("encoding", ["compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
-def test_what_nobody_can_read_has_no_decoder(encoding: str) -> None:
+def test_an_unknown_encoding_has_no_decoder(encoding: str) -> None:
     assert make_decoder(encoding.encode(), LIMIT) is None
 
 
@@ -347,7 +347,7 @@ def test_a_value_that_spells_another_is_looked_for_when_the_other_is_forgotten()
     assert all(looks_for(scrubber, numbered(0)[::-1]))
 
 
-def test_hosts_issue_so_many_values_together_and_the_oldest_is_forgotten() -> None:
+def test_issued_values_of_all_hosts_are_limited_and_the_oldest_is_forgotten() -> None:
     scrubber = Scrubber(
         ScrubbedSecret(f"issued:{i % 3}", "n", numbered(i), issued=True) for i in range(MOST_ISSUED + 1)
     )

@@ -167,7 +167,7 @@ def test_a_key_signs_for_no_other_service_or_region(other: bytes) -> None:
     assert "s3 in us-east-1 only" in (explain_misdirection(S3, other, "s3.amazonaws.com", "/examplebucket/x", []) or "")
 
 
-def test_what_is_said_of_a_body_counts_at_s3_only() -> None:
+def test_the_declared_body_hash_counts_at_s3_only() -> None:
     digest = compute_digest(b"body")
     for value in (digest, b"UNSIGNED-PAYLOAD"):
         assert read_declared_digest(S3, [(b"x-amz-content-sha256", value)]) == value
@@ -203,7 +203,7 @@ def go(out: Outgoing, one: LiveGrant, body: bytes = b"") -> tuple[OutgoingReques
     return done, {name.lower(): value for name, value in headers}
 
 
-def test_a_request_signed_with_the_placeholder_is_signed_anew_with_the_key() -> None:
+def test_a_request_signed_with_the_placeholder_is_signed_again_with_the_key() -> None:
     done, headers = go(bucket(signs(), (b"X-Amz-Content-Sha256", EMPTY), (b"x-amz-meta-a", b"1")), KEY)
     assert headers[b"authorization"].startswith(
         b"AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20150830/us-east-1/s3/"

@@ -187,7 +187,7 @@ async def test_every_answer_says_what_a_page_may_do(place: Place) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost:{port}", "127.0.0.1", "evil.test", "127.0.0.1:1", "127.0.0.1:{port}.evil.test", "[::1]:{port}"]
 )
-async def test_another_host_is_nobodys(place: Place, host: str) -> None:
+async def test_requests_for_another_host_are_refused(place: Place, host: str) -> None:
     guest = await place.enter()
     wrong = host.format(port=place.port)
     assert (await guest.ask("", Host=wrong)).status == 403
@@ -211,7 +211,7 @@ async def test_one_sessions_cookie_does_not_open_anothers_page(place: Place) -> 
 
 
 @pytest.mark.parametrize("site", ["", "null", "http://evil.test", "https://127.0.0.1:{port}", "http://127.0.0.1:1"])
-async def test_what_another_origin_posts_is_nobodys(place: Place, site: str) -> None:
+async def test_posts_from_another_origin_are_refused(place: Place, site: str) -> None:
     guest = await place.enter()
     wrong = site.format(port=place.port)
     for name, body in (("stream", b""), ("wheel", b'{"act": "take"}')):
@@ -297,7 +297,7 @@ async def test_the_wheel_is_turned_for_the_sessions_own_viewer(place: Place) -> 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"act": "burn"}', b'{"act": []}', b'{"act": "take", "by": "me"}', b"[" * 4000]
 )
-async def test_an_act_that_is_none_is_refused(place: Place, body: bytes) -> None:
+async def test_an_invalid_act_is_refused(place: Place, body: bytes) -> None:
     guest = await place.enter()
     assert (await guest.ask("wheel", "POST", body)).status == 400
     assert place.owner.asked == []
@@ -314,7 +314,7 @@ async def test_who_only_looks_never_drives(place: Place) -> None:
     assert place.owner.asked == ["screen False"]
 
 
-async def test_a_desk_that_is_gone_is_told_of(place: Place) -> None:
+async def test_a_desk_that_is_gone_is_reported(place: Place) -> None:
     guest = await place.enter()
     place.owner.gone = True
     said = await guest.ask("state")
@@ -324,7 +324,7 @@ async def test_a_desk_that_is_gone_is_told_of(place: Place) -> None:
             pass
 
 
-async def test_a_browser_that_leaves_amid_a_picture_ends_only_its_own_stream() -> None:
+async def test_a_browser_that_leaves_during_a_picture_ends_only_its_own_stream() -> None:
     (near, browsers), (far, screen) = socket.socketpair(), socket.socketpair()
     for sock in (near, browsers, far, screen):
         sock.setblocking(False)

@@ -137,7 +137,7 @@ async def test_input_arrives_in_order_and_is_taken_before_the_call_returns() -> 
     [["move", 8, 0], ["move", -1, 0], ["move", 1.0, 0], ["button", 9, True], ["button", 1, 1], ["key", 0, True],
      ["key", 1 << 32, True], ["pause", -1], ["pause", 1000], ["pause", float("nan")], ["fly"], []],
 )  # fmt: skip
-async def test_what_is_no_input_is_refused_and_nothing_is_sent(event: list[object]) -> None:
+async def test_invalid_input_is_refused_and_nothing_is_sent(event: list[object]) -> None:
     server = Server(RED)
     async with screen(server) as shown:
         with pytest.raises(DeskError, match="8 by 4"):
@@ -161,7 +161,7 @@ async def test_a_picture_that_never_rests_has_not_settled() -> None:
         assert not told["settled"]
 
 
-async def test_what_changed_since_a_mark_is_told() -> None:
+async def test_what_changed_since_a_mark_is_reported() -> None:
     async with screen(Server(RED, BLUE)) as shown:
         await shown.mark("before")
         assert (await shown.difference("before")).value == {"changed": 1.0, "region": (0, 0, 8, 4)}
@@ -172,7 +172,7 @@ async def test_what_changed_since_a_mark_is_told() -> None:
         assert list(shown.marks) == ["6", "7", "8", "9"]
 
 
-async def test_a_connection_that_broke_while_nobody_looked_is_made_anew() -> None:
+async def test_a_connection_that_broke_while_nobody_looked_is_made_again() -> None:
     served = 0
 
     async def once(stream: SocketStream) -> None:
@@ -256,7 +256,7 @@ async def flooding(stream: SocketStream) -> None:
 
 
 @pytest.mark.slow
-async def test_a_screen_that_paints_without_end_is_strange() -> None:
+async def test_a_screen_that_paints_without_end_is_malformed() -> None:
     async with screen(flooding, most=1 << 20) as shown:
         with anyio.fail_after(5), pytest.raises(ProtocolError, match="without the requested update"):
             await shown.shot()

@@ -51,7 +51,7 @@ def test_a_chord_is_its_keys_in_order(chord: str, keys: list[int]) -> None:
 
 
 @pytest.mark.parametrize("chord", ["", "ctrl+", "+a", "ctrl+shfit", "nonsense", "a+b+c+d+e+f+g+h+i"])
-def test_what_is_no_chord_is_refused_with_how_one_looks(chord: str) -> None:
+def test_an_invalid_chord_is_refused_with_an_example(chord: str) -> None:
     with pytest.raises(DeskError, match=r"ctrl\+shift\+t|Return"):
         keysyms.of_chord(chord)
 

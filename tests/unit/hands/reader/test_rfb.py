@@ -61,19 +61,19 @@ def test_an_empty_update_and_an_empty_rectangle_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_a_screen_may_not_say_is_strange(name: str) -> None:
+def test_what_a_screen_may_not_say_is_malformed(name: str) -> None:
     with pytest.raises(ProtocolError):
         after(STRANGE[name])
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_is_strange_is_so_when_its_bytes_come_one_by_one(name: str) -> None:
+def test_malformed_input_is_malformed_when_it_comes_byte_by_byte(name: str) -> None:
     with pytest.raises(ProtocolError):
         after(STRANGE[name], 1)
 
 
 @given(st.binary(max_size=400))
-def test_whatever_comes_after_the_handshake_ends_strange_or_stays_bounded(noise: bytes) -> None:
+def test_any_input_after_the_handshake_is_malformed_or_bounded(noise: bytes) -> None:
     conversation = after(hello())
     try:
         for number in range(len(noise)):

@@ -143,7 +143,7 @@ async def test_a_text_without_keys_is_pasted_when_the_clipboard_keeps_it(said: b
         await Screen(lost).type(text)
 
 
-async def test_windows_are_read_from_lines_and_what_is_no_line_is_left_out() -> None:
+async def test_windows_are_read_from_lines_and_invalid_lines_are_skipped() -> None:
     said = "0x40000c 519 369 244 134  2 XTerm a\x1b[31m title\n0x2   0 \nrubbish\n0x3 -5 0 10 10  0  \n"
     first, second = await windows.list_windows(Scripted(said.encode()))
     assert (first.id, first.x, first.pid, first.program, first.title) == (

@@ -214,7 +214,7 @@ async def test_a_desk_that_ends_while_a_person_drives_lets_its_worker_learn_it(d
     assert back.note == "its desk ended"
 
 
-async def test_the_desk_is_hushed_before_a_key_reaches_it_and_goes_on_after_the_last(drive: Drive) -> None:
+async def test_the_desk_is_hushed_before_a_key_reaches_it_and_continues_after_the_last(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
     acts = [each for each in drive.script.asked if each.startswith(("hush", "view"))]
@@ -244,7 +244,7 @@ async def test_one_person_drives_at_a_time(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("failing", ["hush", "view.lease"])
-async def test_a_desk_that_does_not_hold_still_is_nobodys_to_drive(drive: Drive, failing: str) -> None:
+async def test_a_desk_that_cannot_be_frozen_cannot_be_taken_over(drive: Drive, failing: str) -> None:
     drive.script.failing = failing
     drive.script.refusals = 10**6 if failing == "hush" else 0
     drive.wheel.stopping = 0.05
@@ -267,7 +267,7 @@ async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
 
 
 @pytest.mark.slow
-async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> None:
+async def test_a_silent_viewer_loses_control(drive: Drive) -> None:
     drive.wheel.lease = 0.2
     await drive.wheel.take(7, ME)
     for _ in range(4):
@@ -295,7 +295,7 @@ async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:
     assert await drive.wheel.welcome() is None
 
 
-async def test_takeovers_the_worker_was_not_told_of_are_told_together(drive: Drive) -> None:
+async def test_unreported_takeovers_are_reported_together(drive: Drive) -> None:
     for _ in range(3):
         await drive.wheel.take(7, ME)
         await drive.wheel.hand_back(7, ME)
@@ -333,13 +333,13 @@ def test_what_no_share_is_is_nothing(told: object) -> None:
     assert read_changed_share({"changed": 7}) == 1.0
 
 
-def test_what_came_and_went_is_said() -> None:
+def test_what_came_and_went_is_reported() -> None:
     came = describe_differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
     assert came == ["Windows that appeared: c.", "Windows that disappeared: a."]
     assert describe_differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
 
 
-async def test_a_reader_that_does_not_take_the_wheel_back_is_let_go(drive: Drive) -> None:
+async def test_a_reader_that_does_not_return_control_is_ended(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     drive.script.failing = "view.lease"
     await drive.wheel.hand_back(7, ME)

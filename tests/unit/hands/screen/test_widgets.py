@@ -88,7 +88,7 @@ async def test_a_widget_that_is_gone_or_off_the_screen_is_not_clicked(place: dic
         await there.locate("a1")
 
 
-async def test_a_reference_nobody_gave_is_refused_without_asking_the_desk() -> None:
+async def test_an_unknown_reference_is_refused_without_asking_the_desk() -> None:
     with pytest.raises(DeskError, match="unknown reference a9: use one from the last screen_read"):
         await widgets_of().locate("a9")
 

@@ -62,7 +62,7 @@ def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
     assert len(last) <= 300 + len('  the worker says: ""')
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_what_is_left_out_is_reported() -> None:
     shown = format_card(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
     assert "… and 100 more characters: see --json" in shown
     assert shown.splitlines()[-1] == "  | … and 50 more lines: see --json"
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_said() -> None:
     [(-1000 * 600, "11 min, then refused"), (-86_400_000 * 3, "3 days, then refused"),
      (-3_600_000 * 4, "4 h, then refused"), (41_600, "none: already refused")],
 )  # fmt: skip
-def test_how_long_is_left_is_told_as_people_count(now: int, text: str) -> None:
+def test_how_long_is_left_is_reported_as_people_count(now: int, text: str) -> None:
     assert f"  left      {text}" in format_card(PENDING, CARD, now).splitlines()
 
 

@@ -29,6 +29,6 @@ def test_what_is_approved_is_the_digest_of_the_edited_plan() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no TOML", "steps = []", '[[steps]]\nname = "a"', "[[steps]]\nevil = 1"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_an_invalid_plan_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         from_draft(text)

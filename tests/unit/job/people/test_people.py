@@ -106,7 +106,7 @@ async def test_the_first_answer_counts_and_the_same_is_not_asked_again(office: O
     assert len(office.events(Pending)) == 1
 
 
-async def test_another_step_or_other_words_are_asked_anew(office: Office) -> None:
+async def test_another_step_or_other_words_are_asked_again(office: Office) -> None:
     people = office.people(seconds=0.0)
     for card, step in ((CARD, "one"), (CARD, "two"), (Card("", {}, subject="one: What?"), "one")):
         assert (await people.decide("question", card, step)).answer == "expired"
@@ -123,7 +123,7 @@ async def test_an_answer_that_was_there_in_time_counts_whenever_it_is_found(offi
     assert (await later.decide("plan", CARD)).answer == "approved"
 
 
-async def test_nobodys_answer_is_written_down_and_holds(office: Office) -> None:
+async def test_an_expired_question_is_recorded_and_final(office: Office) -> None:
     people = office.people(seconds=0.0)
     assert (await people.decide("plan", CARD)).answer == "expired"
     assert [event.by for event in office.events(Decided) if isinstance(event, Decided)] == [""]
@@ -162,7 +162,7 @@ async def test_desks_that_somebody_drives_are_given_back_later(office: Office) -
     assert office.driven == -1
 
 
-async def test_whoever_sits_here_answers_by_the_journal_too(office: Office) -> None:
+async def test_an_answer_at_the_terminal_goes_through_the_journal_too(office: Office) -> None:
     people = office.people()
 
     async def here(pending: Pending, card: Card) -> Decided | None:

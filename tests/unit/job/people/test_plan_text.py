@@ -21,7 +21,7 @@ RULES = ("write erp.test", "tunnel t.test", "read 10.0.0.0/8", "read in.test pri
 SCOPE = Scope(tuple(map(parse_rule, RULES)), (parse_grant("erp@erp.test bearer"),))
 
 
-def test_a_plan_is_told_in_sentences() -> None:
+def test_a_plan_is_described_in_sentences() -> None:
     card = describe_plan(plan_card(PLAN, JOB), PLAN, JOB, failed=("secret erp: no",))
     assert card.stakes == (
         "Step pay uses the secret erp at example.test (erp.example.test).",

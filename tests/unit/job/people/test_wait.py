@@ -29,7 +29,7 @@ def yes(pending: Pending, by: str = "uid 0 pid 1") -> Decided:
     return Decided(pending.job, pending.id, pending.digest, "approved", by)
 
 
-def test_what_nobody_decided_waits_and_what_somebody_did_does_not(ledger: Ledger) -> None:
+def test_undecided_questions_wait_and_decided_ones_do_not(ledger: Ledger) -> None:
     kept = ledger.begin()
     one, other = ledger.ask(kept), ledger.ask(kept, "question")
     assert read_waiting(ledger.path, JOB).open == [one, other]

@@ -38,7 +38,7 @@ def test_a_forgotten_job_leaves_nothing_but_a_whole_journal(ledger: Ledger) -> N
 
 
 @pytest.mark.slow
-def test_a_job_somebody_works_at_is_not_forgotten(ledger: Ledger) -> None:
+def test_a_running_job_is_not_forgotten(ledger: Ledger) -> None:
     ledger.begin()
     with hold_lock(ledger.jobs / JOB), pytest.raises(BriefError, match="another process is running"):
         forget(ledger.jobs, JOB, ledger.note, "me")

@@ -40,14 +40,14 @@ def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
         assert is_held(tmp_path)
 
 
-def test_nobody_holds_what_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_lock_is_held_by_nobody(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "gone")
     with pytest.raises(BriefError, match="was deleted"), hold_lock(tmp_path / "gone"):
         pass
 
 
 @pytest.mark.slow
-def test_those_who_only_look_keep_nobody_from_working(tmp_path: Path) -> None:
+def test_reading_a_lock_does_not_block_workers(tmp_path: Path) -> None:
     with hold_lock(tmp_path):
         pass
     stop, failed = threading.Event(), []

@@ -43,7 +43,7 @@ async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
 
 
 @pytest.mark.slow
-async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
+async def test_time_continues_only_when_no_person_is_waited_for() -> None:
     log = log_of(0.5)
 
     async def ask(seconds: float) -> None:

@@ -75,14 +75,14 @@ def test_what_was_half_written_when_a_process_died_hides_nothing_else(tmp_path: 
     assert (goes_on.read_text(whole), goes_on.read_text(half)) == ("whole", "half")
 
 
-def test_a_job_that_goes_on_does_not_write_the_same_paper_twice(tmp_path: Path) -> None:
+def test_a_job_that_continues_does_not_write_the_same_paper_twice(tmp_path: Path) -> None:
     papers.create(tmp_path, "ijob").write("a" * 1000)
     papers.find(tmp_path, "ijob").write("a" * 1000)
     assert len(list((tmp_path / "ijob" / "papers").iterdir())) == 1
 
 
 @pytest.mark.parametrize("name", ["", "x", "é" * 64, "f" * 64, "../key"])
-def test_a_paper_nobody_wrote_is_gone(tmp_path: Path, name: str) -> None:
+def test_a_missing_paper_is_reported_as_gone(tmp_path: Path, name: str) -> None:
     made = papers.create(tmp_path, "ijob")
     made.write("a")
     with pytest.raises(HostError, match="is missing"):

@@ -142,7 +142,7 @@ def test_an_act_without_a_result_is_unknown_once_its_process_is_gone() -> None:
 
 
 @pytest.mark.parametrize("end", [JobPaused(JOB, "a person"), Thought(JOB, "", 1, "m", "p", 1, 1, 1, 1, 1)])
-def test_time_in_which_nobody_worked_does_not_count(end: Event) -> None:
+def test_idle_time_does_not_count(end: Event) -> None:
     decided = Decided(JOB, "1a2b3c4d", "ab" * 32, "approved", "uid 0 pid 2")
     course = course_of((100, BEGUN), (110, end), (4000, decided), (5000, Resumed(JOB, "uid 0 pid 1")))
     assert course.compute_elapsed(5003) == 13
@@ -150,7 +150,7 @@ def test_time_in_which_nobody_worked_does_not_count(end: Event) -> None:
     assert course.compute_elapsed(9999) == 14
 
 
-def test_a_receipt_tells_of_cost_steps_time_and_ashes() -> None:
+def test_a_receipt_has_cost_steps_time_and_what_was_burnt() -> None:
     ashes = JobBurnt(JOB, ("desk i2",), ("papers",), ())
     receipt = fold_timed(
         JOB,

@@ -57,7 +57,7 @@ def test_a_receipt_says_what_was_made_checked_kept_asked_and_burnt() -> None:
     assert (receipt.burnt, receipt.left) == ((DESK, SECOND), ())
 
 
-def test_a_desk_nobody_saw_burn_is_left_and_a_job_nobody_ended_is_unknown() -> None:
+def test_a_desk_without_burn_event_is_left_and_a_job_without_end_is_unknown() -> None:
     receipt = fold(JOB, EVENTS[:8])
     assert (receipt.burnt, receipt.left, receipt.outcome) == ((SECOND,), (DESK,), "unknown")
     failed = [*EVENTS[:8], StepEnded(JOB, "desk", "failed", "left", DESK), JobEnded(JOB, "failed", "no file")]
@@ -68,7 +68,7 @@ def test_a_desk_nobody_saw_burn_is_left_and_a_job_nobody_ended_is_unknown() -> N
     assert fold(JOB, [*failed, JobBurnt(JOB, (), (), (f"desk {DESK}",))]).left == (DESK,)
 
 
-def test_a_job_that_stopped_is_paused_until_it_goes_on() -> None:
+def test_a_job_that_stopped_is_paused_until_it_continues() -> None:
     stopped = [*EVENTS[:2], JobPaused(JOB, "its 5 acts were used up")]
     receipt = fold(JOB, stopped)
     assert (receipt.outcome, receipt.why) == ("paused", "its 5 acts were used up")

@@ -203,7 +203,7 @@ def test_an_act_of_a_step_taken_again_is_surfaced_and_is_not_the_next_steps() ->
     assert (past.current, past.unknown) == ("two", [])
 
 
-def test_a_failed_attempt_voids_what_was_kept_amid_it() -> None:
+def test_a_failed_attempt_voids_what_was_kept_during_it() -> None:
     before = finished("zero", sha256="ee" * 32)
     past = fold(StepBegun(JOB, "zero", "do"), before, ONE, turn(1), AMID, FAILED)
     assert past.checkpoint == before[0]

@@ -86,7 +86,7 @@ def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
     assert tale.receipt.left == ("mount /x",)
 
 
-def test_an_act_without_a_result_has_an_outcome_nobody_knows() -> None:
+def test_an_act_without_a_result_has_an_unknown_outcome() -> None:
     tale = told(StepBegun(JOB, "s", "w"), Acted(JOB, "s", 1, "shell", "p"), Acted(JOB, "s", 2, "shell", "p"))
     tale.take(Observed(JOB, "s", 1, "done", 3, "p"), NOW)
     assert tale.course.steps["s"].unknown == {2}
@@ -96,14 +96,14 @@ def test_an_act_without_a_result_has_an_outcome_nobody_knows() -> None:
     ("dollars", "text"),
     [((), "-"), ((0.5, 0.25), "$0.7500"), ((-1.0,), "unknown"), ((0.5, -1.0), "$0.5000 and more, unknown")],
 )
-def test_a_cost_that_nobody_knows_is_said_so(dollars: tuple[float, ...], text: str) -> None:
+def test_an_unknown_cost_is_reported_as_unknown(dollars: tuple[float, ...], text: str) -> None:
     cost = Cost()
     for each in dollars:
         cost.add(Thought(JOB, "s", 1, "m", "p", 1, 1, 0, 1, 1, each))
     assert str(cost) == text
 
 
-def test_every_job_is_told_in_one_pass_and_desks_are_none(ledger: Ledger) -> None:
+def test_every_job_is_reported_in_one_pass_and_desks_are_none(ledger: Ledger) -> None:
     whole_job(ledger)
     paused_job(ledger, "i" + "b" * 20)
     found = read_summaries(ledger.path)
@@ -152,7 +152,7 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
             find_job(ledger.path, text)
 
 
-def test_a_step_that_was_given_another_desk_amid_it_ends_there() -> None:
+def test_a_step_that_was_given_another_desk_during_it_ends_there() -> None:
     plan = Planned(JOB, "ab", ("read",), "p")
     tale = told(plan, StepBegun(JOB, "read", "r", "i1"), StepEnded(JOB, "read", "done", "", "i2"))
     assert [step.outcome for step in tale.list_steps()] == ["done"]

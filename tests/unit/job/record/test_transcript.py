@@ -39,7 +39,7 @@ def test_a_transcript_tells_thoughts_acts_and_what_was_seen_in_order(ledger: Led
     assert [text.index(each) for each in wanted] == sorted(text.index(each) for each in wanted)
 
 
-def test_a_paper_that_is_gone_is_told_and_the_rest_goes_on(ledger: Ledger) -> None:
+def test_a_paper_that_is_gone_is_reported_and_the_rest_continues(ledger: Ledger) -> None:
     for paper in (ledger.jobs / JOB / "papers").iterdir():
         paper.unlink()
     lines = list(format_transcript(read(ledger.path, JOB), papers.find(ledger.jobs, JOB)))

@@ -22,7 +22,7 @@ def test_a_reference_has_a_name_and_a_tag(reference: str, parts: tuple[str, str 
     [("other/mine", 403), ("", 400), (":v1", 400), ("mine:", 400), ("a b", 400), ("../x", 403), ("mine:v 1", 400),
      ("snapshot-abc", 400), ("m" * 129, 400), ("mine:" + "t" * 65, 400), ("mine:v1:v2", 400), ("mine\n", 200)],
 )  # fmt: skip
-def test_what_is_no_reference_is_refused(reference: str, status: int) -> None:
+def test_an_invalid_reference_is_refused(reference: str, status: int) -> None:
     if status == 200:
         assert names.split_reference("acme", reference) == ("mine", None)
         return

@@ -107,7 +107,7 @@ def test_old_builds_are_forgotten_but_those_with_a_tag(tmp_path: Path) -> None:
     assert len(template.builds) < 25
 
 
-def test_a_layer_that_is_made_anew_frees_the_old_image(tmp_path: Path) -> None:
+def test_a_layer_that_is_made_again_frees_the_old_image(tmp_path: Path) -> None:
     store = TenantTemplates(tenant(tmp_path))
     one, two = store.expect("key"), store.expect("key")
     store.add(one)

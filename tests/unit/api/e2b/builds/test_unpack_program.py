@@ -89,7 +89,7 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, entries: list[tuple[tarfil
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x1f\x8b" + b"x" * 100, os.urandom(2000)])
-def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_an_invalid_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(RefusedArchive):
         unpack(tmp_path, io.BytesIO(data))
 

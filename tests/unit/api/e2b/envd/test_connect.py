@@ -40,7 +40,7 @@ def test_messages_are_the_same_however_their_bytes_are_cut(messages: list[connec
 
 
 @given(st.binary(max_size=60), CUTS)
-def test_bytes_that_are_no_envelopes_are_refused_as_the_callers_error(data: bytes, cuts: list[int]) -> None:
+def test_bytes_that_are_not_envelopes_are_refused_as_the_callers_error(data: bytes, cuts: list[int]) -> None:
     code = ""
     try:
         assert all(isinstance(one, dict) for one in run(heard(asked(data, cuts))))
@@ -72,7 +72,7 @@ def test_a_stream_without_its_message_says_what_is_wrong(data: bytes, code: str)
 @pytest.mark.parametrize(
     "data", [b"[]", b"null", b"{", b'"x"', b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"1" * 5000]
 )
-def test_a_body_that_is_no_message_is_refused(data: bytes) -> None:
+def test_a_body_that_is_not_a_message_is_refused(data: bytes) -> None:
     with pytest.raises(RpcError, match="JSON object"):
         run(connect.unary(asked(data, range(0, len(data), 1 << 14))))
 

@@ -55,7 +55,7 @@ async def test_an_odd_reply_is_no_user(reply: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a;b", "0", "x" * 33, "a\nb", "../x"])
-async def test_what_is_no_name_is_not_looked_for(name: str) -> None:
+async def test_an_invalid_name_is_not_looked_for(name: str) -> None:
     desk = Inside(b"1 /home\n")
     with pytest.raises(RpcError, match="invalid username"):
         await look_up(call(desk), name)

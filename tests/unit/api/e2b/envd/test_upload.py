@@ -52,7 +52,7 @@ def test_a_form_is_the_same_however_its_bytes_are_cut(contents: list[bytes], cut
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"--edge\r\n", b"--edge\r\nContent-Disposition: "]), CUTS)
-def test_bytes_that_are_no_form_are_the_callers_error(data: bytes, before: bytes, cuts: list[int]) -> None:
+def test_bytes_that_are_not_a_form_are_the_callers_error(data: bytes, before: bytes, cuts: list[int]) -> None:
     with pytest.raises(E2bError) as caught:
         read(before + data, cuts)
     assert caught.value.status == 400

@@ -36,7 +36,7 @@ def test_a_token_that_was_changed_is_none(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "a" * 5000, "0123456789ab.8000.2000000000.", "\u0660" * 12])
-def test_what_is_no_token_is_none(token: str) -> None:
+def test_an_invalid_token_is_none(token: str) -> None:
     assert shares.verify(KEY, SANDBOX, 8000, token, NOW) is None
 
 

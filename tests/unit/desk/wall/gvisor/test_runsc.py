@@ -28,14 +28,14 @@ def test_a_desk_has_no_network_and_opens_only_sockets_that_are_there() -> None:
     assert flags[0] == "/runsc"
 
 
-def test_what_runsc_logs_is_told(tmp_path: Path) -> None:
+def test_what_runsc_logs_is_reported(tmp_path: Path) -> None:
     room = make_room(tmp_path)
     (tmp_path / runsc.STATE / runsc.LOG).write_text("cannot create gofer\n")
     assert runsc.describe_failure(room, 128, runsc.LOG) == "runsc ended with status 128: cannot create gofer"
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "nothing"])
-def test_a_log_that_is_no_plain_file_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_a_log_that_is_not_a_plain_file_is_not_read(tmp_path: Path, kind: str) -> None:
     room, log = make_room(tmp_path), tmp_path / runsc.STATE / runsc.LOG
     if kind == "link":
         (tmp_path / "secret").write_text("secret")

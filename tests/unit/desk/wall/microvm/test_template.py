@@ -52,7 +52,7 @@ def test_a_template_is_published_whole_and_its_holes_stay_holes(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("most", [(4 << 20, 100), (8 << 20, 4)])
-def test_what_is_larger_than_a_machine_leaves_nothing(tmp_path: Path, most: tuple[int, int]) -> None:
+def test_a_template_larger_than_a_machine_leaves_nothing(tmp_path: Path, most: tuple[int, int]) -> None:
     fds = make(tmp_path)
     with pytest.raises(OSError, match="too large"):
         template.publish(tmp_path / "key", fds, most)
@@ -60,12 +60,12 @@ def test_what_is_larger_than_a_machine_leaves_nothing(tmp_path: Path, most: tupl
 
 
 @pytest.mark.parametrize("opens", [lambda: os.open("/dev/zero", os.O_RDONLY), lambda: os.pipe()[0]])
-def test_what_is_no_file_is_not_read(tmp_path: Path, opens: Callable[[], int]) -> None:
+def test_an_invalid_file_is_not_read(tmp_path: Path, opens: Callable[[], int]) -> None:
     with pytest.raises(OSError, match="not a file"):
         template.copy(opens(), tmp_path / "copy", 1 << 20)
 
 
-def test_a_template_of_yesterday_and_of_tomorrow_is_made_anew(tmp_path: Path) -> None:
+def test_a_template_of_yesterday_and_of_tomorrow_is_made_again(tmp_path: Path) -> None:
     template.publish(tmp_path / "key", make(tmp_path), (8 << 20, 100))
     made = (tmp_path / "key" / STATE).stat().st_mtime
     assert template.find(tmp_path / "key", made + template.MAX_AGE_S - 1)
@@ -102,7 +102,7 @@ def test_what_a_desks_own_user_hands_over_is_kept(tmp_path: Path, listener: sock
     os.wait()
 
 
-def test_what_somebody_else_hands_over_is_not(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_template_from_another_user_is_not_kept(tmp_path: Path, listener: socket.socket) -> None:
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid() + 1, 8 << 20)
     assert call(tmp_path / "sock", make(tmp_path)) == b""
     assert not template.find(tmp_path / "vm/key")
