@@ -152,14 +152,14 @@ SLOW = frozenset(
     test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut
     test_a_link_swapped_in_during_a_copy_leads_nowhere
     test_a_listing_stops_at_its_limit
-    test_a_server_that_never_answers_keeps_nobody_for_ever
-    test_a_watch_nobody_reads_keeps_nobody_waiting
-    test_closed_watches_are_let_go_of
+    test_a_server_that_never_answers_does_not_block_forever
+    test_an_unread_watch_blocks_nothing
+    test_closed_watches_are_released
     test_huge_output_takes_little_memory_here
     test_many_programs_at_once_keep_their_owner_small
-    test_more_than_can_be_kept_is_told_as_an_overflow
+    test_more_than_can_be_kept_is_reported_as_an_overflow
     test_processor_time_is_counted
-    test_programs_go_on_beside_long_file_work
+    test_programs_continue_beside_long_file_work
     test_unread_output_waits_in_the_desk
     test_what_lies_on_the_disk_is_counted
     test_what_the_command_line_prints_is_escaped

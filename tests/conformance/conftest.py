@@ -22,7 +22,7 @@ test_an_idle_desk_is_burnt
 test_the_deadline_does_not_wait_for_a_paused_desk
 test_a_paused_desk_is_not_idle
 test_the_deadline_does_not_wait_for_a_halted_desk
-test_the_deadline_is_not_later_for_a_desk_that_started_anew
+test_the_deadline_is_not_later_for_a_desk_that_started_again
 test_a_forks_deadline_begins_when_it_is_forked
 """.split()
 LISTING = """
@@ -34,13 +34,13 @@ test_what_is_known_of_a_desk_names_its_snapshots
 BEING_ROOT = """
 test_rollback_restores_the_whole_tree_exactly
 test_calls_made_while_a_desk_is_rolled_back_wait
-test_a_desk_starts_anew_from_its_disk
+test_a_desk_starts_again_from_its_disk
 test_calls_wait_while_a_desk_is_halted_and_then_succeed
 test_forks_are_computers_of_their_own
 test_a_fork_has_the_very_files_of_its_origin
 """.split()
 FILLING = """
-test_a_full_disk_is_told
+test_a_full_disk_is_reported
 test_a_full_disk_inside_is_an_errno
 test_a_disk_in_memory_is_limited
 test_going_back_wins_no_room
@@ -53,41 +53,41 @@ test_memory_is_counted
 test_what_lies_on_the_disk_is_counted
 test_processes_are_counted
 test_kills_for_memory_are_counted
-test_what_is_gone_uses_nothing
+test_a_burnt_desk_uses_nothing
 """.split()
 
 EXHAUSTING = """
-test_out_of_memory_is_told
-test_out_of_memory_in_a_child_is_told
-test_out_of_memory_in_an_act_is_told
+test_out_of_memory_is_reported
+test_out_of_memory_in_a_child_is_reported
+test_out_of_memory_in_an_act_is_reported
 test_the_number_of_processes_is_limited
 test_kills_for_memory_are_counted
-test_what_a_desk_may_use_is_the_same_after_it_started_anew
+test_what_a_desk_may_use_is_the_same_after_it_started_again
 """.split()
 
 HURRYING = """
 test_a_deadline_burns_the_desk
 test_an_idle_desk_is_burnt
 test_a_desk_in_use_is_not_idle
-test_burning_ends_whoever_waits
+test_burning_ends_waiting_calls
 test_the_deadline_does_not_wait_for_a_paused_desk
 test_a_paused_desk_is_not_idle
 test_the_deadline_does_not_wait_for_a_halted_desk
-test_the_deadline_is_not_later_for_a_desk_that_started_anew
+test_the_deadline_is_not_later_for_a_desk_that_started_again
 test_a_forks_deadline_begins_when_it_is_forked
 test_a_timeout_kills_all_descendants
 test_a_listing_stops_at_its_limit
 test_forks_are_computers_of_their_own
 test_root_starts_again_after_its_guest_was_killed
-test_whoever_waits_for_a_killed_root_is_told_that_the_desk_goes_on
+test_waiting_for_a_killed_root_reports_that_the_desk_continues
 """.split()
 """What gives a desk less time than an emulated machine takes."""
 
 COPYING = """
 test_rollback_restores_the_whole_tree_exactly
 test_a_fork_has_the_very_files_of_its_origin
-test_a_snapshot_amid_writing_is_whole
-test_a_full_disk_is_told
+test_a_snapshot_during_writing_is_whole
+test_a_full_disk_is_reported
 test_forks_are_limited_as_their_origin_is
 """.split()
 """What is tried in every run where a snapshot is a copy (ext4); the rest in the long one."""
@@ -98,21 +98,24 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_two_desks_do_not_see_each_others_processes"): "there is no wall",
     ("local", "test_two_desks_do_not_see_each_others_files"): "there is no wall",
     ("local", "test_there_is_no_network_but_loopback"): "there is no wall",
-    ("local", "test_out_of_memory_is_told"): "there is no memory limit",
-    ("local", "test_out_of_memory_in_a_child_is_told"): "there is no memory limit",
+    ("local", "test_out_of_memory_is_reported"): "there is no memory limit",
+    ("local", "test_out_of_memory_in_a_child_is_reported"): "there is no memory limit",
     ("local", "test_the_number_of_processes_is_limited"): "there is no limit",
-    ("local", "test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told"): "there is no limit",
+    ("local", "test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported"): "there is no limit",
     ("local", "test_orphans_are_adopted"): "the guest is not pid 1",
     ("local", "test_zombies_are_reaped"): "the guest is not pid 1: it depends on the machine's init",
     ("local", "test_rollback_ends_every_program_and_keeps_the_id"): "it boots with this machine, and has its /tmp",
-    ("local", "test_what_a_desk_may_use_is_the_same_after_it_started_anew"): "there is no limit",
+    ("local", "test_what_a_desk_may_use_is_the_same_after_it_started_again"): "there is no limit",
     ("local", "test_a_cancelled_fork_leaves_nothing"): "it keeps no state, and how far a fork came depends on it",
     ("gvisor", "test_processes_are_counted"): "the host's kernel sees the sentry's threads, no programs",
     ("gvisor", "test_root_has_seven_capabilities_and_no_way_to_more"): "its /proc says nothing of NoNewPrivs",
     ("gvisor", "test_rollback_restores_the_whole_tree_exactly"): "its files have no extended attributes",
     ("gvisor", "test_a_fork_has_the_very_files_of_its_origin"): "its files have no extended attributes",
     ("gvisor", "test_all_three_streams_are_one_controlling_terminal"): "it has no /dev/tty",
-    ("gvisor", "test_more_than_can_be_kept_is_told_as_an_overflow"): "its inotify queues have no limit but memory's",
+    (
+        "gvisor",
+        "test_more_than_can_be_kept_is_reported_as_an_overflow",
+    ): "its inotify queues have no limit but memory's",
     ("microvm", "test_processes_are_counted"): "the host's kernel sees the emulator's threads, no programs",
     ("microvm", "test_kills_for_memory_are_counted"): "the host's kernel kills nothing in a machine",
     ("microvm", "test_root_has_seven_capabilities_and_no_way_to_more"): "root of its own kernel has them all",
@@ -135,12 +138,12 @@ WALLS = [
 ]
 GVISOR_SAMPLE = frozenset(
     """
-    test_a_desk_starts_anew_from_its_disk
+    test_a_desk_starts_again_from_its_disk
     test_a_full_disk_inside_is_an_errno
     test_a_killed_first_process_ends_the_desk
     test_a_new_size_is_told_to_the_program
     test_a_path_is_described
-    test_a_port_nobody_listens_at_is_an_error
+    test_a_port_without_a_listener_is_an_error
     test_a_server_inside_is_dialled
     test_a_snapshot_is_a_point_in_time
     test_a_timeout_kills_all_descendants
@@ -148,7 +151,7 @@ GVISOR_SAMPLE = frozenset(
     test_calls_wait_while_a_desk_is_paused_and_then_succeed
     test_ctrl_c_interrupts
     test_every_follower_gets_everything
-    test_every_kind_of_change_is_told
+    test_every_kind_of_change_is_reported
     test_forks_are_computers_of_their_own
     test_hostname_and_machine_id_are_a_desks_own
     test_much_goes_both_ways_at_once
@@ -158,9 +161,9 @@ GVISOR_SAMPLE = frozenset(
     test_stdout_and_stderr_are_apart
     test_sudo_runs_as_root_with_the_callers_streams
     test_there_is_no_network_but_loopback
-    test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told
+    test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported
     test_what_is_written_is_read
-    test_whoever_is_left_at_a_terminal_is_hung_up_on
+    test_programs_left_at_a_terminal_are_hung_up
     """.split()
 )
 """What is tried behind gVisor in every run; the rest is long."""

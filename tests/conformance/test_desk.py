@@ -115,7 +115,7 @@ async def test_there_is_no_network_but_loopback(desk: Desk) -> None:
 # -- held in its limits -------------------------------------------------------------------------------------------
 
 
-async def test_out_of_memory_is_told(fresh: Open) -> None:
+async def test_out_of_memory_is_reported(fresh: Open) -> None:
     async with fresh(Spec(memory=64 * MIB)) as desk:
         done = await desk.run(["python3", "-c", HOG], timeout=30)
         assert (done.exit_code, done.signal, done.out_of_memory) == (137, 9, True)
@@ -123,7 +123,7 @@ async def test_out_of_memory_is_told(fresh: Open) -> None:
         assert (killed.signal, killed.out_of_memory) == (9, False), "the limit killed nothing while this one ran"
 
 
-async def test_out_of_memory_in_a_child_is_told(fresh: Open) -> None:
+async def test_out_of_memory_in_a_child_is_reported(fresh: Open) -> None:
     async with fresh(Spec(memory=64 * MIB)) as desk:
         done = await desk.run(["sh", "-c", 'python3 -c "$1"; echo $?; exit 3', "sh", HOG], timeout=30)
         assert (done.stdout, done.exit_code, done.out_of_memory) == (b"137\n", 3, True)
@@ -135,7 +135,7 @@ async def test_out_of_memory_in_a_child_is_told(fresh: Open) -> None:
     [(Spec(memory=64 * MIB), "memory", "out of memory"), (Spec(pids=20), "processes", "out of processes")],
     ids=["memory", "processes"],
 )
-async def test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told(
+async def test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported(
     fresh: Open, wall: str, spec: Spec, code: str, why: str
 ) -> None:
     assert wall != "local", "there is no limit, and what it would stop runs on this machine"
@@ -251,7 +251,7 @@ async def test_a_burnt_desk_is_gone_for_every_call(runtime: Runtime) -> None:
         await runtime.find(desk.id)
 
 
-async def test_burning_ends_whoever_waits(runtime: Runtime) -> None:
+async def test_burning_ends_waiting_calls(runtime: Runtime) -> None:
     desk = await runtime.open(Spec())
     endings: list[str] = []
 

@@ -169,7 +169,7 @@ async def test_what_cannot_be_written_says_why(desk: Desk, path: str, reason: st
     assert caught.value.reason == reason
 
 
-async def test_a_name_that_is_no_text_is_the_callers_error(desk: Desk) -> None:
+async def test_a_name_that_is_not_a_text_is_the_callers_error(desk: Desk) -> None:
     with pytest.raises(BriefError):
         await desk.read("\ud800")
 
@@ -192,7 +192,7 @@ async def test_an_empty_folder_lists_nothing(desk: Desk) -> None:
     assert await desk.list("empty") == []
 
 
-async def test_strange_names_are_listed_and_can_be_used(desk: Desk) -> None:
+async def test_unusual_names_are_listed_and_can_be_used(desk: Desk) -> None:
     await sh(desk, r"mkdir odd; cd odd; touch -- '-n' ' ' 'ü' \* \"; touch $(printf 'bad\377byte') '" + "\x1b[2J\n\t'")
     names = {entry.name for entry in await desk.list("odd")}
     assert names == {"-n", " ", "ü", "*", '"', "bad\udcffbyte", "\x1b[2J\n\t"}
@@ -339,7 +339,7 @@ async def test_removing_a_deep_tree_works(desk: Desk) -> None:
         await desk.run(["rm", "-rf", "deep"])
 
 
-async def test_programs_go_on_beside_long_file_work(desk: Desk) -> None:
+async def test_programs_continue_beside_long_file_work(desk: Desk) -> None:
     await sh(desk, "mkdir busy; cd busy; seq 1 20000 | xargs touch")
     listing = desk.list("busy")
     assert (await desk.run(["echo", "hello"], timeout=10)).stdout == b"hello\n"
@@ -350,7 +350,7 @@ async def test_programs_go_on_beside_long_file_work(desk: Desk) -> None:
 # -- a full disk --------------------------------------------------------------------------------------------------
 
 
-async def test_a_full_disk_is_told(fresh: Open) -> None:
+async def test_a_full_disk_is_reported(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         await desk.write("fits", blocks(4))
         with pytest.raises(FileError) as caught:

@@ -119,7 +119,7 @@ async def test_a_server_that_listens_on_ipv6_alone_is_dialled(desk: Desk) -> Non
             assert await talk(sock, b"hello") == b"hello"
 
 
-async def test_a_port_nobody_listens_at_is_an_error(desk: Desk) -> None:
+async def test_a_port_without_a_listener_is_an_error(desk: Desk) -> None:
     script = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
     port = int((await desk.run(["python3", "-c", script])).text)
     start = anyio.current_time()
@@ -129,7 +129,7 @@ async def test_a_port_nobody_listens_at_is_an_error(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 1 << 40])
-async def test_what_is_no_port_is_refused(desk: Desk, port: int) -> None:
+async def test_an_invalid_port_is_refused(desk: Desk, port: int) -> None:
     with pytest.raises(BriefError):
         await desk.dial(port)
 
@@ -161,7 +161,7 @@ async def test_many_calls_at_once_keep_apart(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_a_server_that_never_answers_keeps_nobody_for_ever(desk: Desk) -> None:
+async def test_a_server_that_never_answers_does_not_block_forever(desk: Desk) -> None:
     kept: list[socket.socket] = []
     try:
         async with serving(desk, "4 silent", backlog=0) as port:
@@ -380,7 +380,7 @@ async def test_kills_for_memory_are_counted(fresh: Open) -> None:
         assert not (await desk.run(["false"])).out_of_memory
 
 
-async def test_what_is_gone_uses_nothing(runtime: Runtime) -> None:
+async def test_a_burnt_desk_uses_nothing(runtime: Runtime) -> None:
     desk = await runtime.open(Spec())
     await runtime.burn(desk.id)
     for call in (desk.usage, desk.pause, desk.resume):

@@ -254,7 +254,7 @@ async def test_a_large_environment_arrives(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"A": "x\0y"}, {"A\0": "x"}])
-async def test_a_strange_variable_is_refused_and_the_desk_goes_on(fresh: Open, env: dict[str, str]) -> None:
+async def test_a_malformed_variable_is_refused_and_the_desk_continues(fresh: Open, env: dict[str, str]) -> None:
     async with fresh(Spec()) as desk:
         try:
             assert (await desk.run(["true"], env=env)).exit_code == 126
@@ -334,7 +334,7 @@ async def test_a_folder_as_program_is_a_result(desk: Desk) -> None:
     assert (await desk.run(["./a-folder"])).exit_code == 126
 
 
-async def test_a_file_that_is_no_program_is_a_result(desk: Desk) -> None:
+async def test_a_file_that_is_not_a_program_is_a_result(desk: Desk) -> None:
     await desk.write("garbage", b"\x7fELF garbage", mode=0o755)
     done = await desk.run(["./garbage"])
     assert done.exit_code == 126
@@ -362,7 +362,7 @@ async def test_an_end_by_signal_is_a_result(desk: Desk, number: int) -> None:
     assert not done.out_of_memory
 
 
-async def test_a_timeout_is_told_and_keeps_what_was_said(desk: Desk) -> None:
+async def test_a_timeout_is_reported_with_the_output_so_far(desk: Desk) -> None:
     done = await sh(desk, "echo before; sleep 60", timeout=0.5)
     assert (done.timed_out, done.signal, done.exit_code, done.stdout) == (True, 9, 137, b"before\n")
 
@@ -427,7 +427,7 @@ async def test_a_run_cancelled_at_once_leaves_nothing_running(desk: Desk) -> Non
     assert left.stdout == b""
 
 
-async def test_others_go_on_while_one_is_cancelled(desk: Desk) -> None:
+async def test_others_continue_while_one_is_cancelled(desk: Desk) -> None:
     results: list[Done] = []
 
     async def other() -> None:
@@ -479,7 +479,7 @@ async def test_a_signal_to_an_ended_program_is_no_error(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 65, 1000])
-async def test_what_is_no_signal_is_the_callers_error(desk: Desk, number: int) -> None:
+async def test_an_invalid_signal_is_the_callers_error(desk: Desk, number: int) -> None:
     program = await desk.start(["cat"])
     with pytest.raises(BriefError):
         await program.signal(number)
@@ -501,13 +501,13 @@ async def test_a_program_outlives_its_follower(desk: Desk) -> None:
     assert (await again.wait()).exit_code == 6
 
 
-async def test_a_program_nobody_follows_does_not_block(desk: Desk) -> None:
+async def test_a_program_without_a_follower_does_not_block(desk: Desk) -> None:
     program = await desk.start(["sh", "-c", "head -c 3000000 /dev/zero; echo over >nobody-follows"])
     await program.detach()
     assert await until_there(desk, "nobody-follows") == b"over\n"
 
 
-async def test_attaching_replays_what_was_said_lately_and_goes_on(desk: Desk) -> None:
+async def test_attaching_replays_recent_output_and_continues(desk: Desk) -> None:
     program = await desk.start(["sh", "-c", "seq 1 100000; echo mark; read line; echo end"])
     said = b""
     async for _, data in program.output():

@@ -167,7 +167,7 @@ async def test_root_becomes_any_user_the_desk_has(rooted: Desk) -> None:
     assert (await root(rooted, capabilities)).text.split() == ["CapEff:", "0" * 16]
 
 
-async def test_root_reads_and_ends_what_is_the_users(rooted: Desk) -> None:
+async def test_root_reads_the_users_files_and_ends_its_programs(rooted: Desk) -> None:
     await rooted.write("private", b"mine", mode=0o600)
     assert (await root(rooted, "cat /home/user/private")).text == "mine"
     process = await rooted.start(["sleep", "3456"])
@@ -175,7 +175,7 @@ async def test_root_reads_and_ends_what_is_the_users(rooted: Desk) -> None:
     assert (await process.wait()).signal == signal.SIGTERM
 
 
-async def test_the_user_does_not_touch_what_is_roots(rooted: Desk) -> None:
+async def test_the_user_cannot_change_roots_files_or_programs(rooted: Desk) -> None:
     await root(rooted, "umask 077; echo x >/root/secret; echo x >/etc/roots")
     assert not (await sh(rooted, "cat /root/secret /etc/roots")).ok
     with pytest.raises(FileError) as raised:
@@ -233,7 +233,7 @@ async def test_root_has_a_terminal_too(rooted: Desk) -> None:
 
 
 @pytest.mark.parametrize("user", ["bob", "", "nobody", "65534", "-1", "root "])
-async def test_nobody_else_can_be_run_as(rooted: Desk, user: str) -> None:
+async def test_programs_run_as_user_or_root_only(rooted: Desk, user: str) -> None:
     with pytest.raises(BriefError):
         await rooted.run(["true"], user=user)
 
@@ -339,7 +339,7 @@ async def test_sudo_ends_as_what_it_ran(rooted: Desk, words: list[str], code: in
         (["-E"], b"no command given"),
     ],
 )
-async def test_what_sudo_does_not_offer_is_said(rooted: Desk, words: list[str], said: bytes) -> None:
+async def test_what_sudo_does_not_offer_is_reported(rooted: Desk, words: list[str], said: bytes) -> None:
     done = await sudo(rooted, *words)
     assert (done.exit_code, done.stdout) == (1, b"")
     assert said in done.stderr
@@ -364,7 +364,7 @@ async def test_what_scripts_say_to_sudo_is_understood(rooted: Desk, words: list[
     assert (done.exit_code, done.text, done.stderr) == (0, "0\n", b"")
 
 
-async def test_the_environment_is_roots_but_for_what_is_passed(rooted: Desk) -> None:
+async def test_the_environment_is_roots_plus_passed_variables(rooted: Desk) -> None:
     env = {
         "SECRET": "s",
         "LD_PRELOAD": "/x.so",
@@ -391,7 +391,7 @@ async def test_sudo_runs_where_it_is_called(rooted: Desk) -> None:
     assert (gone.exit_code, b"sudo:" in gone.stderr) == (1, True)
 
 
-async def test_what_is_too_long_for_sudo_is_told(rooted: Desk) -> None:
+async def test_what_is_too_long_for_sudo_is_reported(rooted: Desk) -> None:
     done = await sudo(rooted, "echo", "x" * 30000)
     assert done.exit_code == 1
     assert b"too long" in done.stderr
@@ -487,7 +487,7 @@ async def test_two_acts_keep_apart(rooted: Desk) -> None:
     assert (await long.wait()).exit_code == 143
 
 
-async def test_an_act_holds_nobody_elses_streams(rooted: Desk) -> None:
+async def test_an_act_keeps_no_streams_of_others(rooted: Desk) -> None:
     script = """
         import os, subprocess, sys
         act = subprocess.Popen(["sudo", "sleep", "3465"])
@@ -506,7 +506,7 @@ async def test_sudo_inside_sudo(rooted: Desk) -> None:
     assert (await rooted.run(["sudo", "id", "-u"], user="root")).text == "0\n"
 
 
-async def test_out_of_memory_in_an_act_is_told(fresh: Open) -> None:
+async def test_out_of_memory_in_an_act_is_reported(fresh: Open) -> None:
     async with fresh(Spec(root=True, memory=128 * MIB)) as desk:
         for argv, user in ((["sudo", "python3", "-c", HOG], None), (["python3", "-c", HOG], "root")):
             done = await desk.run(argv, user=user, timeout=40)
@@ -528,7 +528,7 @@ async def test_root_starts_again_after_its_guest_was_killed(fresh: Open) -> None
             assert (await sudo(desk, "id", "-u")).text == "0\n"
 
 
-async def test_whoever_waits_for_a_killed_root_is_told_that_the_desk_goes_on(fresh: Open) -> None:
+async def test_waiting_for_a_killed_root_reports_that_the_desk_continues(fresh: Open) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.run(["true"], user="root")
         with anyio.fail_after(4), pytest.raises(LinkError, match="root's guest"):

@@ -225,7 +225,7 @@ async def test_rollback_ends_every_program_and_keeps_the_id(fresh: Open, runtime
         assert "later" not in {entry.name for folder in ("/tmp", "/dev/shm") for entry in await desk.list(folder)}
 
 
-async def test_a_snapshot_amid_writing_is_whole(fresh: Open) -> None:
+async def test_a_snapshot_during_writing_is_whole(fresh: Open) -> None:
     async with fresh(Spec()) as desk:
         process = await desk.start(["python3", "-c", WRITER])
         counts = []
@@ -373,7 +373,7 @@ async def test_a_forgotten_snapshot_is_gone(fresh: Open) -> None:
 
 
 @pytest.mark.long
-async def test_a_desk_has_so_many_snapshots_and_no_more(fresh: Open) -> None:
+async def test_the_number_of_snapshots_is_limited(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         taken = [await desk.snapshot() for _ in range(SNAPSHOTS)]
         assert len(set(taken)) == SNAPSHOTS
@@ -397,7 +397,7 @@ async def test_a_disk_in_memory_is_not_kept(fresh: Open) -> None:
 # -- pausing without memory ---------------------------------------------------------------------------------------
 
 
-async def test_a_desk_starts_anew_from_its_disk(fresh: Open) -> None:
+async def test_a_desk_starts_again_from_its_disk(fresh: Open) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.run(["sh", "-c", "echo kept >/srv/file"], user="root")
         boot, identity = await boot_id(desk), await who(desk)
@@ -466,7 +466,7 @@ async def test_the_deadline_does_not_wait_for_a_halted_desk(fresh: Open, setting
         await ended(desk.resume)
 
 
-async def test_the_deadline_is_not_later_for_a_desk_that_started_anew(fresh: Open) -> None:
+async def test_the_deadline_is_not_later_for_a_desk_that_started_again(fresh: Open) -> None:
     async with fresh(Spec(deadline=2)) as desk:
         snapshot = await desk.snapshot()
         with anyio.fail_after(15), pytest.raises(DeskGone):
@@ -494,7 +494,7 @@ async def test_a_desk_burns_when_it_is_halted(runtime: Runtime, settings: Config
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.003, 0.01, 0.03, 0.06])
-async def test_a_desk_burns_amid_a_reboot(runtime: Runtime, settings: Config, wait: float) -> None:
+async def test_a_desk_burns_during_a_reboot(runtime: Runtime, settings: Config, wait: float) -> None:
     desk = await runtime.open(Spec())
     snapshot = await desk.snapshot()
 
@@ -516,7 +516,7 @@ async def test_a_desks_listing_says_whether_it_is_halted(fresh: Open, settings: 
         assert said == ["halted", "open"]
 
 
-async def test_what_a_desk_may_use_is_the_same_after_it_started_anew(fresh: Open) -> None:
+async def test_what_a_desk_may_use_is_the_same_after_it_started_again(fresh: Open) -> None:
     async with fresh(Spec(memory=96 * MIB, pids=40, env={"OWN": "value"})) as desk:
         await desk.rollback(await desk.snapshot())
         assert (await desk.run(["sh", "-c", "echo $OWN"])).text == "value\n"
@@ -679,7 +679,7 @@ async def test_forks_are_limited_as_their_origin_is(fresh: Open, runtime: Runtim
 
 @pytest.mark.long
 @pytest.mark.timeout(200)
-async def test_what_a_forgotten_snapshot_held_is_free_again(fresh: Open) -> None:
+async def test_forgetting_a_snapshot_frees_its_space(fresh: Open) -> None:
     async with fresh(Spec(disk=64 * MIB)) as desk:
         for _ in range(3):
             assert await fill(desk, "file", 30) == (30, 0)

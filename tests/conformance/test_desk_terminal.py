@@ -230,7 +230,7 @@ async def test_closing_the_input_ends_a_file(desk: Desk) -> None:
         assert (await screen.rest()).endswith(b"after\r\n")
 
 
-async def test_closing_the_input_amid_a_line_ends_a_file_too(desk: Desk) -> None:
+async def test_closing_the_input_during_a_line_ends_a_file_too(desk: Desk) -> None:
     async with terminal(desk, "sh", "-c", "cat >got; echo after; cat got", timeout=10) as screen:
         await screen.process.send(b"no end of line")
         await screen.process.close_stdin()
@@ -334,7 +334,7 @@ async def test_a_program_that_cannot_start_at_a_terminal_is_a_result(desk: Desk)
     assert "working folder" in (await missing.wait()).reason
 
 
-async def test_whoever_is_left_at_a_terminal_is_hung_up_on(desk: Desk) -> None:
+async def test_programs_left_at_a_terminal_are_hung_up(desk: Desk) -> None:
     async with terminal(desk, "python3", "-c", textwrap.dedent(HANGUP), f"{desk.home}/hung-up") as screen:
         await screen.until("ready")
         assert (await screen.process.wait()).exit_code == 3
@@ -365,7 +365,7 @@ async def test_a_signal_reaches_the_leader_alone(desk: Desk) -> None:
         assert (await screen.process.wait()).exit_code == 9
 
 
-async def test_terminals_that_ended_are_let_go_of(desk: Desk) -> None:
+async def test_ended_terminals_are_released(desk: Desk) -> None:
     for _ in range(80):
         async with terminal(desk, "true") as screen:
             assert (await screen.process.wait()).exit_code == 0

@@ -57,7 +57,7 @@ def paths(changes: list[Change], kind: str = "create") -> set[str]:
 # -- what happens -------------------------------------------------------------------------------------------------
 
 
-async def test_every_kind_of_change_is_told(desk: Desk) -> None:
+async def test_every_kind_of_change_is_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-kinds")
     watch = await desk.watch(folder)
     await sh(desk, ": >new", folder)
@@ -78,7 +78,7 @@ async def test_every_kind_of_change_is_told(desk: Desk) -> None:
     await watch.close()
 
 
-async def test_a_finished_write_is_told_by_the_very_next_call(desk: Desk) -> None:
+async def test_a_finished_write_is_reported_by_the_very_next_call(desk: Desk) -> None:
     folder = await made(desk, "watch-drained")
     watch = await desk.watch(folder)
     for number in range(100):
@@ -87,7 +87,7 @@ async def test_a_finished_write_is_told_by_the_very_next_call(desk: Desk) -> Non
     await watch.close()
 
 
-async def test_nothing_is_told_of_what_was_before_or_is_elsewhere(desk: Desk) -> None:
+async def test_earlier_changes_and_other_folders_are_not_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-before")
     await desk.write(f"{folder}/deep/old", b"x")
     watch = await desk.watch(folder)
@@ -132,7 +132,7 @@ async def test_folders_below_are_watched_too(desk: Desk) -> None:
     await watch.close()
 
 
-async def test_what_was_put_into_a_new_folder_before_anybody_could_look_is_told_once(desk: Desk) -> None:
+async def test_what_was_put_into_a_new_folder_before_anybody_could_look_is_reported_once(desk: Desk) -> None:
     folder = await made(desk, "watch-race")
     watch = await desk.watch(folder)
     script = "for n in $(seq 40); do mkdir -p t$n/u/v; : >t$n/one; : >t$n/u/v/two; done"
@@ -144,7 +144,7 @@ async def test_what_was_put_into_a_new_folder_before_anybody_could_look_is_told_
     await watch.close()
 
 
-async def test_a_whole_tree_that_is_moved_in_is_told(desk: Desk) -> None:
+async def test_a_whole_tree_that_is_moved_in_is_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-moved-in")
     await sh(desk, "mkdir -p watch-outside/x/y; : >watch-outside/x/y/z", ".")
     watch = await desk.watch(folder)
@@ -155,7 +155,7 @@ async def test_a_whole_tree_that_is_moved_in_is_told(desk: Desk) -> None:
     await watch.close()
 
 
-async def test_without_recursion_only_the_folder_itself_is_told_of(desk: Desk) -> None:
+async def test_without_recursion_only_the_folder_itself_is_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-flat")
     await desk.mkdir(f"{folder}/old")
     watch = await desk.watch(folder, recursive=False)
@@ -164,7 +164,7 @@ async def test_without_recursion_only_the_folder_itself_is_told_of(desk: Desk) -
     await watch.close()
 
 
-async def test_a_moved_folder_is_told_of_under_its_new_name_only(desk: Desk) -> None:
+async def test_a_moved_folder_is_reported_under_its_new_name_only(desk: Desk) -> None:
     folder = await made(desk, "watch-renamed")
     await desk.mkdir(f"{folder}/before/deep")
     watch = await desk.watch(folder)
@@ -176,7 +176,7 @@ async def test_a_moved_folder_is_told_of_under_its_new_name_only(desk: Desk) -> 
     await watch.close()
 
 
-async def test_a_folder_moved_away_is_no_longer_told_of(desk: Desk) -> None:
+async def test_a_folder_moved_away_is_no_longer_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-moved-out")
     await desk.mkdir(f"{folder}/leaving/deep")
     watch = await desk.watch(folder)
@@ -213,7 +213,7 @@ async def test_a_folder_removed_and_made_again_is_watched_again(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("recursive", [True, False])
-async def test_what_is_no_folder_cannot_be_watched(desk: Desk, recursive: bool) -> None:
+async def test_an_invalid_folder_cannot_be_watched(desk: Desk, recursive: bool) -> None:
     await desk.write("watch-a-file", b"x")
     await desk.run(["ln", "-sf", "nowhere", "watch-dangling"])
     for path, reason in (
@@ -243,7 +243,7 @@ async def test_the_home_folder_is_watched_where_nothing_else_is_said(fresh: Open
         assert {"a", "a/b"} <= paths(await watch.changes())
 
 
-async def test_names_that_are_not_text_are_told_as_they_are(desk: Desk) -> None:
+async def test_names_that_are_not_text_are_reported_as_they_are(desk: Desk) -> None:
     folder = await made(desk, "watch-names")
     watch = await desk.watch(folder)
     assert (await desk.run(["python3", "-c", HOSTILE, f"{desk.home}/{folder}"])).ok
@@ -265,7 +265,7 @@ async def test_a_folder_whose_name_is_not_text_is_watched(desk: Desk) -> None:
 # -- how much, how long -------------------------------------------------------------------------------------------
 
 
-async def test_many_changes_are_all_told(desk: Desk) -> None:
+async def test_many_changes_are_all_reported(desk: Desk) -> None:
     folder = await made(desk, "watch-many")
     watch = await desk.watch(folder)
     assert (await desk.run(["python3", "-c", MANY, f"{desk.home}/{folder}", "5000"], timeout=60)).ok
@@ -277,7 +277,7 @@ async def test_many_changes_are_all_told(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_more_than_can_be_kept_is_told_as_an_overflow(desk: Desk) -> None:
+async def test_more_than_can_be_kept_is_reported_as_an_overflow(desk: Desk) -> None:
     folder = await made(desk, "watch-flood")
     watch = await desk.watch(folder)
     assert (await desk.run(["python3", "-c", MANY, f"{desk.home}/{folder}", "40000"], timeout=80)).ok
@@ -289,7 +289,7 @@ async def test_more_than_can_be_kept_is_told_as_an_overflow(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_a_watch_nobody_reads_keeps_nobody_waiting(desk: Desk) -> None:
+async def test_an_unread_watch_blocks_nothing(desk: Desk) -> None:
     folder = await made(desk, "watch-unread")
     watch = await desk.watch(folder)
     assert (await desk.run(["python3", "-c", MANY, f"{desk.home}/{folder}", "20000"], timeout=60)).ok
@@ -325,7 +325,7 @@ async def test_two_watches_of_one_folder_are_apart(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_closed_watches_are_let_go_of(desk: Desk) -> None:
+async def test_closed_watches_are_released(desk: Desk) -> None:
     folder = await made(desk, "watch-closed")
     for _ in range(300):
         watch = await desk.watch(folder)
@@ -346,7 +346,7 @@ async def test_a_watched_folder_that_is_removed_says_nothing_more(desk: Desk) ->
     await watch.close()
 
 
-async def test_burning_ends_whoever_waits_for_changes(runtime: Runtime) -> None:
+async def test_burning_ends_waits_for_changes(runtime: Runtime) -> None:
     desk = await runtime.open(Spec())
     watch = await desk.watch()
     ended: list[str] = []

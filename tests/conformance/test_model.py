@@ -205,7 +205,7 @@ async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: K
         assert (await pair.model.ask(request(first, OurMessage("More."), empty, OurMessage("And more.")))).text == "C."
 
 
-async def test_another_providers_turns_are_told_in_plain_words(kind: Kind) -> None:
+async def test_another_providers_turns_are_reported_in_plain_words(kind: Kind) -> None:
     actions = {"vendor": "other", "actions": [{"action": "left_click", "coordinate": [1, 2]}]}
     calls = (Call("odd id: 1", "read", {"path": "a"}), Call("2", "read", "no JSON"), Call("3", "computer", actions))
     other = Reply("I look.", "Hm.", calls, "calls", model="other:m", dialect="other", native=({"type": "x"},))
@@ -230,7 +230,7 @@ async def test_thoughts_of_another_model_of_the_same_provider_stay_here(kind: Ki
         assert "Mine." not in str(pair.server.requests[1])
 
 
-async def test_arguments_that_are_no_json_are_passed_on_as_text(kind: Kind) -> None:
+async def test_arguments_that_are_not_json_are_passed_on_as_text(kind: Kind) -> None:
     async with asked(kind, [kind.broken], [kind.text("Sorry.")]) as pair:
         reply = await pair.model.ask(request())
         [call] = reply.calls
@@ -289,7 +289,7 @@ async def test_a_model_asked_elsewhere_than_at_its_vendor_says_where(kind: Kind)
         assert bool(reply.address) is (kind.name != "chat"), "the name of the last says it already"
 
 
-async def test_a_refusal_is_told(kind: Kind) -> None:
+async def test_a_refusal_is_reported(kind: Kind) -> None:
     async with asked(kind, [kind.refused]) as pair:
         reply = await pair.model.ask(request())
         assert (reply.text, reply.stop) == ("No.", "refused")
@@ -372,7 +372,7 @@ async def test_silence_is_an_answer_that_broke_off(kind: Kind) -> None:
         assert (await pair.model.ask(request())).text == "B."
 
 
-async def test_an_error_amid_an_answer_is_tried_again_if_it_may_pass(kind: Kind) -> None:
+async def test_an_error_during_an_answer_is_tried_again_if_it_may_pass(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
         pair.server.trouble.append(Trouble(cut=1, event=kind.passing))
         assert (await pair.model.ask(request())).text == "B."
@@ -382,7 +382,7 @@ async def test_an_error_amid_an_answer_is_tried_again_if_it_may_pass(kind: Kind)
         assert len(pair.server.requests) == 3
 
 
-async def test_an_answer_that_makes_no_sense_is_told_kindly(kind: Kind) -> None:
+async def test_an_answer_that_makes_no_sense_is_reported_kindly(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")]) as pair:
         name = str(kind.garbage.get("type", ""))
         pair.server.trouble.append(Trouble(cut=1, event=kind.garbage, name=name))
@@ -391,7 +391,7 @@ async def test_an_answer_that_makes_no_sense_is_told_kindly(kind: Kind) -> None:
         assert len(pair.server.requests) == 1
 
 
-async def test_nobody_there_is_told_kindly(kind: Kind) -> None:
+async def test_an_unreachable_server_is_reported_with_a_remedy(kind: Kind) -> None:
     async with asked(kind) as pair:
         url = pair.server.base_url
     model = kind.make("m-1-vision", base_url=url, key=KEY, patience=replace(QUICK, retries=0))

@@ -267,7 +267,7 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("ask", [{"op": "acts"}, {"op": "settle", "env": {"PATH": "/evil"}}], ids=lambda ask: ask["op"])
 @pytest.mark.parametrize("user", ["user", "root"])
-async def test_what_is_the_owners_alone_no_borrower_asks(settings: Config, user: str, ask: dict[str, object]) -> None:
+async def test_a_borrower_cannot_use_the_owners_calls(settings: Config, user: str, ask: dict[str, object]) -> None:
     async with lent(settings, Spec(root=True)) as (desk, borrowed):
         assert isinstance(borrowed, LinkedDesk)
         channel = await (await borrowed.get_link(user)).open(dict(ask))

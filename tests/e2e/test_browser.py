@@ -137,7 +137,7 @@ async def test_a_form_is_filled_by_reference(place: Place) -> None:
     ]  # fmt: skip
 
 
-async def test_what_a_field_does_not_take_is_told(place: Place) -> None:
+async def test_what_a_field_does_not_take_is_reported(place: Place) -> None:
     await place.at("form.html")
     day = await place.use("browser_fill", ref=await place.ref("Day"), text="31.1.2026")
     assert not day.ok
@@ -219,7 +219,7 @@ async def test_a_window_a_page_opens_is_a_tab(place: Place) -> None:
     assert "Odds" in closed.text
 
 
-async def test_a_stale_reference_is_told_with_the_remedy(place: Place) -> None:
+async def test_a_stale_reference_is_reported_with_the_remedy(place: Place) -> None:
     await place.at("odds.html")
     goes, table = await place.ref("Goes"), await place.ref("Pop")
     assert await place.ref("Goes") == goes
@@ -231,7 +231,7 @@ async def test_a_stale_reference_is_told_with_the_remedy(place: Place) -> None:
         await place.browser.click(table)
 
 
-async def test_what_is_covered_is_reached_another_way_and_that_is_told(place: Place) -> None:
+async def test_what_is_covered_is_reached_another_way_and_that_is_reported(place: Place) -> None:
     await place.at("odds.html")
     under = await place.use("browser_click", ref=await place.ref("Under"))
     assert (under.fallback, "div#cover" in under.text) == ("keyboard", True)

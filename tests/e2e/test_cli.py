@@ -151,7 +151,7 @@ def test_the_beginning_of_an_id_is_enough(hotdesk: Hotdesk, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_what_begins_no_id_or_several_is_told_so(hotdesk: Hotdesk, settings: Config) -> None:
+def test_a_prefix_of_no_id_or_of_several_is_reported(hotdesk: Hotdesk, settings: Config) -> None:
     names = ["i" + "aaaa" * 4 + end * 4 for end in ("b", "c")]
     for name in names:
         (settings.run / "desks" / name).mkdir(parents=True)

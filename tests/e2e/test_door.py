@@ -64,7 +64,7 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(settings: Config)
         assert status["Groups"].strip() == ""
 
 
-async def test_a_door_that_dies_is_replaced_and_nobody_inside_takes_its_place(settings: Config) -> None:
+async def test_a_dead_door_is_replaced_and_nothing_inside_takes_its_place(settings: Config) -> None:
     take = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
     async with Host(settings, control=False) as host, host.open_desk() as desk:
         await desk.run([*CURL, "http://example.test/"])

@@ -230,7 +230,7 @@ def test_what_is_refused_never_leaves(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_what_nobody_answers_expires(place: Place) -> None:
+def test_an_unanswered_question_expires(place: Place) -> None:
     place.configure(approval_seconds=3)
     done = place.run("--ask", "erp.test", command=(*CURL, "https://erp.test/data/x"))
     assert done.stdout == "403\n"
@@ -256,7 +256,7 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_that_may_not_ask_is_told_so(place: Place) -> None:
+def test_a_desk_that_may_not_ask_is_refused_with_the_reason(place: Place) -> None:
     done = place.run("--allow", "erp.test/data/*", "--no-ask", command=ASK)
     assert "may not request more access" in done.stdout
     assert place.call("approve", "--json").stdout == "[]\n"

@@ -93,7 +93,7 @@ def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
+def test_what_cannot_be_is_reported_in_a_line(run: Hotdesk, place: Path) -> None:
     (place / "there").write_bytes(b"mine")
     for argv, said in {
         ("get", "none"): b"no such name in the drive: none",

@@ -262,7 +262,7 @@ def test_a_signal_burns_the_desk_before_the_command_ends(place: Place, number: i
     "whom",
     ["the holder", "both", *(pytest.param(each, marks=pytest.mark.long) for each in ("the command", "the keeper"))],
 )
-def test_whoever_is_killed_nothing_is_left(place: Place, whom: str) -> None:
+def test_whichever_process_is_killed_nothing_is_left(place: Place, whom: str) -> None:
     holder = place.warm()
     with place.start(*SLEEP) as running:
         assert place.owners() == [holder]
@@ -282,7 +282,7 @@ def test_whoever_is_killed_nothing_is_left(place: Place, whom: str) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_that_ends_early_is_told_as_without_a_holder(place: Place) -> None:
+def test_a_desk_that_ends_early_is_reported_as_without_a_holder(place: Place) -> None:
     place.warm()
     said = []
     for more in WAYS.values():
@@ -308,7 +308,7 @@ def test_changed_settings_choose_another_holder_and_hold(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_changed_code_is_not_asked_for_desks(place: Place, tmp_path: Path) -> None:
+def test_a_holder_with_outdated_code_opens_no_desks(place: Place, tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
     place.env["PYTHONPATH"] = str(source)

@@ -93,7 +93,7 @@ async def longest_silence(desk: LinkedDesk) -> float:
     return max(later - sooner for sooner, later in itertools.pairwise(told))
 
 
-async def test_a_logger_stands_still_while_screen_and_browser_go_on(desktop: LinkedDesk) -> None:
+async def test_a_logger_stands_still_while_screen_and_browser_continue(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await has_written(desktop)
     await hush(desktop, True)
@@ -138,7 +138,7 @@ async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: Linke
     assert (await desktop.run(["true"])).ok
 
 
-async def test_what_is_started_meanwhile_stands_still_as_well(desktop: LinkedDesk) -> None:
+async def test_programs_started_meanwhile_are_frozen_too(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await hush(desktop, True)
     cgroup = Cgroup(find_hierarchies(), desktop.id)
@@ -163,7 +163,7 @@ async def test_a_program_that_poses_as_the_window_manager_is_not_spared(desktop:
     await posing.kill()
 
 
-async def test_a_fork_bomb_stands_still_or_is_told_of_and_burns(host: Host) -> None:
+async def test_a_fork_bomb_is_frozen_or_reported_and_burnt(host: Host) -> None:
     async with host.open_desk(Spec(image="base", pids=60, deadline=60)) as desk:
         assert isinstance(desk, LinkedDesk)
         await desk.start(["python3", "-c", BOMB])
@@ -177,7 +177,7 @@ async def test_a_fork_bomb_stands_still_or_is_told_of_and_burns(host: Host) -> N
         assert running(desk) == set()
 
 
-async def test_a_hushed_desk_is_halted_and_starts_anew(host: Host) -> None:
+async def test_a_hushed_desk_is_halted_and_starts_again(host: Host) -> None:
     async with host.open_desk(Spec(image="base", deadline=60)) as desk:
         assert isinstance(desk, LinkedDesk)
         await hush(desk, True)

@@ -279,7 +279,7 @@ def test_an_image_without_python_is_refused(tmp_path: Path, images: Path, fresh:
 @pytest.mark.parametrize(
     "data", [b"", b"not a tar at all" * 1000, gzip.compress(b"x" * 5000, mtime=0), b"\x28\xb5\x2f\xfd" * 9]
 )
-def test_what_is_no_archive_is_refused_in_one_line(data: bytes, tmp_path: Path, images: Path, fresh: FreshName) -> None:
+def test_an_invalid_archive_is_refused_in_one_line(data: bytes, tmp_path: Path, images: Path, fresh: FreshName) -> None:
     (tmp_path / "x.tar").write_bytes(data)
     with pytest.raises(ImageError, match="cannot be imported") as caught:
         import_image(images, tmp_path / "x.tar", fresh(), print)
@@ -287,7 +287,7 @@ def test_what_is_no_archive_is_refused_in_one_line(data: bytes, tmp_path: Path, 
     assert "Traceback" not in str(caught.value)
 
 
-def test_a_path_that_is_no_archive_is_the_callers_mistake(tmp_path: Path, images: Path) -> None:
+def test_a_path_that_is_not_an_archive_is_the_callers_mistake(tmp_path: Path, images: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", Path("/dev/null")):
         with pytest.raises(BriefError):
             import_image(images, path, "never", print)

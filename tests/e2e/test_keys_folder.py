@@ -90,7 +90,7 @@ def test_vault_and_journal_work_in_a_chroot_while_root_reads_along(tmp_path: Pat
     assert {file.stat().st_uid for file in folder.iterdir()} == {UID}
 
 
-def test_a_disk_that_is_really_full_leaves_whole_commits_and_the_journal_goes_on_when_there_is_room(
+def test_a_disk_that_is_really_full_leaves_whole_commits_and_the_journal_continues_when_there_is_room(
     tmp_path: Path,
 ) -> None:
     private_files.make_folder(tmp_path / "small")

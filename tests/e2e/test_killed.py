@@ -192,26 +192,26 @@ def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
     check(errand, lives)
 
 
-def test_killed_after_any_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
+def test_killed_after_any_commit_a_job_continues_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
     lives = range(1 + TURN % 20, commits + 1, 20)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), lives)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_killed_after_every_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
+def test_killed_after_every_commit_a_job_continues_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), range(1, commits + 1))
 
 
 @pytest.mark.long
-def test_killed_amid_a_commit_that_was_none_a_job_still_goes_on(nurseries: Nurseries, events: int) -> None:
+def test_killed_during_an_unfinished_commit_a_job_still_continues(nurseries: Nurseries, events: int) -> None:
     lives = range(1 + TURN % 15, events + 1, 15)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_killed_after_every_event_a_job_still_goes_on(nurseries: Nurseries, events: int) -> None:
+def test_killed_after_every_event_a_job_still_continues(nurseries: Nurseries, events: int) -> None:
     lives = range(1, events + 1)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)
 
@@ -243,7 +243,7 @@ def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
 
 @pytest.mark.parametrize("first", [45, pytest.param(62, marks=pytest.mark.long)])
 @pytest.mark.long
-def test_killed_right_after_it_was_resumed_a_job_goes_on(nurseries: Nurseries, commits: int, first: int) -> None:
+def test_killed_right_after_it_was_resumed_a_job_continues(nurseries: Nurseries, commits: int, first: int) -> None:
     lives = [1, 2, 3, 4 + TURN % 12]
     nurseries.each(lambda second: die_twice(nurseries, min(first, commits), second), lives)
 
@@ -251,7 +251,7 @@ def test_killed_right_after_it_was_resumed_a_job_goes_on(nurseries: Nurseries, c
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", [9, 30, 50, 60, 70])
-def test_killed_at_every_boundary_of_what_was_resumed_a_job_goes_on(
+def test_killed_at_every_boundary_of_what_was_resumed_a_job_continues(
     nurseries: Nurseries, commits: int, first: int
 ) -> None:
     nurseries.each(lambda second: die_twice(nurseries, first, second), range(1, commits + 1))
@@ -259,7 +259,7 @@ def test_killed_at_every_boundary_of_what_was_resumed_a_job_goes_on(
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_killed_at_any_moment_a_job_goes_on_to_the_same_result(nurseries: Nurseries) -> None:
+def test_killed_at_any_moment_a_job_continues_to_the_same_result(nurseries: Nurseries) -> None:
     chance = random.Random(TURN)
 
     def once(seconds: float) -> None:

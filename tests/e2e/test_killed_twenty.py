@@ -209,7 +209,7 @@ def test_killed_while_it_works_or_confirms_the_cells_are_the_same_and_the_confir
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_killed_at_every_event_the_brief_goes_on_to_the_same_cells(settings: Config) -> None:
+def test_killed_at_every_event_the_brief_continues_to_the_same_cells(settings: Config) -> None:
     cells, count = unharmed(settings)
     for place in range(1, count + 1):
         life = die_and_go_on(settings, lambda events, supplier, place=place: len(events) >= place)  # type: ignore[misc]

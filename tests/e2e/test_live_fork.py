@@ -112,7 +112,7 @@ async def finish(desk: Desk, process: Process) -> list[str]:
     return told.decode().split()
 
 
-async def test_programs_go_on_in_every_copy_and_in_the_origin(host: Host) -> None:
+async def test_programs_continue_in_every_copy_and_in_the_origin(host: Host) -> None:
     origin = await host.open(SPEC)
     process = await start_counter(origin)
     word, before = await wait_for(origin, 20)
@@ -198,7 +198,7 @@ async def test_root_can_be_had_again_in_origin_and_copy(host: Host) -> None:
         await host.burn(desk.id)
 
 
-async def test_a_hibernated_desk_takes_no_memory_and_goes_on_with_every_channel(host: Host) -> None:
+async def test_a_hibernated_desk_takes_no_memory_and_continues_with_every_channel(host: Host) -> None:
     desk = await host.open(SPEC)
     process = await start_counter(desk)
     word, before = await wait_for(desk, 20)
@@ -219,7 +219,9 @@ async def test_a_hibernated_desk_takes_no_memory_and_goes_on_with_every_channel(
 
 
 @pytest.mark.parametrize("keeper_too", [pytest.param(False, marks=pytest.mark.long), True])
-async def test_a_hibernated_desk_goes_on_after_owner_and_keeper_were_killed(settings: Config, keeper_too: bool) -> None:
+async def test_a_hibernated_desk_continues_after_owner_and_keeper_were_killed(
+    settings: Config, keeper_too: bool
+) -> None:
     places = [str(settings.run), str(settings.lib), str(settings.images), settings.gvisor_program]
     owner = subprocess.Popen([sys.executable, "-c", OWNER, *places, COUNTER], stdout=subprocess.PIPE)
     assert owner.stdout is not None

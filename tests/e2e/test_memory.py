@@ -122,7 +122,7 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
         (("show", "../up"), b"is not the name of a memory"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_line(run: Hotdesk, argv: tuple[str, ...], said: bytes) -> None:
+def test_what_is_not_there_is_reported_in_a_line(run: Hotdesk, argv: tuple[str, ...], said: bytes) -> None:
     done = run("memory", *argv)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (125, b"", 1)
     assert said in done.stderr

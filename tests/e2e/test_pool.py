@@ -317,7 +317,7 @@ async def test_a_killed_desk_is_replaced_when_the_pool_looks(settings: Config) -
         assert len(runtime_of(host).handles) == 3, "something is remembered of a desk that is no more"
 
 
-async def test_a_desk_killed_just_before_its_claim_is_gone_and_said_to_be(settings: Config) -> None:
+async def test_a_desk_killed_just_before_its_claim_is_reported_as_gone(settings: Config) -> None:
     async with pooled(settings, 1) as host:
         (desk,) = ready(settings)
         os.kill(pid_of(settings, desk), signal.SIGKILL)
@@ -373,7 +373,7 @@ async def test_a_disk_in_memory_is_claimed_only_for_one(settings: Config) -> Non
         assert (await desk.run(["df", "--output=fstype", "/"])).text.split()[-1] == "overlay"
 
 
-async def test_a_ready_desk_is_nobodys_to_find(settings: Config) -> None:
+async def test_a_ready_desk_cannot_be_found_by_id(settings: Config) -> None:
     async with Host(settings) as host:
         host.keep_ready(SPEC, 2)
         seen: set[str] = set()
@@ -408,7 +408,7 @@ async def test_ps_shows_what_is_ready(settings: Config, hotdesk: Hotdesk) -> Non
         assert list(told.values()) == ["ready"]
 
 
-async def test_what_keeps_a_pool_empty_is_told(store: Config) -> None:
+async def test_what_keeps_a_pool_empty_is_reported(store: Config) -> None:
     async with Host(store, control=False) as host:
         host.keep_ready(SPEC, 1)
         (store.images / "images/base.json").unlink()

@@ -303,7 +303,7 @@ def test_the_planner_takes_what_a_cheaper_model_could_not_and_both_are_paid_for(
 
 
 @pytest.mark.long
-def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(office: Office) -> None:
+def test_a_job_whose_providers_are_all_down_pauses_and_continues_when_one_is_back(office: Office) -> None:
     mind = acting(office)
 
     def until_book(asked: Asked) -> Reply:
@@ -333,7 +333,7 @@ def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(
 
 
 @pytest.mark.long
-def test_a_job_whose_budget_is_used_up_goes_on_amid_its_step_with_its_thoughts(office: Office) -> None:
+def test_a_job_whose_budget_is_used_up_continues_during_its_step_with_its_thoughts(office: Office) -> None:
     with minds(office, anthropic=acting(office)) as providers:
         code, told = office.work("--model", OPUS, "--acts", "8")
         assert code == 75, told

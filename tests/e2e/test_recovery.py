@@ -100,7 +100,7 @@ async def test_no_caller_ends_an_owner(settings: Config, said: bytes) -> None:
         assert (await desk.run(["true"])).ok
 
 
-async def test_a_borrower_amid_a_big_write_survives_the_desks_end(settings: Config) -> None:
+async def test_a_borrower_during_a_big_write_survives_the_desks_end(settings: Config) -> None:
     async with Host(settings) as host, Host(settings, control=False) as other:
         desk = await host.open()
         lent = await other.find(desk.id)

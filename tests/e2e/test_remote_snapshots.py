@@ -86,7 +86,7 @@ async def one(stream: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[tuple[s
     yield await anext(stream)
 
 
-async def test_a_borrower_halts_a_desk_and_starts_it_anew(settings: Config) -> None:
+async def test_a_borrower_halts_a_desk_and_starts_it_again(settings: Config) -> None:
     async with lent(settings) as (desk, borrowed):
         await desk.write("file", b"kept")
         boot = await boot_id(desk)
@@ -140,7 +140,7 @@ async def test_a_borrower_cannot_fork_any_number(settings: Config, count: int) -
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"1", b"{", b'{"count": true}', b'{"count": "2"}', b'{"count": 1, "snapshot": 7}', b"[" * 9999]
 )
-async def test_a_strange_order_to_fork_is_refused(settings: Config, body: bytes) -> None:
+async def test_a_malformed_order_to_fork_is_refused(settings: Config, body: bytes) -> None:
     async with Host(settings) as host, host.open_desk() as desk:
         with socket.socket(socket.AF_UNIX) as caller:
             caller.setblocking(False)
@@ -153,7 +153,7 @@ async def test_a_strange_order_to_fork_is_refused(settings: Config, body: bytes)
         assert listed(settings) == {desk.id}
 
 
-async def test_forks_nobody_waits_for_any_more_are_burnt(settings: Config) -> None:
+async def test_forks_whose_caller_left_are_burnt(settings: Config) -> None:
     async with Host(settings) as host, host.open_desk() as desk:
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(str(control_path(settings, os.getpid())))

@@ -201,7 +201,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_a_signal_finishes_the_act_and_the_job_goes_on_amid_the_step(
+async def test_a_signal_finishes_the_act_and_the_job_continues_during_the_step(
     place: Place, number: signal.Signals
 ) -> None:
     place.write(SLOW)
@@ -239,7 +239,7 @@ async def test_two_signals_burn_the_desk_at_once_and_the_job_is_over(place: Plac
 
 
 @pytest.mark.long
-async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Place) -> None:
+async def test_a_budget_that_is_used_up_pauses_and_more_of_it_continues(place: Place) -> None:
     place.write(SLOW.replace("sleep 1.5", "true"))
     assert ended(place.work("--acts", "2")) == PAUSED
     assert "2 acts is used up" in place.wait_for(JobPaused).why

@@ -124,7 +124,7 @@ def test_every_clause_found_in_a_contract_stands_on_its_page(seed: int, settings
         (2, "The law", "The law"),
     ],
 )
-def test_a_quote_proves_something_where_it_stands_alone(page: int, quote: str, found: str) -> None:
+def test_a_quote_counts_only_where_it_is_unambiguous(page: int, quote: str, found: str) -> None:
     twice = "This stands on more than one page."
     pages = [f"One. {twice}", "Two. The law of Austria applies to all of it.", twice]
     told = evidence.looked_up({"clause": "law", "page": page, "quote": quote}, pages)

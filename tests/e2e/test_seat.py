@@ -58,7 +58,7 @@ async def test_a_desk_without_a_screen_says_which_image_has_one(host: Host) -> N
             await host.get_seat(plain).ask("screen.shot")
 
 
-async def test_a_reader_that_is_killed_is_told_and_the_next_ask_starts_another(host: Host, desk: Desk) -> None:
+async def test_a_reader_that_is_killed_is_reported_and_the_next_ask_starts_another(host: Host, desk: Desk) -> None:
     seat = host.get_seat(desk)
     assert (await seat.ask("screen.shot")).blob[:4] == b"\x89PNG"
     (pid,) = readers(host)
@@ -75,7 +75,7 @@ async def test_a_reader_that_is_killed_is_told_and_the_next_ask_starts_another(h
     assert readers(host).isdisjoint({pid})
 
 
-async def test_what_nobody_waits_for_is_called_off(host: Host, desk: Desk) -> None:
+async def test_abandoned_calls_are_cancelled(host: Host, desk: Desk) -> None:
     seat = host.get_seat(desk)
     with anyio.move_on_after(0.2):
         await seat.ask("screen.settle", quiet=30, timeout=60)

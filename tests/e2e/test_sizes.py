@@ -71,7 +71,7 @@ async def test_a_claimed_desk_shows_the_sizes_that_were_asked_for(settings: Conf
             assert await sizes(desk) == shown(1, 256 * MIB)
 
 
-async def test_a_desk_that_starts_anew_has_its_sizes_again(settings: Config) -> None:
+async def test_a_desk_that_starts_again_has_its_sizes_again(settings: Config) -> None:
     async with Host(settings) as host, host.open_desk(SMALL) as desk:
         await desk.pause(memory=False)
         await desk.resume()

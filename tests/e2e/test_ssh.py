@@ -137,7 +137,7 @@ def test_a_desk_that_is_not_there_is_named(room: SshRoom) -> None:
     assert b"is not open; `hotdesk ps` lists open desks" in done.stderr
 
 
-def test_who_is_no_user_of_the_desk_is_told(room: SshRoom) -> None:
+def test_an_unknown_user_of_the_desk_is_reported(room: SshRoom) -> None:
     done = room.ssh("-l", "anna", "--", "true")
     assert (done.returncode, b"a desk has no user 'anna'" in done.stderr) == (255, True), done.stderr
     done = room.ssh("-l", "root", "--", "true")
@@ -392,7 +392,7 @@ def test_a_socks_proxy_reaches_the_desk_and_nothing_else(room: SshRoom) -> None:
                 assert code != 0, host
 
 
-def test_a_port_where_nobody_listens_is_told(room: SshRoom) -> None:
+def test_a_port_where_nobody_listens_is_reported(room: SshRoom) -> None:
     done = room.ssh("-W", "localhost:9")
     assert (done.returncode, b"nothing listens on port 9" in done.stderr) == (255, True), done.stderr
 
@@ -494,7 +494,7 @@ def test_a_port_has_an_address_of_ipv6_here(room: SshRoom) -> None:
         assert read_all(sock) == b"[end]"
 
 
-def test_a_forwarded_port_where_nobody_listens_is_told_and_stays(room: SshRoom) -> None:
+def test_a_forwarded_port_where_nobody_listens_is_reported_and_stays(room: SshRoom) -> None:
     with forwarding(room, "9", "--listen", "0") as (local, process):
         assert converse(local) == b""
         assert process.stderr is not None
@@ -509,7 +509,7 @@ def test_a_forwarded_port_ends_with_its_desk(settings: Config) -> None:
         assert process.wait(20) == 125
 
 
-def test_a_port_that_is_taken_is_told(room: SshRoom) -> None:
+def test_a_port_that_is_taken_is_reported(room: SshRoom) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         done = room.hotdesk("forward", room.desk, "9", "--listen", str(taken))
@@ -518,5 +518,5 @@ def test_a_port_that_is_taken_is_told(room: SshRoom) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("argv", [("0",), ("65536",), ("x",), ("9", "--listen", "x"), ("9", "--listen", "host:1")])
-def test_what_is_no_port_or_address_is_refused(room: SshRoom, argv: tuple[str, ...]) -> None:
+def test_an_invalid_port_or_address_is_refused(room: SshRoom, argv: tuple[str, ...]) -> None:
     assert room.hotdesk("forward", room.desk, *argv).returncode == 125

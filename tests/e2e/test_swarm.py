@@ -177,7 +177,7 @@ async def test_the_same_request_of_many_items_is_one_card_and_an_odd_one_another
 
 @pytest.mark.long
 @pytest.mark.parametrize(("share", "victim"), [(0.2, "owner"), (0.5, "keeper"), (0.8, "owner")])
-def test_a_swarm_that_was_killed_goes_on_and_repeats_no_item(
+def test_a_swarm_that_was_killed_continues_and_repeats_no_item(
     share: float, victim: str, tmp_path: Path, swarm_command: Hotdesk, settings: Config
 ) -> None:
     count = 120

@@ -75,7 +75,7 @@ def test_random_kills_of_every_part_change_nothing_but_times(
     assert hotdesk("journal", "verify", **source_path()).returncode == 0
 
 
-def test_a_swarm_of_many_items_that_was_killed_at_its_middle_goes_on_within_seconds(
+def test_a_swarm_of_many_items_that_was_killed_at_its_middle_continues_within_seconds(
     settings: Config, tmp_path: Path
 ) -> None:
     swarm = SwarmProcess(settings, write_brief(tmp_path, 300))

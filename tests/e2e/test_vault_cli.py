@@ -346,7 +346,7 @@ def test_verify_finds_what_was_changed_and_who_did_not_sign(run: Hotdesk, journa
         assert run("journal", "verify", "--since", since).returncode == 125
 
 
-def test_without_a_journal_that_is_said(run: Hotdesk) -> None:
+def test_without_a_journal_that_is_reported(run: Hotdesk) -> None:
     for argv in (["journal", "show"], ["journal", "head"], ["door", "log", "--follow"]):
         done = run(*argv)
         assert done.returncode == 125

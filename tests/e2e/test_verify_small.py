@@ -96,7 +96,7 @@ async def test_a_picture_is_drawn_and_kept_as_ours(machine: Verifier) -> None:
     assert drawn.png.startswith(b"\x89PNG")
 
 
-async def test_active_content_that_the_brief_names_is_let_be_and_told(machine: Verifier) -> None:
+async def test_active_content_that_the_brief_allows_passes_and_is_reported(machine: Verifier) -> None:
     data = b"A\n=1+1\n"
     assert not (await machine.look("a.csv", data, "csv", formulas=True)).passed
     named = await machine.look("a.csv", data, "csv", "formulas", formulas=True)

@@ -174,7 +174,7 @@ async def test_clipboards_stay_on_their_side(place: Place) -> None:
     await place.arrived()
 
 
-async def test_the_workers_tools_are_refused_meanwhile_and_told_of_it_after(place: Place) -> None:
+async def test_the_workers_tools_are_refused_during_a_takeover_and_explain_it_afterwards(place: Place) -> None:
     under_way: list[Observation] = []
 
     async def work() -> None:

@@ -384,7 +384,7 @@ def campaign(first: int, count: int, answers: bool = False) -> Counter[str]:
     return Counter(one(seed, answers).state for seed in range(first, first + count))
 
 
-def test_sharp_readings_are_told_apart() -> None:
+def test_strict_readings_are_distinguished() -> None:
     took = Reading("done", (b"GET", b"/", b"1.1"), [(b"Host", b"a")], b"x", 9, True)
     for other in (
         Reading("broken"),

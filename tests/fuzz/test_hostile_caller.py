@@ -127,7 +127,7 @@ async def attack(settings: Config, desk: Desk, seed: int) -> None:
 
 
 @pytest.mark.container
-async def test_an_owner_serves_its_desks_whoever_calls(settings: Config, desk: Desk) -> None:
+async def test_an_owner_serves_its_desks_despite_hostile_callers(settings: Config, desk: Desk) -> None:
     with memory_within(64 * MIB):
         for seed in range(40):
             await attack(settings, desk, seed)
@@ -136,7 +136,9 @@ async def test_an_owner_serves_its_desks_whoever_calls(settings: Config, desk: D
 
 @pytest.mark.container
 @pytest.mark.long
-async def test_an_owner_serves_its_desks_whoever_calls_for_long(settings: Config, desk: Desk, seeds: Seeds) -> None:
+async def test_an_owner_serves_its_desks_despite_hostile_callers_for_long(
+    settings: Config, desk: Desk, seeds: Seeds
+) -> None:
     with memory_within(128 * MIB):
         for seed in seeds():
             await attack(settings, desk, seed)

@@ -160,7 +160,7 @@ async def test_a_program_that_cannot_be_keeps_no_descriptor(guest: RealGuest) ->
 
 
 @pytest.mark.parametrize("path", [5, None, b"bytes", ["x"]], ids=str)
-async def test_a_path_that_is_no_text_is_an_error_and_not_the_end_of_the_desk(guest: RealGuest, path: str) -> None:
+async def test_a_path_that_is_not_a_text_is_an_error_and_not_the_end_of_the_desk(guest: RealGuest, path: str) -> None:
     link = Link(await guest.call())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)

@@ -116,7 +116,7 @@ PROTOCOL: dict[str, tuple[list[Frame], str]] = {
 
 
 @pytest.mark.parametrize("name", PROTOCOL)
-async def test_a_guest_that_passes_a_limit_is_told_of_and_left(name: str) -> None:
+async def test_a_guest_that_exceeds_a_limit_is_reported_and_dropped(name: str) -> None:
     said, words = PROTOCOL[name]
     error = await failure(hear_late, said, patient=False)
     check(error, LinkError, "the desk's guest broke the protocol", words, "open another desk")
@@ -148,7 +148,7 @@ async def test_a_file_that_is_read_whole_has_a_most_of_bytes() -> None:
     check(error, FileError, "file", "more than 100000 bytes", "read it as a stream")
 
 
-async def test_output_beyond_its_limit_is_cut_and_told() -> None:
+async def test_output_beyond_its_limit_is_cut_and_reported() -> None:
     async with asked({"exec": [(DATA, 1, b"\1" + b"x" * 30_000)] * 3 + [END]}) as desk:
         done = await desk.run(["x"], output_limit=40_000)
     assert (len(done.stdout), done.truncated, done.exit_code) == (40_000, True, 0)

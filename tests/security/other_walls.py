@@ -111,7 +111,7 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_no_kernel_file_is_written_and_the_first_process_stays_closed
             test_no_cgroup_is_in_reach
             test_sys_is_a_desks_own_and_lists_only_loopback
-            test_memory_and_cpu_time_of_the_host_are_not_told
+            test_memory_and_cpu_time_of_the_host_are_hidden
             test_a_lock_on_a_device_locks_nobody_else
             test_a_lock_is_a_desks_own[device]
             test_memory_and_queues_of_the_host_are_not_there

@@ -183,7 +183,7 @@ def test_no_byte_of_a_certificate_can_be_changed(place: Path, signed: bytes) -> 
 
 @no_guard("without its end there is no signature that could be held")
 @pytest.mark.parametrize("size", [0, 1, 2, 147, 148, 500, -2, -1])
-def test_a_certificate_that_was_cut_is_none(place: Path, signed: bytes, size: int) -> None:
+def test_a_truncated_certificate_is_invalid(place: Path, signed: bytes, size: int) -> None:
     assert judged(place, signed[:size]).verdict == "failed"
 
 
@@ -225,7 +225,7 @@ def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Pa
 
 
 @falls_without("a signer one believes")
-def test_who_believes_nobody_believes_no_certificate(place: Path, signed: bytes) -> None:
+def test_without_trusted_signers_no_certificate_is_valid(place: Path, signed: bytes) -> None:
     assert judged(place, signed, {}).verdict == "unknown signer"
 
 
@@ -565,7 +565,7 @@ def test_a_job_cannot_have_its_certificate_name_a_stronger_wall(journal: Journal
     Removal("keys/certify.py", " if row.actor == KEEPER else None", ""),
 )
 @pytest.mark.parametrize("actor", ["owner", "door", "keys"])
-def test_nobody_but_the_keeper_says_which_wall_stood(tmp_path: Path, actor: str) -> None:
+def test_only_the_keeper_attests_the_wall(tmp_path: Path, actor: str) -> None:
     with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
         journal.add(DESK, actor, WallProven(DESK, "microvm", "own", True, "qemu 9.2", "kvm"))
         journal.commit()

@@ -326,7 +326,7 @@ def journal_lines(folder: Path, count: int) -> tuple[str, list[str]]:
     ),
 )
 @pytest.mark.parametrize("case", ["changed", "left out", "told anew"])
-def test_a_node_cannot_change_what_it_told(tmp_path: Path, case: str) -> None:
+def test_a_node_cannot_change_events_it_reported(tmp_path: Path, case: str) -> None:
     key, lines = journal_lines(tmp_path / "node", 6)
     pulled = PulledJournal(tmp_path / "home")
     assert pulled.take({"key": key, "events": lines[:3]}) == 3

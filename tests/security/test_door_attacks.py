@@ -997,7 +997,7 @@ tell({path: both(path) for path in given["paths"]})
     cases="no-answer | half-a-head",
 )
 @pytest.mark.parametrize("how", ANSWERED_BADLY)
-async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
+async def test_an_invalid_answer_becomes_a_502_and_spoils_no_other(
     answered: dict[str, list[dict[str, Any]]], how: str
 ) -> None:
     first, second = answered[how]

@@ -460,7 +460,7 @@ async def test_a_sentry_that_was_taken_over_finds_no_file(sandbox: dict[str, int
 
 @no_guard("the user that the gofer and the sentry have on the host is the desk's own; nothing of it is anybody else's")
 @pytest.mark.parametrize("name", ["sandbox", "gofer"])
-async def test_a_process_of_the_sandbox_is_nobody_on_the_host(sandbox: dict[str, int], name: str) -> None:
+async def test_a_process_of_the_sandbox_is_unprivileged_on_the_host(sandbox: dict[str, int], name: str) -> None:
     status = read_status(sandbox[name])
     user = int(status["Uid"].split()[0])
     assert uids.FIRST <= user < uids.DOOR

@@ -560,7 +560,7 @@ STRANGERS = {
     Removal("page/server.py", 'if request.headers.get("host") != self.host:', "if not self.host:"),
 )
 @pytest.mark.parametrize("stranger", STRANGERS)
-async def test_a_page_is_nobodys_who_comes(page: tuple[Get, PageLogin, PageSession, str], stranger: str) -> None:
+async def test_the_page_refuses_strangers(page: tuple[Get, PageLogin, PageSession, str], stranger: str) -> None:
     get, _, session, origin = page
     assert b" 200 " in await get(f"/{session.place}/state", Origin=origin)
     assert b" 403 " in await get(f"/{session.place}/state", **{"Origin": origin, **STRANGERS[stranger]})

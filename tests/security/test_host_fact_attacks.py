@@ -79,7 +79,7 @@ def lease(path):
     "sizes of its own in proc",
     Removal("room/procfs.py", 'OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")', "OWN_FILES = ()"),
 )
-async def test_memory_and_cpu_time_of_the_host_are_not_told(fresh: Open, attack: Attack) -> None:
+async def test_memory_and_cpu_time_of_the_host_are_hidden(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(memory=64 * MIB, cpus=0.5, root=True)) as desk:
         for user in ("user", "root"):
             told = await attack(desk, LEASE + SIZES, user=user)
@@ -114,7 +114,7 @@ async def test_folders_of_proc_that_tell_of_the_host_are_empty(desk: Desk, attac
 
 
 @falls_without("masks over proc")
-async def test_the_load_is_nobodys(desk: Desk, attack: Attack) -> None:
+async def test_the_hosts_load_is_hidden(desk: Desk, attack: Attack) -> None:
     assert (await attack(desk, PROC, files=[], folders=[]))["load"] == "0.00 0.00 0.00 1/1 1\n"
 
 

@@ -349,7 +349,7 @@ STRANGE: dict[str, dict[str, Any]] = {
 @no_guard("it is done, and concerns no desk", cases="a step of no desk-owner")
 @pytest.mark.parametrize("actor", ["door", "owner"])
 @pytest.mark.parametrize("what", STRANGE)
-def test_a_strange_message_harms_nobody(keys: Kept, actor: str, what: str) -> None:
+def test_a_malformed_message_harms_nobody(keys: Kept, actor: str, what: str) -> None:
     door, owner = keys.opened()
     speaker, other = (door, owner) if actor == "door" else (owner, door)
     speaker.tell(**STRANGE[what])
@@ -505,7 +505,7 @@ def test_a_desk_that_fills_its_share_has_no_root_act_unwritten(keys: Kept) -> No
     "approved is true and nothing else",
     Removal("keys/process.py", 'if message.get("approved") is True', 'if message.get("approved")'),
 )
-def test_an_answer_to_another_rule_than_was_asked_is_told_as_such(keys: Kept) -> None:
+def test_an_answer_to_another_rule_than_was_asked_is_reported_as_such(keys: Kept) -> None:
     door, owner = keys.opened()
     owner.ask(9, verb="answer", desk=DESK, id="q1", digest="e" * 64, approved="yes", by="uid 0")
     told = door.until(lambda told: told.get("answer") == "q1")

@@ -116,7 +116,7 @@ def test_what_is_long_is_cut() -> None:
     ),
 )
 @pytest.mark.parametrize("seen", PICTURES.values(), ids=PICTURES.keys())
-def test_a_picture_that_is_none_is_not_passed_on(seen: Observation) -> None:
+def test_an_invalid_picture_is_not_passed_on(seen: Observation) -> None:
     assert {each.type for each in make_result(ToolAnswer(observation=seen)).content} == {"text"}
 
 

@@ -182,7 +182,7 @@ def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, 
     Removal("http/dispatch.py", "        if name not in list_own_names(self.serving):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/x"])
-def test_a_name_that_was_bound_anew_to_this_machine_is_another_name(server: Served, path: str) -> None:
+def test_a_name_that_was_bound_again_to_this_machine_is_another_name(server: Served, path: str) -> None:
     assert ask(server, path, "rebind.evil.test").status_code == 421
 
 

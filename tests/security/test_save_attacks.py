@@ -218,7 +218,7 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
     "names that are escaped",
     Removal("image/copy.py", "printable(os.fsdecode(path[-SHOWN:]))", "os.fsdecode(path[-SHOWN:])"),
 )
-def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, saved: Save) -> None:
+def test_a_name_that_steers_terminals_is_escaped_where_it_is_reported(upper: Path, saved: Save) -> None:
     name = "\x1b]0;owned\x07\u202e"
     (upper / name).mkdir()
     syscalls.mount("none", str(upper / name), "tmpfs", 0)

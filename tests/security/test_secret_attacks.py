@@ -896,7 +896,7 @@ async def test_what_a_host_issued_ends_with_its_grant(room: Room, visit: Visit, 
     "minted tokens are kept while they live",
     Removal("secrets/mint.py", "if live.minted and now < live.fresh_until:", "if False:"),
 )
-async def test_a_client_gets_its_token_once_and_anew_near_its_end(room: Room, visit: Visit) -> None:
+async def test_a_client_gets_its_token_once_and_again_near_its_end(room: Room, visit: Visit) -> None:
     minted = {"access_token": "minted-real-token-0123456789", "expires_in": 3600}
     room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
     since = len(room.up.seen)
@@ -917,7 +917,7 @@ async def test_a_client_gets_its_token_once_and_anew_near_its_end(room: Room, vi
         "live.fresh_until = now + 3600",
     ),
 )
-async def test_a_token_near_its_end_is_made_anew_and_none_is_an_error(room: Room, visit: Visit) -> None:
+async def test_a_token_near_its_end_is_made_again_and_none_is_an_error(room: Room, visit: Visit) -> None:
     minted = {"access_token": "minted-brief-token-0123456789", "expires_in": 1}
     room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
     async with room.host.open_desk(scope=room.scope("oauth-e@oauth.test", rules=["read oauth.test"])) as desk:

@@ -190,7 +190,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
 @pytest.mark.parametrize("how", ["told", "chunked"])
-def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) -> None:
+def test_a_body_that_is_not_a_file_is_small(server: Served, path: str, how: str) -> None:
     data = b'{"templateID": "' + b"a" * body_limits.MAX_BODY_BYTES + b'"}'
     content = data if how == "told" else iter([data])
     headers = {"X-API-Key": server.key, "Authorization": f"Bearer {server.key}"}
@@ -445,7 +445,7 @@ def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path
 
 
 @falls_without("numbers a journal can have", Removal("native/events.py", "min(int(last), 1 << 53)", "int(last)"))
-def test_a_number_to_go_on_from_that_is_none_breaks_nothing(server: Served) -> None:
+def test_an_invalid_number_to_continue_from_breaks_nothing(server: Served) -> None:
     before = server.log.stat().st_size
     headers = {"X-API-Key": server.key, "Last-Event-ID": "9" * 20}
     told = httpx.get(f"{server.url}/api/v1/events?follow=false", headers=headers, timeout=30)
@@ -489,7 +489,7 @@ def desk(server: Served) -> str:
     cases="events",
 )
 @pytest.mark.parametrize("what", ["a terminal", "events"])
-def test_what_goes_on_ends_with_the_key_it_began_with(server: Served, desk: str, what: str) -> None:
+def test_running_requests_end_with_their_key(server: Served, desk: str, what: str) -> None:
     keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
     if what == "a terminal":
@@ -558,7 +558,7 @@ def narrow(home: Path) -> Iterator[Served]:
     cases="header | beside | cookie",
 )
 @pytest.mark.parametrize("way", ["header", "beside", "cookie"])
-def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow: Served, way: str) -> None:
+def test_a_caller_with_too_many_requests_is_refused_however_it_authenticates(narrow: Served, way: str) -> None:
     key = ApiKeys(narrow.settings.lib / "serve").make("hasty", f"hasty-{way}")
     headers = {"Authorization": f"Bearer {key}", **({"X-API-Key": "x"} if way == "beside" else {})}
     if way == "cookie":
@@ -761,7 +761,7 @@ FORGED: dict[str, dict[str, Any]] = {
     cases="a model at an address | a model of this machine",
 )
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
-def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_job_does_not_continue_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     folder, installed = job_command.get_folder(settings, JOB), tmp_path / "templates"
     folder.mkdir(parents=True)

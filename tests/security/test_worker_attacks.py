@@ -129,7 +129,7 @@ def test_a_decision_about_something_else_or_too_late_decides_nothing(decided: De
     "only plans are edited",
     Removal("people/wait.py", "bool(event.paper) and pending.kind in EDITED", "bool(event.paper)"),
 )
-def test_a_step_that_is_no_plan_cannot_be_approved_by_an_edit_of_it() -> None:
+def test_a_step_that_is_not_a_plan_cannot_be_approved_by_an_edit_of_it() -> None:
     edited = replace(YES, digest="ef" * 32, paper="cd" * 32)
     assert first_of((edited, 1)) == edited
     assert first_of((edited, 1), asked=replace(ASKED, kind="step")) is None
@@ -184,7 +184,7 @@ def test_one_yes_is_no_yes_to_the_next_amendment_of_a_step_that_has_all_of_the_b
         "        if hashlib.sha256(text.encode()).hexdigest() == decided.digest:\n",
     ),
 )
-async def test_a_job_goes_on_only_with_the_very_plan_that_a_person_saw(machine: LocalMachine, tmp_path: Path) -> None:
+async def test_a_job_continues_only_with_the_very_plan_that_a_person_saw(machine: LocalMachine, tmp_path: Path) -> None:
     model = Planner(json.dumps({"steps": [{"name": "one", "intent": "One.", "makes": ["a.xlsx"]}]}))
     job = replace(hostile(tmp_path), approve="plan")
 
@@ -1049,7 +1049,7 @@ async def test_nothing_that_one_step_planted_is_met_by_a_later_one_that_has_secr
 )
 @pytest.mark.container
 @pytest.mark.timeout(120)
-async def test_secrets_given_amid_a_step_are_used_at_a_fresh_desk_with_named_files(room: Room) -> None:
+async def test_secrets_given_during_a_step_are_used_at_a_fresh_desk_with_named_files(room: Room) -> None:
     steps = Steps()
 
     async def more(hands: Hands) -> str:

@@ -21,7 +21,7 @@ SAMPLES = {
         "test_desk.py::test_a_desk_burns_itself_and_says_what_it_is",
         "test_desk.py::test_two_desks_do_not_see_each_others_processes",
         "test_desk.py::test_there_is_no_network_but_loopback",
-        "test_desk.py::test_out_of_memory_in_a_child_is_told",
+        "test_desk.py::test_out_of_memory_in_a_child_is_reported",
         "test_desk.py::test_the_number_of_processes_is_limited",
         "test_desk.py::test_a_deadline_burns_the_desk",
         "test_desk.py::test_a_killed_first_process_ends_the_desk",

@@ -48,7 +48,7 @@ class Served:
 
 
 GVISOR_FAILURES: dict[str, str] = {
-    "test_notes_stay_with_a_file_until_it_is_written_anew": "its files have no extended attributes",
+    "test_notes_stay_with_a_file_until_it_is_written_again": "its files have no extended attributes",
     "test_async_files_do_all_of_it": "its files have no extended attributes",
     "test_a_search_for_windows_does_not_fail_while_others_come_and_go": (
         "it depends on how soon many programs start: behind gVisor not within the time that the SDK waits"

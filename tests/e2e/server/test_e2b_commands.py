@@ -107,7 +107,7 @@ def test_early_output_is_not_lost(sandbox: Sandbox) -> None:
     assert [sandbox.commands.run(f"echo {n}").stdout for n in range(5)] == [f"{n}\n" for n in range(5)]
 
 
-def test_output_is_told_as_it_comes(sandbox: Sandbox) -> None:
+def test_output_is_reported_as_it_comes(sandbox: Sandbox) -> None:
     heard: list[str] = []
     sandbox.commands.run("echo a; sleep 0.2; echo b >&2", on_stdout=heard.append, on_stderr=heard.append)
     assert heard == ["a\n", "b\n"]

@@ -122,7 +122,7 @@ def dark(server: Served) -> Iterator[Sandbox]:
 
 
 @pytest.mark.long
-def test_a_template_that_is_no_desktop_gives_none_and_is_killed(server: Served) -> None:
+def test_a_template_that_is_not_a_desktop_gives_none_and_is_killed(server: Served) -> None:
     with pytest.raises(SandboxException, match="not found"):
         Sandbox.create("nobodys", **server.e2b)
     with pytest.raises(TimeoutException, match="Xvfb"):

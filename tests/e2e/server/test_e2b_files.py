@@ -84,7 +84,7 @@ def test_what_the_kernel_tells_is_read(sandbox: Sandbox) -> None:
     assert "MemTotal" in sandbox.files.read("/proc/meminfo")
 
 
-def test_notes_stay_with_a_file_until_it_is_written_anew(sandbox: Sandbox) -> None:
+def test_notes_stay_with_a_file_until_it_is_written_again(sandbox: Sandbox) -> None:
     assert sandbox.files.write("noted", "x", metadata={"Who": "me"}).metadata == {"who": "me"}
     assert sandbox.files.get_info("noted").metadata == {"who": "me"}
     assert [one.metadata for one in sandbox.files.list(".") if one.name == "noted"] == [{"who": "me"}]
@@ -126,7 +126,7 @@ def test_a_file_is_no_folder(sandbox: Sandbox) -> None:
         sandbox.files.write("plain/below", "x")
 
 
-def test_a_full_disk_is_told(sandbox: Sandbox) -> None:
+def test_a_full_disk_is_reported(sandbox: Sandbox) -> None:
     with pytest.raises(NotEnoughSpaceException):
         sandbox.files.write("/run/large", b"x" * (20 << 20))
     sandbox.files.remove("/run/large")

@@ -150,7 +150,7 @@ def test_git_fails_with_the_error_it_has_for_that(sandbox: Sandbox) -> None:
         git.dangerously_authenticate("ada", "")
 
 
-def test_a_password_or_a_branch_that_is_missing_is_told_as_such(sandbox: Sandbox) -> None:
+def test_a_password_or_a_branch_that_is_missing_is_reported_as_such(sandbox: Sandbox) -> None:
     git = sandbox.git
     with pytest.raises(GitAuthException):
         git.clone(ASKING, "asked")
@@ -278,7 +278,7 @@ async def test_git_fails_with_the_error_it_has_for_that_asynchronously(remote: A
         await git.dangerously_authenticate("ada", "")
 
 
-async def test_a_password_or_a_branch_that_is_missing_is_told_as_such_asynchronously(remote: AsyncSandbox) -> None:
+async def test_a_password_or_a_branch_that_is_missing_is_reported_as_such_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     with pytest.raises(GitAuthException):
         await git.clone(ASKING, "asked")

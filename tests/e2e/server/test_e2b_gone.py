@@ -127,7 +127,7 @@ def test_an_ended_sandbox_has_no_files(gone: Sandbox) -> None:
         gone.get_mcp_token()
 
 
-def test_what_was_held_of_an_ended_sandbox_says_so(left: Left) -> None:
+def test_handles_of_an_ended_sandbox_report_that_it_ended(left: Left) -> None:
     handle: CommandHandle = left[1]
     watch: WatchHandle = left[2]
     with pytest.raises(SandboxNotRunningException):
@@ -144,7 +144,7 @@ def test_what_was_held_of_an_ended_sandbox_says_so(left: Left) -> None:
         watch.stop()
 
 
-def test_a_key_nobody_made_is_told_so_by_every_part_of_the_control_plane(server: Served, gone: Sandbox) -> None:
+def test_an_unknown_key_is_reported_by_every_part_of_the_control_plane(server: Served, gone: Sandbox) -> None:
     options = {**server.e2b, "api_key": NOBODYS}
     with pytest.raises(AuthenticationException):
         Sandbox.create(**options)
@@ -258,7 +258,7 @@ async def test_an_ended_sandbox_has_no_files_asynchronously(server: Served) -> N
         await gone.get_mcp_token()
 
 
-async def test_what_was_held_of_an_ended_sandbox_says_so_asynchronously(server: Served) -> None:
+async def test_handles_of_an_ended_sandbox_report_that_it_ended_asynchronously(server: Served) -> None:
     sandbox = await AsyncSandbox.create(**server.e2b)
     handle = await sandbox.commands.run("sleep 300", background=True, stdin=True)
     await sandbox.kill()
@@ -272,7 +272,7 @@ async def test_what_was_held_of_an_ended_sandbox_says_so_asynchronously(server: 
         await handle.wait()
 
 
-async def test_a_key_nobody_made_is_told_so_asynchronously(server: Served) -> None:
+async def test_an_unknown_key_is_reported_asynchronously(server: Served) -> None:
     options = {**server.e2b, "api_key": NOBODYS}
     gone = await ended(server)
     with pytest.raises(AuthenticationException):

@@ -80,7 +80,7 @@ def test_state_stays_and_executions_are_counted(sandbox: Sandbox) -> None:
         pytest.param("%%bash\necho $CITY", "Bern\n", "", id="magic"),
     ],
 )
-def test_what_python_prints_is_told(sandbox: Sandbox, code: str, stdout: str, stderr: str) -> None:
+def test_what_python_prints_is_reported(sandbox: Sandbox, code: str, stdout: str, stderr: str) -> None:
     done = sandbox.run_code(code)
     assert done.error is None
     assert "".join(done.logs.stdout).replace("\r\n", "\n") == stdout
@@ -186,7 +186,7 @@ def test_a_kernel_that_dies_says_so_and_the_next_code_gets_a_new_one(sandbox: Sa
     assert (again.text, again.execution_count) == ("2", 1)
 
 
-def test_everything_is_told_as_it_happens(sandbox: Sandbox) -> None:
+def test_everything_is_reported_as_it_happens(sandbox: Sandbox) -> None:
     out: list[OutputMessage] = []
     err: list[OutputMessage] = []
     results: list[Result] = []
@@ -262,7 +262,9 @@ def test_state_stays_in_every_language(sandbox: Sandbox, language: str, first: s
         pytest.param("bash", "exit 2", "KernelDied", "ended with exit code 2", id="bash-ends"),
     ],
 )
-def test_errors_of_other_languages_are_told(sandbox: Sandbox, language: str, code: str, name: str, value: str) -> None:
+def test_errors_of_other_languages_are_reported(
+    sandbox: Sandbox, language: str, code: str, name: str, value: str
+) -> None:
     error = sandbox.run_code(code, language=language).error
     assert error is not None
     assert error.name == name
@@ -328,7 +330,7 @@ def test_contexts_do_not_see_each_other(sandbox: Sandbox) -> None:
     assert error.name == "NameError"
 
 
-def test_a_context_nobody_made_is_not_found(sandbox: Sandbox) -> None:
+def test_an_unknown_context_is_not_found(sandbox: Sandbox) -> None:
     with pytest.raises(NotFoundException):
         sandbox.remove_code_context("nobody")
     with pytest.raises(NotFoundException):

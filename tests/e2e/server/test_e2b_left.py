@@ -91,7 +91,7 @@ def changed(record: Path, **values: object) -> None:
     record.write_text(json.dumps({**json.loads(record.read_bytes()), **values}))
 
 
-def test_a_sandbox_that_is_left_goes_on_under_its_id_and_killed_nothing_of_it_is_left(state: State) -> None:
+def test_a_sandbox_that_is_left_continues_under_its_id_and_killed_nothing_of_it_is_left(state: State) -> None:
     with state.served() as server:
         sandbox = Sandbox.create(metadata={"whose": "ours"}, envs={"WORD": "kept"}, timeout=600, **server.e2b)
         sandbox.commands.run("echo on > note; sudo sh -c 'echo root > /opt/note'")
@@ -118,7 +118,7 @@ def test_a_sandbox_that_is_left_goes_on_under_its_id_and_killed_nothing_of_it_is
 
 
 @pytest.mark.long
-def test_each_is_left_as_it_was_and_again_until_it_goes_on(state: State) -> None:
+def test_each_is_left_as_it_was_and_again_until_it_continues(state: State) -> None:
     with state.served() as server:
         kinds = [Sandbox.create(timeout=600, **server.e2b) for _ in range(3)]
         for sandbox in kinds:
@@ -194,7 +194,7 @@ def test_what_is_over_or_damaged_by_then_is_removed_and_harms_no_other(state: St
 
 
 @pytest.mark.long
-def test_one_that_would_have_been_killed_by_then_is_over_though_nobody_ran(state: State) -> None:
+def test_a_sandbox_whose_time_ended_while_no_server_ran_is_over(state: State) -> None:
     with state.served() as server:
         sandbox = Sandbox.create(timeout=600, **server.e2b)
         sandbox.set_timeout(30)
@@ -237,7 +237,7 @@ def test_what_it_reaches_is_what_its_program_said_as_the_operator_has_it_now(sta
 
 
 @pytest.mark.long
-def test_what_is_left_counts_as_disk_and_another_tenants_is_nobodys_business(state: State) -> None:
+def test_left_sandboxes_count_as_disk_and_are_invisible_to_other_tenants(state: State) -> None:
     quota = LEAVE + '[serve.quota]\ndisk = "24G"\n'
     other = ApiKeys(settings_in(state.folder).lib / "serve").make("eve", "other")
     with state.served(quota) as server:

@@ -78,7 +78,7 @@ def test_an_odd_message_is_the_callers_error(raw: Envd, method: str, odd: str) -
 @pytest.mark.parametrize(
     "data", [b"", b"\0", b"\1\0\0\0\2{}", b"\0\xff\xff\xff\xff", b"\0\0\0\0\x09{}", b"GET / HTTP/1.1"]
 )
-def test_bytes_that_are_no_envelopes_are_the_callers_error(raw: Envd, method: str, data: bytes) -> None:
+def test_bytes_that_are_not_envelopes_are_the_callers_error(raw: Envd, method: str, data: bytes) -> None:
     with raw.stream(method, data) as told:
         *_, last = told
     assert data == b"" or refused(method, last["error"]["code"]), last

@@ -26,7 +26,7 @@ def hibernated(state: State) -> list[Path]:
     return list((state.folder / "lib/hibernated").glob("*.json"))
 
 
-def test_a_paused_sandbox_is_on_disk_and_its_programs_go_on(state: State) -> None:
+def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State) -> None:
     with state.served(CONFIG) as server:
         sandbox = Sandbox.create(timeout=600, **server.e2b)
         pid = sandbox.commands.run(COUNT, background=True).pid
@@ -49,7 +49,7 @@ def test_a_paused_sandbox_is_on_disk_and_its_programs_go_on(state: State) -> Non
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_paused_sandbox_goes_on_after_its_server_was_killed(state: State) -> None:
+def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State) -> None:
     with state.served(CONFIG) as server:
         sandbox = Sandbox.create(timeout=600, **server.e2b)
         sandbox.commands.run(COUNT, background=True)

@@ -60,7 +60,7 @@ async def test_only_what_is_allowed_is_reached(host: Host) -> None:
         assert await status(desk, "https://other.erp.test/") == "000"
 
 
-async def test_a_header_goes_along_that_nobody_inside_can_read(host: Host, outside: Upstream, settings: Config) -> None:
+async def test_an_attached_header_is_unreadable_inside(host: Host, outside: Upstream, settings: Config) -> None:
     async with host.open_desk(Spec(), resolve_scope(Serving(), WITH_HEADER)) as desk:
         said = await desk.run(["curl", "-s", "https://api.erp.test/", "-H", "Authorization: Bearer my-own"])
         assert outside.seen[-1].header("authorization") == f"Bearer {SECRET}"
@@ -207,7 +207,7 @@ def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
     assert refused.value.status == code
 
 
-def test_the_values_of_headers_are_told_to_nobody() -> None:
+def test_header_values_are_never_shown() -> None:
     scope = resolve_scope(Serving(), WITH_HEADER)
     assert SECRET not in repr(scope) + scope_json(scope) + str(redact(WITH_HEADER))
     assert compute_digest(scope) == compute_digest(replace(scope, values={}))

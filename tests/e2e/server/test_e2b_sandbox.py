@@ -72,7 +72,7 @@ def test_a_sandbox_is_killed_at_the_end_of_its_block(server: Served) -> None:
     assert not Sandbox.kill(sandbox.sandbox_id, **server.e2b)
 
 
-def test_what_a_program_said_of_its_sandbox_is_told_again(server: Served) -> None:
+def test_a_sandboxs_metadata_is_returned(server: Served) -> None:
     with made(server, metadata={"who": "me"}, envs={"COLOUR": "blue"}, timeout=120) as sandbox:
         told = sandbox.get_info()
         assert (told.sandbox_id, told.template_id, told.name) == (sandbox.sandbox_id, "base", "base")
@@ -83,7 +83,7 @@ def test_what_a_program_said_of_its_sandbox_is_told_again(server: Served) -> Non
         assert sandbox.commands.run("echo $COLOUR").stdout == "blue\n"
 
 
-def test_a_sandbox_that_nobody_made_is_not_found(server: Served) -> None:
+def test_an_unknown_sandbox_is_not_found(server: Served) -> None:
     with pytest.raises(SandboxNotFoundException):
         Sandbox.get_info("i" + "0" * 20, **server.e2b)
     with pytest.raises(SandboxNotFoundException):
@@ -97,7 +97,7 @@ def test_a_template_that_is_not_here_is_not_found(server: Served) -> None:
         Sandbox.create("nobodys", **server.e2b)
 
 
-def test_a_key_nobody_made_opens_nothing(server: Served) -> None:
+def test_an_unknown_key_opens_nothing(server: Served) -> None:
     with pytest.raises(AuthenticationException, match="key"):
         Sandbox.create(**{**server.e2b, "api_key": "e2b_" + "0" * 40})
 
@@ -109,7 +109,7 @@ def test_a_sandbox_whose_time_is_up_is_gone(server: Served) -> None:
             sandbox.get_info()
 
 
-def test_a_sandbox_lasts_as_long_as_it_is_told_to(server: Served) -> None:
+def test_a_sandbox_lasts_for_its_timeout(server: Served) -> None:
     with made(server, timeout=60) as sandbox:
         sandbox.set_timeout(600)
         assert sandbox.get_info().end_at - datetime.now(UTC) > timedelta(seconds=590)
@@ -262,7 +262,7 @@ def test_workload_tokens_without_an_audience_are_refused_with_a_reason(api: http
     assert "iam" in told.json()["message"]
 
 
-def test_what_a_sandbox_reaches_is_told_again_and_can_be_changed(server: Served) -> None:
+def test_a_sandboxs_network_rules_are_returned_and_can_be_changed(server: Served) -> None:
     with made(server, allow_internet_access=False) as sandbox:
         assert sandbox.get_info().allow_internet_access is False
         sandbox.update_network({"allow_out": ["example.test"], "deny_out": ["0.0.0.0/0"]})

@@ -39,7 +39,7 @@ async def test_a_sandbox_is_made_lengthened_measured_and_killed(server: Served) 
     assert not await sandbox.kill()
 
 
-async def test_a_sandbox_that_nobody_made_is_not_found(server: Served) -> None:
+async def test_an_unknown_sandbox_is_not_found(server: Served) -> None:
     with pytest.raises(SandboxNotFoundException):
         await AsyncSandbox.get_info(NOBODY, **server.e2b)
     with pytest.raises(SandboxNotFoundException):
@@ -118,7 +118,7 @@ async def test_snapshots_are_listed_in_pages_and_deleted_once(server: Served) ->
             assert not await AsyncSandbox.delete_snapshot(each, **server.e2b)
 
 
-async def test_a_paused_sandbox_is_changed_and_forked_only_once_it_goes_on(server: Served) -> None:
+async def test_a_paused_sandbox_is_changed_and_forked_only_once_it_continues(server: Served) -> None:
     async with await AsyncSandbox.create(allow_internet_access=False, **server.e2b) as sandbox:
         await sandbox.update_network({"allow_out": ["example.test"], "deny_out": ["0.0.0.0/0"]})
         told = (await sandbox.get_info()).network

@@ -37,7 +37,7 @@ def test_a_paused_sandbox_keeps_what_runs_in_it(sandbox: Sandbox) -> None:
     assert pid in [each.pid for each in sandbox.commands.list()]
 
 
-def test_a_sandbox_that_is_paused_without_memory_starts_anew_with_its_files(sandbox: Sandbox) -> None:
+def test_a_sandbox_that_is_paused_without_memory_starts_again_with_its_files(sandbox: Sandbox) -> None:
     boot = sandbox.commands.run(f"echo kept > note; {BOOT}").stdout
     sandbox.commands.run("sleep 300", background=True)
     assert sandbox.pause(keep_memory=False)

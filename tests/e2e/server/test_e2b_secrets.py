@@ -101,7 +101,7 @@ def test_a_key_without_that_power_has_no_secrets(server: Served) -> None:
 @pytest.mark.parametrize(
     ("header", "prefix"), [("Authorization", "Bearer "), pytest.param("X-Api-Key", "", marks=pytest.mark.long)]
 )
-def test_the_door_attaches_a_secret_that_nobody_inside_sees(
+def test_the_door_attaches_a_secret_that_is_invisible_inside(
     server: Served, outside: Upstream, header: str, prefix: str
 ) -> None:
     Secret.create("erp", VALUE, **server.e2b)

@@ -82,7 +82,7 @@ def visit(server: Served, url: str, **more: Any) -> httpx.Response:
     return httpx.request(more.pop("method", "GET"), f"{server.url}{parts.path}?{parts.query}", headers=headers, **more)
 
 
-def test_a_link_lets_whoever_has_it_in_and_nobody_else(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
+def test_a_link_admits_its_holders_and_nobody_else(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
     made = share(api, sandbox, path="/page")
     assert urlsplit(made["url"]).netloc == sandbox.get_host(PORT)
     assert visit(server, f"http://{sandbox.get_host(PORT)}/page").status_code == 403

@@ -258,20 +258,20 @@ def test_a_client_that_leaves_ends_its_request_inside(server: Served, sandbox: S
 
 
 @pytest.mark.parametrize("port", [1, 3128, 8999, 65535])
-def test_a_port_nobody_listens_at_is_told(server: Served, sandbox: Sandbox, port: int) -> None:
+def test_a_port_without_a_listener_is_reported(server: Served, sandbox: Sandbox, port: int) -> None:
     answer = get(server, sandbox, "/", port)
     told = {"code": 502, "message": "The sandbox is running but port is not open"}
     assert (answer.status_code, answer.json()) == (502, {**told, "sandboxId": sandbox.sandbox_id, "port": port})
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
-def test_what_is_no_port_is_not_open(server: Served, sandbox: Sandbox, port: str) -> None:
+def test_an_invalid_port_is_not_open(server: Served, sandbox: Sandbox, port: str) -> None:
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": port}
     answer = httpx.get(server.url, headers=headers)
     assert (answer.status_code, answer.json()["message"]) == (502, "The sandbox is running but port is not open")
 
 
-def test_a_sandbox_that_is_not_there_is_told(server: Served) -> None:
+def test_a_sandbox_that_is_not_there_is_reported(server: Served) -> None:
     name = f"i{'0' * 20}"
     answer = httpx.get(server.url, headers={"Host": f"8000-{name}.localhost"})
     told = {"code": 502, "message": "The sandbox was not found", "sandboxId": name}

@@ -100,12 +100,12 @@ def test_a_volume_is_made_listed_found_and_destroyed(server: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../x", "-x", "x" * 129, "a b"])
-def test_a_name_that_is_none_is_refused(server: Served, name: str) -> None:
+def test_an_invalid_name_is_refused(server: Served, name: str) -> None:
     with pytest.raises(VolumeException, match="400"):
         Volume.create(name, **server.e2b)
 
 
-def test_whoever_has_no_key_has_no_volumes(server: Served) -> None:
+def test_without_a_key_there_are_no_volumes(server: Served) -> None:
     wrong = {**server.e2b, "api_key": f"e2b_{'0' * 40}"}
     with pytest.raises(AuthenticationException):
         Volume.list(**wrong)
@@ -136,7 +136,7 @@ def test_files_are_written_read_described_and_removed(volume: Volume) -> None:
     assert [each.name for each in volume.list("/")] == ["b.bin"]
 
 
-def test_what_is_not_there_is_told_as_the_sdk_knows_it(volume: Volume) -> None:
+def test_missing_files_are_reported_as_the_sdk_expects(volume: Volume) -> None:
     with pytest.raises(VolumePathNotFoundException):
         volume.read_file("/none")
     with pytest.raises(VolumePathNotFoundException):

@@ -42,7 +42,7 @@ def test_an_upload_is_exactly_three_events(sandbox: Sandbox) -> None:
         watch.get_new_events()
 
 
-def test_moving_and_removing_are_told(sandbox: Sandbox) -> None:
+def test_moving_and_removing_are_reported(sandbox: Sandbox) -> None:
     sandbox.files.write("mv/a", "x")
     watch = sandbox.files.watch_dir("mv")
     sandbox.files.rename("mv/a", "mv/b")

@@ -127,7 +127,7 @@ async def test_what_a_desk_says_is_fenced(client: Client) -> None:
     assert last == f"[desk {number} ends]"
 
 
-async def test_whoever_waits_is_told_how_it_goes(client: Client) -> None:
+async def test_a_waiting_caller_gets_progress(client: Client) -> None:
     told: list[tuple[float, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -257,7 +257,7 @@ async def test_a_client_that_is_killed_leaves_no_desk(home: Path) -> None:
 
 
 @pytest.mark.long
-async def test_a_desk_nobody_uses_is_burnt_and_the_next_use_has_another(home: Path) -> None:
+async def test_an_idle_desk_is_burnt_and_the_next_use_gets_another(home: Path) -> None:
     folder = home / f"mcp-{time.monotonic_ns()}"
     with served_here(folder, mcp_idle=1) as here:
         async with connected(here.url, here.keys.make("test")) as found:

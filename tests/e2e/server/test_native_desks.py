@@ -46,7 +46,7 @@ def test_a_key_says_whose_it_is(api: httpx.Client) -> None:
     assert "desks" in told["powers"]
 
 
-def test_without_a_key_nothing_is_told_but_that_the_server_lives(server: Served) -> None:
+def test_without_a_key_only_liveness_is_shown(server: Served) -> None:
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
     assert httpx.get(f"{server.url}/ready").status_code in (200, 503)
     refused = httpx.get(f"{server.url}/api/v1/desks")
@@ -85,7 +85,7 @@ def test_files_come_back_as_they_were_sent_and_are_never_shown(api: httpx.Client
     assert (gone.status_code, gone.json()["code"]) == (404, "desk.file.missing")
 
 
-def test_a_paused_desk_refuses_and_goes_on_when_it_is_let(api: httpx.Client, desk: str) -> None:
+def test_a_paused_desk_refuses_and_continues_when_it_is_let(api: httpx.Client, desk: str) -> None:
     assert api.post(f"/desks/{desk}/pause").status_code == 204
     refused = api.post(f"/desks/{desk}/run", json={"argv": ["true"]})
     assert (refused.status_code, refused.json()["code"]) == (409, "desk.paused")
@@ -134,7 +134,7 @@ def test_a_terminal_whose_desk_burns_ends_without_a_word_in_the_log(server: Serv
 
 
 @pytest.mark.long
-def test_a_terminal_in_which_nobody_types_goes_on(server: Served, desk: str) -> None:
+def test_a_terminal_in_which_nobody_types_continues(server: Served, desk: str) -> None:
     url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
     with connect(url, additional_headers={"X-API-Key": server.key}) as line:
         line.send(f"sleep {protocol.HEAD_TIMEOUT_S + 3:.0f}; echo $((6 * 7)) there; exit\n".encode())
@@ -143,7 +143,7 @@ def test_a_terminal_in_which_nobody_types_goes_on(server: Served, desk: str) -> 
 
 
 @pytest.mark.parametrize("body", [{"names": {"a.test": "127.0.0.1:1"}}, {"sterile": True}, {"tenant": "other"}])
-def test_what_is_the_operators_to_say_is_refused_by_schema(api: httpx.Client, body: dict[str, object]) -> None:
+def test_fields_of_the_operator_are_refused_by_schema(api: httpx.Client, body: dict[str, object]) -> None:
     refused = api.post("/desks", json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "request.invalid")
 
@@ -164,7 +164,7 @@ def test_a_browser_that_signed_in_changes_nothing_without_its_token(server: Serv
         assert browser.get("/desks", headers=own).status_code == 401
 
 
-def test_what_nobody_has_is_not_found(api: httpx.Client) -> None:
+def test_unknown_objects_are_not_found(api: httpx.Client) -> None:
     for path in (f"/desks/{NOBODY}", f"/desks/{NOBODY}/usage", f"/jobs/{NOBODY}", "/drive/none.txt"):
         assert api.get(path).status_code == 404, path
 

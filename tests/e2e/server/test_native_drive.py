@@ -65,14 +65,14 @@ def test_a_key_is_made_with_powers_its_maker_has_and_opens_no_more(api: httpx.Cl
         assert (refused.status_code, refused.json()["code"]) == (403, "key.power")
 
 
-def test_the_fleet_says_what_runs_and_stopping_it_burns_what_is_nobodys(api: httpx.Client) -> None:
+def test_the_fleet_lists_what_runs_and_stopping_it_burns_desks_without_owner(api: httpx.Client) -> None:
     desk = api.post("/desks", json={"memory": "256M"}).json()["id"]
     assert api.get("/fleet").json()["desks"] == 1
     assert api.post("/fleet/stop", json={}).json() == {"jobs": [], "desks": [desk]}
     assert api.get("/fleet").json()["desks"] == 0
 
 
-def test_numbers_are_told_as_prometheus_reads_them(server: Served) -> None:
+def test_numbers_are_reported_as_prometheus_reads_them(server: Served) -> None:
     told = httpx.get(f"{server.url}/metrics", headers={"X-API-Key": server.key})
     assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
     place = 'part="native",method="GET",route="/api/v1/fleet",status="2xx"'

@@ -57,7 +57,7 @@ def test_a_job_is_done_and_what_it_delivered_is_verified(api: httpx.Client, done
     assert [(step["name"], step["outcome"]) for step in told["steps"]] == [("greet", "done")]
 
 
-def test_events_go_on_from_the_number_one_saw_last(api: httpx.Client, done: str) -> None:
+def test_events_continue_from_the_number_one_saw_last(api: httpx.Client, done: str) -> None:
     rows = events(api, f"/jobs/{done}/events?follow=false")
     again = events(api, f"/jobs/{done}/events?follow=false", {"Last-Event-ID": str(rows[3]["id"])})
     names = [row["name"] for row in rows]
@@ -83,7 +83,7 @@ def test_no_model_and_half_a_name_are_answered_in_words(api: httpx.Client) -> No
 
 
 @pytest.mark.long
-def test_a_paused_job_goes_on_with_a_key_and_with_no_model_that_is_not_allowed(
+def test_a_paused_job_continues_with_a_key_and_with_no_model_that_is_not_allowed(
     api: httpx.Client, server: Served
 ) -> None:
     brief = 'goal = "x"\ndeliverables = [{path = "a.json", check = "json"}]\n'

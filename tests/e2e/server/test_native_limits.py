@@ -88,7 +88,7 @@ def decided(api: httpx.Client, waiting: dict[str, Any], **told: str) -> httpx.Re
 
 
 @pytest.mark.long
-def test_a_plan_is_edited_by_somebody_else_and_the_job_stops_goes_on_and_is_done(
+def test_a_plan_is_edited_by_somebody_else_and_the_job_stops_continues_and_is_done(
     api: httpx.Client, boss: httpx.Client
 ) -> None:
     job = started(api)
@@ -128,7 +128,7 @@ def test_a_plan_that_is_refused_ends_its_job_and_everything_is_stopped_at_once(
 
 
 @pytest.mark.long
-def test_a_job_whose_process_is_killed_while_it_waits_still_waits_is_not_live_and_goes_on(
+def test_a_job_whose_process_is_killed_while_it_waits_still_waits_is_not_live_and_continues(
     server: Served, api: httpx.Client, boss: httpx.Client
 ) -> None:
     job = started(api)

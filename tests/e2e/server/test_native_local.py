@@ -74,13 +74,13 @@ def test_who_is_in_the_group_uses_the_library(server: Served) -> None:
     assert desk not in os.listdir(server.settings.run / "desks")
 
 
-def test_the_socket_is_the_groups_and_nobody_elses(server: Served) -> None:
+def test_the_socket_is_open_to_the_group_only(server: Served) -> None:
     found = (server.settings.run / "serve.sock").stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, GROUP, 0o660)
 
 
 @pytest.mark.parametrize("argv", [("run", "--", "true"), ("ps",), ("burn", "i" + "0" * 20)], ids=["run", "ps", "burn"])
-def test_who_is_not_is_told_whom_to_ask(server: Served, argv: tuple[str, ...]) -> None:
+def test_a_user_outside_the_group_is_told_whom_to_ask(server: Served, argv: tuple[str, ...]) -> None:
     code, said, complained = as_somebody(server, [], *argv)
     assert (code, said) == (125, "")
     assert "group hotdesk" in complained

@@ -171,7 +171,7 @@ def test_every_route_is_described_with_its_errors(server: Served) -> None:
 
 
 @pytest.mark.parametrize("path", STREAMS)
-def test_a_stream_goes_on_as_it_is_described_and_its_errors_are_no_streams(
+def test_a_stream_continues_as_it_is_described_and_its_errors_are_no_streams(
     server: Served, api: httpx.Client, told: Told, path: str
 ) -> None:
     place = path.removeprefix(V1).replace("{job}", told["job"])
@@ -191,7 +191,7 @@ def test_a_stream_goes_on_as_it_is_described_and_its_errors_are_no_streams(
 
 
 @pytest.mark.parametrize("path", STREAMS)
-def test_streams_end_when_whoever_reads_them_goes(api: httpx.Client, told: Told, path: str) -> None:
+def test_streams_end_when_their_reader_disconnects(api: httpx.Client, told: Told, path: str) -> None:
     place = path.removeprefix(V1).replace("{job}", told["job"])
     with ExitStack() as streams, httpx.Client(base_url=api.base_url, headers=api.headers, limits=MANY) as reader:
         answers = [streams.enter_context(reader.stream("GET", place)).status_code for _ in range(MAX_STREAMS)]

@@ -113,7 +113,7 @@ def test_without_a_good_key_nobody_signs_in(room: FarRoom, key: str, why: bytes)
     assert (done.returncode, why in done.stderr) == (255, True), done.stderr
 
 
-def test_a_desk_that_is_not_there_is_told(room: FarRoom) -> None:
+def test_a_desk_that_is_not_there_is_reported(room: FarRoom) -> None:
     other = FarRoom(room.folder, room.settings, f"i{'0' * 20}", room.env, room.url)
     done = other.ssh("--", "true")
     assert (done.returncode, b"the server refused the connection" in done.stderr) == (255, True), done.stderr

@@ -111,7 +111,7 @@ def test_another_tenant_neither_sees_nor_approves_a_swarm(server: Served, api: h
 
 
 @pytest.mark.long
-def test_what_is_no_swarm_has_no_items_and_takes_no_swarms_options(api: httpx.Client) -> None:
+def test_a_job_that_is_not_a_swarm_has_no_items_and_takes_no_swarm_options(api: httpx.Client) -> None:
     brief = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
     refused = api.post("/jobs", json={"brief": brief, "swarm": {"pilot": 1}})
     assert (refused.status_code, refused.json()["code"]) == (400, "brief.swarm")

@@ -81,7 +81,7 @@ def test_members_share_their_desks(member: OrdinaryUser) -> None:
         ("gc", "needs root"),
     ],
 )
-def test_what_is_whoever_runs_this_machines_alone(member: OrdinaryUser, line: str, part: str) -> None:
+def test_an_ordinary_user_cannot_use_the_operators_commands(member: OrdinaryUser, line: str, part: str) -> None:
     desk = opened(member)
     done = member.run(*line.format(desk).split())
     member.run("burn", desk)

@@ -121,7 +121,7 @@ def follow(over: dict[str, object], name: str, work: Callable[[], object]) -> No
         over[name] = e
 
 
-def test_asked_twice_it_ends_at_once_and_its_desks_burn(server: Served) -> None:
+def test_a_second_signal_ends_the_server_at_once_and_its_desks_burn(server: Served) -> None:
     Sandbox.create(**server.e2b)
     server.process.send_signal(signal.SIGTERM)
     server.process.send_signal(signal.SIGTERM)
@@ -160,7 +160,7 @@ def test_killed_with_its_keepers_the_next_one_burns_what_is_left(server: Served)
         assert ended(again) == 0
 
 
-def test_a_tenant_whose_keeper_is_killed_gets_another_and_the_server_goes_on(server: Served) -> None:
+def test_a_tenant_whose_keeper_is_killed_gets_another_and_the_server_continues(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     handle = sandbox.commands.run("sleep 300", background=True, timeout=0)
     [keeper] = keepers(server.settings.run.parent)

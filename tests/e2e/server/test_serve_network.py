@@ -166,7 +166,7 @@ def test_a_name_that_is_not_the_servers_is_misdirected(far: Far, host: str) -> N
     assert "421" in told.splitlines()[0]
 
 
-def test_without_tls_the_port_says_nothing_and_goes_on(far: Far) -> None:
+def test_without_tls_the_port_says_nothing_and_continues(far: Far) -> None:
     plain = far.curl(f"http://{NAME}:{PORT}/health")
     assert (plain.stdout, plain.returncode in (52, 56)) == ("", True)
     assert far.curl(f"https://{NAME}:{PORT}/health").stdout == '{"status":"ok"}'

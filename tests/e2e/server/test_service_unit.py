@@ -210,7 +210,7 @@ def test_killed_it_comes_back_and_what_it_left_is_gone(running: Booted) -> None:
     assert running.open_sandbox() != sandbox
 
 
-def test_asked_to_stop_twice_it_ends_at_once_and_leaves_nothing(running: Booted) -> None:
+def test_a_second_stop_ends_the_server_at_once_and_leaves_nothing(running: Booted) -> None:
     running.open_sandbox()
     for _ in range(2):
         running.inside("systemctl", "kill", "--kill-whom=main", f"--signal={signal.SIGTERM.name}", "hotdesk")

@@ -70,7 +70,7 @@ def agree(page: Page, act: str) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_is_paused_and_goes_on(seen: Seen, server: Served, api: httpx.Client, desk: str) -> None:
+def test_a_desk_is_paused_and_continues(seen: Seen, server: Served, api: httpx.Client, desk: str) -> None:
     page = at(seen, server, f"desks/{desk}/files")
     page.get_by_role("button", name="Pause").click()
     resume = page.get_by_role("button", name="Resume")

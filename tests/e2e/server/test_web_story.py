@@ -185,7 +185,7 @@ def test_text_is_looked_at_as_text(seen: Seen, server: Served, done: str) -> Non
     seen.require_peace()
 
 
-def test_a_file_nobody_drew_is_said_to_have_no_picture(seen: Seen, server: Served, api: httpx.Client) -> None:
+def test_a_file_without_a_picture_is_reported(seen: Seen, server: Served, api: httpx.Client) -> None:
     api.put("/drive/folder/by-hand.xlsx", content=b"PK").raise_for_status()
     page = at(seen, server, "drive")
     page.get_by_role("listitem").filter(has_text="by-hand.xlsx").get_by_role("button", name="Preview").click()
@@ -215,7 +215,7 @@ def test_a_report_begins_with_what_was_found_and_names_the_files(seen: Seen, ser
 
 
 @pytest.mark.parametrize("place", ["jobs/nope", "jobs/iaaaaaaaaaaaaaaaaaaaa", "desks/nope"])
-def test_what_does_not_exist_is_said_not_to(seen: Seen, server: Served, place: str) -> None:
+def test_missing_pages_are_reported(seen: Seen, server: Served, place: str) -> None:
     noun, name = place.split("/")
     page = at(seen, server, place)
     expect(page.get_by_role("alert")).to_contain_text(f"{noun.removesuffix('s').title()} {name} was not found.")
