@@ -24,6 +24,5 @@ def _nothing_stalls() -> Iterator[None]:
 
 
 def is_ours(stall: Stall) -> bool:
-    """Say whether the innermost frame of ours or of the tests is one of ours."""
     places = [place for place in PLACE.findall(stall.stack) if "/hotdesk/" in place or "/tests/" in place]
     return any("stalls.py" not in place for place in places) and "/tests/" not in places[-1]

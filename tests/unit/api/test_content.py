@@ -21,7 +21,6 @@ class Clock:
 
 
 async def asked(content: Content, path: str) -> httpx.Response:
-    """Ask for something at the second origin."""
     async with httpx.AsyncClient(transport=ASGITransport(content), base_url="http://content.localhost") as client:
         return await client.get(path)
 

@@ -16,7 +16,6 @@ from hotdesk.errors import BriefError, HostError
 
 @pytest.fixture
 def keys(tmp_path: Path) -> ApiKeys:
-    """Give the keys of a new server."""
     return ApiKeys(tmp_path / "serve")
 
 

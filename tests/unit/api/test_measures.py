@@ -14,7 +14,6 @@ ID = "i0123456789abcdefghij"
 
 
 def at(path: str, port: int = 49983) -> Scope:
-    """Give a request for a path."""
     return {"path": path, "aim": Aim(ID, port)}
 
 

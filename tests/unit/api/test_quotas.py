@@ -10,7 +10,6 @@ from hotdesk.errors import BriefError
 
 
 def limited(**most: float) -> Quotas:
-    """Give quotas that are the same for every tenant."""
     return Quotas(QuotaLimits(Quota(**most)))  # type: ignore[arg-type]
 
 

@@ -13,7 +13,6 @@ MIRROR = "http://10.1.2.3:3141/root/simple"
 
 @pytest.fixture(autouse=True)
 def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have an index on a private network, as companies do."""
     monkeypatch.setenv("PIP_INDEX_URL", MIRROR)
     monkeypatch.setenv("npm_config_registry", "http://10.1.2.4/npm/")
 

@@ -16,7 +16,6 @@ RUN = '{path = "%s.py", check = "program"}'
 
 
 def read(deliverables: str, more: str = "") -> Brief:
-    """Read a brief."""
     text = f'goal = "x"\ndeliverables = [{deliverables}]\n{more}'
     return parse_job(text.encode(), Path("/nowhere"), scope_of, "toml")
 

@@ -25,7 +25,6 @@ TABLES = [tomllib.loads(code) for name in OF_THE_SERVER for form, code in blocks
 
 
 def commands(line: str) -> list[list[str]]:
-    """Give the command lines of hotdesk's within a line."""
     within = re.findall(r"\$\((hotdesk [^)]*)\)", line)
     words = shlex.split(line, comments=True)
     if words[0] != "export":

@@ -18,7 +18,6 @@ SENTRY = WallCatalog({name: WallStatus(name, TRAITS[name]) for name in ("contain
 
 
 def several() -> int:
-    """Count two tenants."""
     return 2
 
 

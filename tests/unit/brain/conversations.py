@@ -9,7 +9,6 @@ FIRST = OurMessage("Add up the invoices of March.")
 
 
 def turn(number: int, size: int = 3000, image: bytes = b"", thought: int = 300) -> list[Item]:
-    """Give a reply with two calls, and what came of them."""
     calls = (
         Call(f"c{number}a", "shell", {"command": f"cat invoice-{number}.txt"}),
         Call(f"c{number}b", "file_view", {"path": f"notes-{number}.md"}),
@@ -24,5 +23,4 @@ def turn(number: int, size: int = 3000, image: bytes = b"", thought: int = 300) 
 
 
 def conversation(turns: int, size: int = 3000, image: bytes = b"") -> list[Item]:
-    """Give what a step's worker was told, said and saw."""
     return [FIRST, *(item for number in range(turns) for item in turn(number, size, image))]

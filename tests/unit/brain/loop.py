@@ -47,7 +47,6 @@ class Loop:
         return True
 
     def done(self, step: Step) -> bool:
-        """Say whether a step was taken."""
         return bool(self.told) and self.told[-1].startswith(f"{step.name} finish")
 
     async def attempt(self, step: Step, number: int) -> bool:
@@ -93,11 +92,9 @@ class Loop:
 
 
 def carry(source: Path, target: Path, names: tuple[str, ...]) -> None:
-    """Carry what is named from one home folder to another."""
     for name in names:
         (shutil.copytree if (source / name).is_dir() else shutil.copy)(source / name, target / name)
 
 
 def named(*names: str) -> tuple[Tool, ...]:
-    """Give tools of some names."""
     return tuple(Tool(name, name) for name in names)

@@ -31,12 +31,10 @@ class Room:
     used: list[Call] = field(default_factory=list)
 
     async def use(self, call: Call) -> Observation:
-        """Use a tool."""
         self.used.append(call)
         return await self.do(call)
 
     async def describe_missing(self) -> str:
-        """Say what the step lacks."""
         return self.lacks.pop(0) if self.lacks else ""
 
 
@@ -50,12 +48,10 @@ class Kept:
     checks: int = 0
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Number a reply's calls."""
         self.thoughts.append(reply)
         return [number for _, number in zip(reply.calls, self.numbers, strict=False)]
 
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
-        """Keep what came of a call."""
         assert act not in self.seen
         self.seen[act] = (call, seen)
         return f"paper {act}"
@@ -64,7 +60,6 @@ class Kept:
         """Keep nothing."""
 
     def check(self) -> None:
-        """Count how often somebody asks whether to go on."""
         self.checks += 1
 
 
@@ -80,7 +75,6 @@ class Says:
     asked: list[ModelRequest] = field(default_factory=list)
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply."""
         self.asked.append(request)
         return self.say(request)
 
@@ -89,24 +83,20 @@ class Says:
 
 
 def in_turn(*replies: Reply) -> Says:
-    """Give a model that says these, one after the other."""
     left = list(replies)
     return Says(lambda request: left.pop(0))
 
 
 def wants(*calls: tuple[str, object], text: str = "") -> Reply:
-    """Give a reply that wants tools used."""
     made = tuple(Call(f"c{place}", tool, given) for place, (tool, given) in enumerate(calls))
     return Reply(text=text, calls=made, stop="calls", usage=FREE)
 
 
 def finishes(summary: str = "done") -> Reply:
-    """Give a reply that ends the step."""
     return wants(("finish", {"summary": summary}))
 
 
 def step_of(**given: object) -> Situation:
-    """Give a situation with one step."""
     step = Step("one", "Do it.", **given)  # type: ignore[arg-type]
     return Situation(PlanningTask("A goal.", (), (), (), (), (), ""), Plan((step,)), step)
 
@@ -114,13 +104,11 @@ def step_of(**given: object) -> Situation:
 async def take(
     model: Says, room: Room, situation: Situation | None = None, *, log: Kept | None = None, native: bool = False
 ) -> StepOutcome:
-    """Take a step by the real loop."""
     told = situation or step_of()
     return await Loop(told, room, log or Kept(), model.ask, model.window, Notes(), "job", native).take()
 
 
 def texts(items: Sequence[Item]) -> list[str]:
-    """Give what came of the last reply's calls."""
     last = items[-1]
     assert isinstance(last, Results)
     return [seen.text for _, seen in last.pairs]

@@ -55,23 +55,19 @@ Answer = Callable[[Call], Observation]
 
 
 def quiet(call: Call) -> Observation:
-    """Answer nothing."""
     return Observation("")
 
 
 def ordering(call: Call) -> Observation:
-    """Answer with somebody's orders, when inputs are read."""
     return Observation(ORDERS if way_of(call) == "loot" else "refused")
 
 
 def way_of(call: Call) -> str:
-    """Say which way a call tries."""
     argv = call.arguments.get("argv", []) if isinstance(call.arguments, dict) else []
     return argv[2].splitlines()[-2].split()[0] if len(argv) > 2 else ""
 
 
 def given_to(call: Call) -> list[str]:
-    """Give what a way is tried with."""
     assert isinstance(call.arguments, dict)
     return list(call.arguments["argv"][4:])
 
@@ -79,7 +75,6 @@ def given_to(call: Call) -> list[str]:
 async def follow(
     renewed: Callable[[], Adversary], answer: Answer = quiet, tools: tuple[Tool, ...] = OFFERED, turns: int = MOST
 ) -> list[Call]:
-    """Give all that is wanted until the step ends, or for some turns."""
     history: list[Item] = [BEGUN]
     calls: list[Call] = []
     for _ in range(turns):
@@ -138,7 +133,6 @@ async def test_the_empty_handed_liar_leaves_files_with_nothing_in_them(tool: str
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """Give a desk."""
     async with local_runtime() as runtime:
         yield await runtime.open(Spec())
 
@@ -178,7 +172,7 @@ async def test_the_hijacked_one_obeys_what_it_reads() -> None:
 
 
 def given_of(call: Call) -> list[str]:
-    """Give what a way is tried with; nothing where it is none."""
+    """Return what a way is tried with; nothing where it is none."""
     return given_to(call) if way_of(call) else []
 
 

@@ -37,12 +37,10 @@ class Planned(Says):
     plan: Plan = field(default_factory=lambda: Plan(()))
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Give it."""
         return self.plan
 
 
 def fails(name: str, *replies: Reply) -> Says:
-    """Give a model that cannot be had, once it has said these."""
     left = list(replies)
 
     def say(request: ModelRequest) -> Reply:
@@ -54,12 +52,10 @@ def fails(name: str, *replies: Reply) -> Says:
 
 
 def job_at(folder: Path, **given: Any) -> Brief:
-    """Give a job that is to leave one file."""
     return Brief("Write it.", (Deliverable("out.txt", "txt"),), folder, "ab" * 32, wall="local", **given)
 
 
 def settings_at(folder: Path) -> Config:
-    """Give settings for a state directory."""
     (folder / "lib/jobs").mkdir(parents=True, exist_ok=True)
     return Config(run=folder / "run", lib=folder / "lib", images=folder)
 
@@ -71,20 +67,17 @@ async def carry_out(
     workers: Sequence[LanguageModel] = (),
     goes_on: str = "",
 ) -> Receipt:
-    """Carry a job out, or go on with one."""
     brain = ModelBrain(job, planners, workers or planners)
     async with local_machine(settings_at(folder)) as machine:
         return await work(JobContext(machine, job, goes_on or new_id(), bool(goes_on)), brain)
 
 
 def events(folder: Path, job: str, *kinds: type[Event]) -> list[Any]:
-    """List a job's events of some kinds."""
     rows = read(folder / "lib/keys" / FILE, job)
     return [event for row in rows if isinstance(event := row.read_event(), kinds)]
 
 
 def write(text: str = "x") -> Reply:
-    """Give a reply that writes the deliverable."""
     given = {"path": "out.txt", "content": text, "overwrite": True}
     return replace(wants(("file_create", given)), usage=PRICED, model="test:says")
 

@@ -40,18 +40,15 @@ class Invoices:
     size: int = 60
 
     async def use(self, call: Call) -> Observation:
-        """Show an invoice."""
         self.uses += 1
         text = f"invoice {self.uses}\n" + f"row of goods {self.uses}\n" * self.size
         return Observation(text, image=PNG if self.uses % 5 == 0 else b"", media="image/png")
 
     async def describe_missing(self) -> str:
-        """Miss nothing."""
         return ""
 
 
 def reader_of(made: Any, turns: int, calls: int) -> Any:
-    """Give a model that thinks, reads for so many turns, and finishes."""
     count = 0
 
     def say(body: Body) -> list[Body]:
@@ -66,7 +63,7 @@ def reader_of(made: Any, turns: int, calls: int) -> Any:
 
 
 async def read_all(kind: str, name: str, turns: int, calls: int = 1, window: int | None = None) -> Any:
-    """Have invoices read by the real loop and driver; give the server, for what it saw."""
+    """Have invoices read by the real loop and driver; return the server, for what it saw."""
     made, serve, driver = {
         "anthropic": (a, a.anthropic_server, AnthropicModel), "openai": (o, o.openai_server, OpenAIModel),
     }[kind]  # fmt: skip
@@ -80,7 +77,6 @@ async def read_all(kind: str, name: str, turns: int, calls: int = 1, window: int
 
 
 def share_cached(counts: Sequence[Counts]) -> float:
-    """Give the share of input tokens that came from the cache."""
     return sum(each.cached for each in counts) / sum(each.all for each in counts)
 
 

@@ -18,7 +18,6 @@ WINDOW = 20_000
 
 
 def cost(items: Sequence[Item]) -> int:
-    """Estimate what a request's history costs."""
     return sum(map(estimate_tokens, items))
 
 
@@ -31,12 +30,10 @@ def assert_whole(items: Sequence[Item]) -> None:
 
 
 def pictures(items: Sequence[Item]) -> int:
-    """Count pictures."""
     return sum(bool(seen.image) for item in items if isinstance(item, Results) for _, seen in item.pairs)
 
 
 def digest(items: Sequence[Item]) -> str:
-    """Give what the dropped turns became."""
     found = [item.text for item in items if isinstance(item, OurMessage) and item.text.startswith(BEGINNING)]
     assert len(found) <= 1
     return "".join(found)

@@ -37,7 +37,6 @@ class Busy:
     ended: list[str] = field(default_factory=list)
 
     async def __call__(self, call: Call) -> Observation:
-        """Do one."""
         self.now += 1
         self.most = max(self.most, self.now)
         await anyio.sleep(0.02)
@@ -47,7 +46,6 @@ class Busy:
 
 
 async def fine(call: Call) -> Observation:
-    """Say that all is well."""
     return Observation(f"{call.tool} is fine with {call.arguments}")
 
 

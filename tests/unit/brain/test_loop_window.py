@@ -31,14 +31,12 @@ class Long:
     uses: int = 0
 
     async def use(self, call: Call) -> Observation:
-        """Show much."""
         self.uses += 1
         if self.uses == 14:
             self.tools = ALL
         return Observation(f"{self.uses} is a number that is not the same each time. " * 24)
 
     async def describe_missing(self) -> str:
-        """Miss nothing."""
         return ""
 
 
@@ -54,7 +52,6 @@ class Narrow:
         return Observation("Refused.", ok=False)
 
     async def describe_missing(self) -> str:
-        """Miss nothing."""
         return ""
 
 
@@ -65,12 +62,10 @@ class Log:
     acts: int = 0
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Number the calls."""
         self.acts += len(reply.calls)
         return list(range(self.acts - len(reply.calls), self.acts))
 
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
-        """Take note of nothing."""
         return ""
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
@@ -87,7 +82,6 @@ class Reading:
     asked: list[ModelRequest] = field(default_factory=list)
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Read on, or finish."""
         self.asked.append(request)
         number = len(self.asked)
         last = Call(f"c{number}", "finish", {"summary": "Read."})

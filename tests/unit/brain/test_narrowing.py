@@ -17,7 +17,6 @@ READS = Step("reads", "Read.", (), ("GET doc.test/a",), ())
 
 
 def names(*steps: Step, scope: Scope = SCOPE) -> list[str]:
-    """Name the steps of a plan after it was narrowed."""
     return [each.name for each in narrow_plan(Plan(steps), scope).steps]
 
 

@@ -13,7 +13,6 @@ from hotdesk.job.record import papers
 
 
 def seeded() -> Notes:
-    """Give notes of a small job."""
     return Notes(
         [
             NoteEntry("observation", "gather", 1, "shell", "invoice 4711\ntotal: 12.50 EUR\nthe sum of all is unknown"),

@@ -27,22 +27,18 @@ QUERIES = ("", "", "", "", "?", "?q", "?q=1")
 
 
 def scope(*rules: str, grants: tuple[str, ...] = ()) -> Scope:
-    """Make a brief's scope."""
     return Scope(tuple(parse_rule(each) for each in rules), tuple(parse_grant(each) for each in grants))
 
 
 def get(host: str, path: str = "/", method: str = "GET") -> Target:
-    """Make a request."""
     return Target("https", host, 443, method, path)
 
 
 def verdict(compiled: Scope, step: str, target: Target) -> str:
-    """Judge a request in a step."""
     return Policy(compiled.rules, step).judge(target).verdict
 
 
 def plan(*steps: Step) -> Plan:
-    """Make a plan."""
     return Plan(steps)
 
 
@@ -125,7 +121,6 @@ def test_a_desk_is_told_only_of_the_steps_taken_there() -> None:
 
 
 def some_rule(draw: Random, *verdicts: str) -> Rule:
-    """Make a rule that often meets others."""
     word, method, query, path = (draw.choice(each) for each in (verdicts, METHODS, QUERIES, PATHS))
     method = "" if word == "deny" and method == "write" else method
     query = "" if word != "allow" and query == "?" else query
@@ -134,7 +129,6 @@ def some_rule(draw: Random, *verdicts: str) -> Rule:
 
 
 def some_request(draw: Random) -> Target:
-    """Make a request that often meets these rules."""
     path = draw.choice(("/", "/x", "/x/y", "/x/z/y", "/y", "/x%2Fy"))
     query = draw.choice(("", "", "q=1", "q=2", "r=1", "_method=DELETE", "q=1;r=2"))
     host, method = draw.choice(("b.a.test", "a.test", "c.a.test")), draw.choice(("GET", "HEAD", "POST", "DELETE"))
@@ -164,7 +158,6 @@ def test_no_plan_permits_more_than_its_brief(seed: int) -> None:
 
 
 def job(**told: object) -> Brief:
-    """Make a brief."""
     return Brief("goal", (), Path(), "", **told)  # type: ignore[arg-type]
 
 

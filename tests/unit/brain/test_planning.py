@@ -39,7 +39,6 @@ class Script:
     asked: list[ModelRequest] = field(default_factory=list)
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply."""
         self.asked.append(request)
         return self.replies.pop(0)
 
@@ -60,16 +59,13 @@ class Notes:
         return []
 
     def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
-        """Keep what came of a call."""
         self.seen.append((act, call.tool, seen.text))
         return ""
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Keep a round."""
         self.rounds.append((plan, round_number, tuple(findings)))
 
     def check(self) -> None:
-        """Count how often the budget was looked at."""
         self.checks += 1
 
 
@@ -81,13 +77,11 @@ def job(tmp_path: Path) -> Brief:
 
 
 def gives(plan: Plan | str | dict[str, object]) -> Reply:
-    """Reply with a plan."""
     told = to_json(plan) if isinstance(plan, Plan) else plan
     return Reply(calls=(Call("c", PLAN.name, {"plan": told}),), stop="calls")
 
 
 def finds(*findings: str) -> Reply:
-    """Reply with findings."""
     return Reply(calls=(Call("f", FINDINGS.name, {"findings": list(findings)}),), stop="calls")
 
 

@@ -20,7 +20,6 @@ def watched(calls: str, watcher: RepetitionWatcher | None = None) -> str:
 
 
 def saw(watcher: RepetitionWatcher, letter: str) -> Verdict:
-    """Have one call seen."""
     return watcher.judge_call(Call(letter, "shell", {"command": letter}), Observation(letter, ok=letter.islower()))
 
 

@@ -32,13 +32,12 @@ SOON = (2, 16)
 
 @pytest.fixture
 def supplier(tmp_path: Path) -> Iterator[Supplier]:
-    """Give the supplier."""
     with serving(tmp_path, "the-token") as made:
         yield made
 
 
 async def work(supplier: Supplier, forget: int = -1) -> tuple[Loop, dict[str, str]]:
-    """Carry the example out, each reply by another process; give the loop, and the workbook's cells."""
+    """Carry the example out, each reply by another process; return the loop, and the workbook's cells."""
     source, path = (FOLDER / "brain.py").read_bytes(), FOLDER / "brain.py"
 
     def door(desk: Desk) -> None:
@@ -61,7 +60,6 @@ async def work(supplier: Supplier, forget: int = -1) -> tuple[Loop, dict[str, st
 
 
 def cells(book: Path) -> dict[str, str]:
-    """Give a workbook's cells as they are written."""
     with zipfile.ZipFile(book) as file:
         sheet = file.read("xl/worksheets/sheet1.xml").decode()
     return dict(re.findall(r'<c r="([A-Z]+\d+)"[^>]*>(.*?)</c>', sheet))

@@ -73,29 +73,24 @@ PLAN = (step(count, files=["in"], makes=["out"], hosts=[], risk="high"), both, l
 
 @pytest.fixture
 def model(tmp_path: Path) -> ScriptedModel:
-    """Give a model that is the script above."""
     (tmp_path / "script.py").write_text(SCRIPT)
     return ScriptedModel.read(tmp_path / "script.py")
 
 
 async def ask(model: ScriptedModel, step: str, *history: Item, attempt: int = 1) -> Reply:
-    """Ask for the next reply of a step."""
     return await model.ask(ModelRequest("", [*BEGUN, *history], step=step, attempt=attempt))
 
 
 def answered(reply: Reply, *texts: str, ok: bool = True) -> tuple[Item, Item]:
-    """Give a reply and what came of its calls."""
     seen = [(call, Observation(text, ok)) for call, text in zip(reply.calls, texts, strict=True)]
     return reply, Results(tuple(seen))
 
 
 def wanted(reply: Reply) -> list[tuple[str, object]]:
-    """Give what a reply wants used."""
     return [(call.tool, call.arguments) for call in reply.calls]
 
 
 def encoded(data: bytes) -> str:
-    """Write bytes as exact tools do."""
     return base64.b64encode(data).decode()
 
 
@@ -205,12 +200,10 @@ async def test_another_process_continues_during_a_step(model: ScriptedModel) -> 
 
 
 def other_tool(call: Call) -> Call:
-    """Change which tool was used."""
     return Call(call.id, "listen", call.arguments)
 
 
 def other_arguments(call: Call) -> Call:
-    """Change what it was used with."""
     return Call(call.id, call.tool, {"at": "z"})
 
 
@@ -225,7 +218,6 @@ async def test_a_script_that_no_longer_does_what_it_did_is_reported(
 
 
 def turn(calls: Sequence[Call]) -> tuple[Item, Item]:
-    """Give a reply with some calls, and what came of them."""
     return Reply(calls=tuple(calls)), Results(tuple((call, Observation("b")) for call in calls))
 
 

@@ -49,7 +49,6 @@ def test_a_step_is_sensitive_that_holds_secrets_or_may_read_what_others_wrote(
 
 
 def walls(plan: Plan, job: Brief) -> list[str]:
-    """Give the wall of each step's desk."""
     return [choose_wall(plan, find_steps(plan, index, job), job) for index in range(len(plan.steps))]
 
 

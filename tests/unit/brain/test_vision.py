@@ -58,7 +58,6 @@ MAKERS = {"anthropic": ("/v1/messages", MESSAGE), "openai": ("/v1/responses", RE
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """Give a server both libraries are told to ask."""
     with upstream(tmp_path, "model.test", tls=False) as made:
         for name in ("ANTHROPIC", "OPENAI"):
             monkeypatch.setenv(f"{name}_API_KEY", f"key-of-{name}")
@@ -69,7 +68,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream
 
 
 def answer(server: Upstream, maker: str, status: int = 200, value: object = None) -> None:
-    """Set what a maker's server answers."""
     path, usual = MAKERS[maker]
     server.answers[path] = (status, JSON, json.dumps(usual if value is None else value).encode())
 

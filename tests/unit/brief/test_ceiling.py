@@ -19,7 +19,6 @@ OPEN = 'egress = ["erp.test"]\ngrants = ["erp-token@erp.test"]'
 
 
 def job_of(told: str) -> Brief:
-    """Read a brief that says one thing more than it must."""
     return parse_job(f"{told}\n{LEAST}".encode(), Path("/nowhere"), scope_of)
 
 

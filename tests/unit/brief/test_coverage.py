@@ -26,7 +26,6 @@ FIELDS = ("host", "path", "methods", "query", "scheme", "port")
 
 
 def some_rule(draw: Random, *verdicts: str) -> Rule:
-    """Make a rule that often meets others."""
     verdict, (scheme, port), method = draw.choice(verdicts), draw.choice(ENDS), draw.choice(METHODS)
     path, query = draw.choice(PATHS), draw.choice(QUERIES)
     method = "" if verdict == "deny" and method == "write" else method
@@ -36,7 +35,6 @@ def some_rule(draw: Random, *verdicts: str) -> Rule:
 
 
 def some_request(draw: Random) -> Target:
-    """Make a request that often meets these rules."""
     scheme: Scheme = draw.choice(("http", "https", "https"))
     port = draw.choice(({"http": 80, "https": 443}[scheme],) * 3 + (8443,))
     method = draw.choice(("GET", "GET", "GET", "HEAD", "POST", "DELETE", "PURGE"))
@@ -45,7 +43,6 @@ def some_request(draw: Random) -> Target:
 
 
 def cover(text: str, brief: str) -> str | None:
-    """Give the covering rule, as text."""
     found = find_cover(parse_rule(text), [parse_rule(each) for each in brief.split(" | ")])
     return None if found is None else rule_text(found)
 
@@ -98,7 +95,6 @@ def test_what_covers_what(text: str, brief: str, expected: str | None) -> None:
 
 
 def alike(draw: Random, first: Rule, *verdicts: str) -> Rule:
-    """Make a rule that has most of what another has, so that they often meet."""
     rule, own = some_rule(draw, *verdicts), draw.sample(FIELDS, draw.randrange(4))
     made = replace(rule, **{name: getattr(first, name) for name in FIELDS if name not in own})
     return replace(made, query=made.query if made.verdict == "allow" else made.query or None)
@@ -125,7 +121,6 @@ def test_a_covered_rule_never_admits_more_than_the_brief(seed: int) -> None:
 
 
 def strength(verdict: str) -> int:
-    """Say how much a verdict admits."""
     return ("deny", "ask", "allow").index(verdict)
 
 

@@ -25,7 +25,6 @@ NEEDED = {"goal": 'goal = "x"\n', "deliverables": '[[deliverables]]\npath = "a.x
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder that has the inputs of the guide."""
     (tmp_path / "invoices").mkdir()
     return tmp_path
 

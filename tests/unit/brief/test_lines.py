@@ -75,7 +75,6 @@ PLAIN = st.recursive(
 
 
 def places(value: object, where: Where = ()) -> Iterator[Where]:
-    """Give where everything in a value is."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inside:
         yield (*where, key)

@@ -78,13 +78,11 @@ expect = {least = 10}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder that has the inputs."""
     (tmp_path / "invoices").mkdir()
     return tmp_path
 
 
 def refusal(folder: Path, text: str, name: str = "brief.toml") -> str:
-    """Give why a brief is refused."""
     (folder / name).write_text(text)
     with pytest.raises(BriefError) as refused:
         read_job(folder / name, scope_of)
@@ -133,7 +131,6 @@ def test_toml_json_and_python_mean_the_same(folder: Path) -> None:
 
 
 def fields(job: Brief) -> dict[str, object]:
-    """Give a job's fields."""
     return {name: getattr(job, name) for name in Brief.__slots__}
 
 

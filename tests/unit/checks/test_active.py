@@ -32,7 +32,6 @@ BIDI = "\u202e"
 
 
 def packed(members: dict[str, str | bytes] | list[tuple[str, str | bytes]], comment: bytes = b"") -> bytes:
-    """Make an archive."""
     made = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         warnings.simplefilter("ignore")
@@ -49,29 +48,24 @@ def office(**parts: str | bytes) -> bytes:
 
 
 def related(kind: str, target: str, mode: str = ' TargetMode="External"') -> bytes:
-    """Make an office document with one relationship."""
     one = f'<Relationship Id="r1" Type="{OFFICE}/{kind}" Target="{target}"{mode}/>'
     return office(word___rels__document_DOT_xml_DOT_rels=f"<Relationships>{one}</Relationships>")
 
 
 def typed(kind: str) -> bytes:
-    """Make an office document with one part of a type."""
     one = f'<Override PartName="/a.xml" ContentType="{kind}"/>'
     return packed({"[Content_Types].xml": TYPES.replace("/>", f">{one}</Types>"), "a.xml": "<a/>"})
 
 
 def worded(inside: str) -> bytes:
-    """Make a text document."""
     return office(word__document_DOT_xml=f"<w:document {WORD} {COMPATIBLE}>{inside}</w:document>")
 
 
 def formula(text: str) -> bytes:
-    """Make a workbook with one more formula."""
     return office(xl__worksheets__sheet2_DOT_xml=CELLS.replace("SUM(A1:A2)", text))
 
 
 def pdf(*objects: str, before: bytes = b"", after: bytes = b"") -> bytes:
-    """Make what a reader takes for a PDF."""
     told = "".join(f"{number} 0 obj\n{each}\nendobj\n" for number, each in enumerate(objects, 1))
     return before + f"%PDF-1.7\n{told}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("latin-1") + after
 
@@ -86,8 +80,6 @@ def object_stream(text: str, filters: str = "/FlateDecode", end: bytes = b"\n", 
 
 
 def png(after: bytes = b"") -> bytes:
-    """Make a picture of one pixel."""
-
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -96,18 +88,15 @@ def png(after: bytes = b"") -> bytes:
 
 
 def old(*streams: str) -> bytes:
-    """Make what begins and reads like a document of the last century."""
     return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512) + b"".join(each.encode("utf-16-le") for each in streams)
 
 
 def other(words: str, fallback: str) -> bytes:
-    """Make a text that says one thing to some programs and another to others."""
     choice = f'<mc:Choice Requires="x">{words}</mc:Choice>'
     return worded(f"<mc:AlternateContent>{choice}<mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent>")
 
 
 def locked() -> bytes:
-    """Make an archive that says its member needs a password."""
     data = bytearray(packed({"a.txt": "x"}))
     data[6] |= 1
     data[data.find(b"PK\x01\x02") + 8] |= 1
@@ -115,7 +104,6 @@ def locked() -> bytes:
 
 
 def hidden() -> bytes:
-    """Make an archive with bytes between its members."""
     one, two = packed({"a.txt": "x"}), packed({"b.txt": "y"})
     return one + two
 
@@ -345,7 +333,6 @@ ACTIVE: list[tuple[str, str, str, bytes]] = [
 
 
 def seen(folder: Path, name: str, data: bytes, check: ActiveCheck | None = None) -> Verdict:
-    """Look at a file and judge."""
     check = check or ActiveCheck()
     (folder / name).write_bytes(data)
     return check.judge(Evidence(json.dumps(look(str(folder / name), check.code)).encode()))

@@ -24,14 +24,12 @@ ALWAYS = "active-content"
 
 
 def deliverables(section: str) -> list[Deliverable]:
-    """Read the examples of a section."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     jobs = [parse_job(f'goal = "x"\n{text}'.encode(), Path("/nowhere"), scope_of, "toml") for text in blocks]
     return [item for job in jobs for item in job.deliverables]
 
 
 def keys(section: str) -> list[str]:
-    """Give the keys that a section's table has."""
     return re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
 
 

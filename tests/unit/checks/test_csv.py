@@ -29,7 +29,6 @@ EXPECT: dict[str, object] = {
 
 
 def seen(folder: Path, text: str | bytes, expect: dict[str, object] | None = None, source: str = SOURCE) -> Verdict:
-    """Look at a table and judge."""
     (folder / "a.csv").write_bytes(text.encode() if isinstance(text, str) else text)
     (folder / "orders.csv").write_text(source)
     check = CsvCheck.from_expect(EXPECT if expect is None else expect)

@@ -34,7 +34,6 @@ print(json.dumps({"faults": faults, "held": ["enough lines"], "values": {"lines"
 
 
 def judged(said: object, run: Execution | None = None) -> Verdict:
-    """Judge what a check said."""
     text = said if isinstance(said, str) else json.dumps(said)
     return CHECK.judge(execution.to_evidence({"check": run or Execution(0, text, "")}))
 

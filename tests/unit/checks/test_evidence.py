@@ -16,7 +16,7 @@ GREEN = zlib.compress(b"\0\xff\0" * 4)
 
 
 def said(drawn: object, *pages: bytes) -> bytes:
-    """Say what a program says: a line, then pixels."""
+    """Return what a program says: a line, then pixels."""
     return json.dumps({"seen": 1, "drawn": drawn}).encode() + b"\n" + b"".join(pages)
 
 

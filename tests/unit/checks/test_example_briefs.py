@@ -22,7 +22,6 @@ CELLS = re.compile(r"\b[A-Z]{1,2}[1-9][0-9]*(?::[A-Z]{1,2}[1-9][0-9]*)?\b")
 
 
 def texts(value: object) -> Iterator[str]:
-    """Give every text in a part of a brief, keys included."""
     match value:
         case str():
             yield value
@@ -33,14 +32,13 @@ def texts(value: object) -> Iterator[str]:
 
 
 def names_in(expect: Mapping[str, object]) -> set[str]:
-    """Give the columns, sheets, words and keys that a check judges."""
     judged = [text for key in NAMING for text in texts(expect.get(key, ()))]
     judged += [text.removeprefix("column ") for text in texts(expect.get("formulas", ())) if "!" not in text]
     return {part for text in judged for part in re.split(r"[\[\].]+", text) if part} - set(TYPES)
 
 
 def cells_in(expect: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
-    """Give the cells that a check judges by their place; those of a table are known by their column's head."""
+    """Yield the cells that a check judges by their place; those of a table are known by their column's head."""
     first = expect.get("sheet", next(texts(expect.get("sheets", ())), "")) if expect.get("columns") else ""
     for text in texts([expect.get(key, ()) for key in ("formulas", "reconcile", "mutate")]):
         if "!" in text and (judged := parse_area(text)).sheet != first:
@@ -48,7 +46,6 @@ def cells_in(expect: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
 
 
 def is_named(row: int, column: int, told: str) -> bool:
-    """Say whether a task names a cell, or an area that it lies in."""
     return any(parse_area(f"s!{each}").has(column, row) for each in CELLS.findall(told))
 
 

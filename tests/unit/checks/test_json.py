@@ -26,7 +26,6 @@ EXPECT: dict[str, object] = {
 
 
 def seen(folder: Path, text: str, expect: dict[str, object] | None = None) -> Verdict:
-    """Look at a document and judge."""
     (folder / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     told = json.dumps(look(str(folder / "a.json"))).encode()
     return JsonCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))

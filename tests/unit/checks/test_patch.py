@@ -70,7 +70,6 @@ async def desk() -> AsyncIterator[Desk]:
 
 
 async def seen(desk: Desk, patch: str, **change: object) -> Verdict:
-    """Try a change and judge."""
     await desk.write("deliverable-1.patch", patch.encode())
     check = PatchCheck.from_expect({**EXPECT, **change})
     return check.judge(await check.gather(desk, "deliverable-1.patch"))

@@ -18,7 +18,6 @@ from hotdesk.errors import BriefError
 
 
 def drawn(size: tuple[int, int] = (60, 40), spot: str = "red", ground: str = "white", form: str = "PNG") -> bytes:
-    """Make a picture with a spot."""
     picture, made = Image.new("RGB", size, ground), io.BytesIO()
     picture.paste(spot, (0, 0, 10, 10))
     picture.save(made, form)
@@ -26,7 +25,6 @@ def drawn(size: tuple[int, int] = (60, 40), spot: str = "red", ground: str = "wh
 
 
 def seen(folder: Path, data: bytes, expect: dict[str, object] | None = None) -> Verdict:
-    """Look at a picture and judge."""
     (folder / "a.png").write_bytes(data)
     told, pixels = look(str(folder / "a.png"))
     return PngCheck.from_expect(expect or {}).judge(unpack(json.dumps(told).encode() + b"\n" + pixels))

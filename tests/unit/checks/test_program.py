@@ -32,7 +32,6 @@ async def desk() -> AsyncIterator[Desk]:
 
 
 async def seen(desk: Desk, text: str, name: str = "deliverable-1.py", **change: Any) -> Verdict:
-    """Run a program and judge."""
     await desk.write(name, text.encode())
     check = ProgramCheck.from_expect({**EXPECT, **change})
     return check.judge(await check.gather(desk, name))

@@ -16,7 +16,6 @@ from hotdesk.checks.required import describe_deliverable, list_requirements
 def deliverable(
     path: str, check: str = "", expect: Mapping[str, object] | None = None, active: tuple[str, ...] = ()
 ) -> Deliverable:
-    """Make a deliverable with one check, or none."""
     checks = (RequiredCheck(check, expect or {}),) if check else ()
     return Deliverable(path, path.rpartition(".")[2], checks, active)
 

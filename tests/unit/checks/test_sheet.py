@@ -39,7 +39,6 @@ EXAMPLE = Path(__file__).parents[3] / "examples/invoices-small/reconcile.py"
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have the example write a workbook."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "invoices.json").write_text(json.dumps(ORDERS))
     (tmp_path / "orders.json").write_text(json.dumps({each["Order"]: each["Ordered"] for each in ORDERS}))
@@ -49,17 +48,14 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def seen(report: Path) -> dict[str, Any]:
-    """Give what is seen of it."""
     return json.loads(json.dumps(look(str(report))))  # type: ignore[no-any-return]
 
 
 def evidence(cells: object) -> Evidence:
-    """Give evidence of one sheet."""
     return Evidence(json.dumps({"sheets": [{"name": "x", "cells": cells}], "tools": {"Python": "3"}}).encode())
 
 
 def judged(seen: object) -> tuple[bool, str]:
-    """Judge evidence."""
     verdict = CHECK.judge(Evidence(json.dumps(seen).encode()))
     return verdict.passed, "; ".join(verdict.findings)
 
@@ -220,7 +216,6 @@ def test_a_formula_nobody_calculated_is_reported_as_such(report: Path, tmp_path:
 
 
 def altered(report: Path, part: str, old: str, new: str, **more: str) -> dict[str, Any]:
-    """Give what is seen of a workbook with one part written otherwise, and more parts."""
     other = report.with_name("other.xlsx")
     with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
         for name in source.namelist():

@@ -18,12 +18,10 @@ LISTED = re.compile(r"S!(.*?)(?: and (\d+) more cells?)?(?: \((\d+) cells\))?: e
 
 
 def fault(where: str, expected: str = "a", found: str = "b", remedy: str = "Do it.", rule: str = "r") -> Fault:
-    """Make a fault."""
     return Fault(rule, where, expected, found, remedy)
 
 
 def at(row: int, column: int, sheet: str = "S") -> str:
-    """Name a cell."""
     return f"{sheet}!{format_column(column)}{row}"
 
 

@@ -55,7 +55,7 @@ COUNTS = {"charts": 1, "pivots": 1, "validations": 2, "formats": 1}
 
 
 def cell(at: str, held: object, fill: str = "") -> list[object]:
-    """Tell one cell: a value, or a formula with what it gives, and what it was saved with if that differs."""
+    """Return one cell: a value, or a formula with what it gives, and what it was saved with if that differs."""
     where = parse_area(at)
     if isinstance(held, tuple):
         formula, fresh, *saved = held
@@ -64,7 +64,6 @@ def cell(at: str, held: object, fill: str = "") -> list[object]:
 
 
 def kind(value: object) -> list[object]:
-    """Tell a value."""
     if value is None:
         return ["", None]
     if isinstance(value, str):
@@ -73,13 +72,11 @@ def kind(value: object) -> list[object]:
 
 
 def sheet(name: str, cells: Mapping[str, object], red: tuple[int, ...] = ()) -> Told:
-    """Tell one sheet."""
     told = [cell(at, held, RED if parse_area(at).top in red else "") for at, held in cells.items()]
     return {"name": name, "hidden": False, "cells": told, "hidden_rows": 0, **COUNTS}
 
 
 def workbook(data: Cells = DATA, summary: Cells = SUMMARY, assumptions: Cells = ASSUMPTIONS) -> Told:
-    """Tell a workbook in which everything holds."""
     like = {"name": "Data", "formulas": 5, **COUNTS}
     return {
         "sheets": [sheet("Data", data, (3,)), sheet("Summary", summary), sheet("Assumptions", assumptions)],
@@ -95,7 +92,6 @@ def workbook(data: Cells = DATA, summary: Cells = SUMMARY, assumptions: Cells = 
 
 
 def judged(told: object, expect: Mapping[str, object] = EXPECT) -> Verdict:
-    """Judge evidence."""
     return find("xlsx", expect).judge(Evidence(json.dumps(told).encode()))
 
 
@@ -133,12 +129,10 @@ def data(**cells: object) -> Callable[[Told], object]:
 
 
 def summary(**cells: object) -> Callable[[Told], object]:
-    """Change cells of the second sheet."""
     return lambda told: told["sheets"].__setitem__(1, sheet("Summary", changed(SUMMARY, cells)))
 
 
 def assumptions(**cells: object) -> Callable[[Told], object]:
-    """Change cells of the third sheet."""
     return lambda told: told["sheets"].__setitem__(2, sheet("Assumptions", changed(ASSUMPTIONS, cells)))
 
 
@@ -148,18 +142,15 @@ def changed(cells: Cells, other: Mapping[str, object]) -> Cells:
 
 
 def paint(row: int, fill: str, columns: str = "ABCD") -> Callable[[Told], object]:
-    """Fill cells of a row of the first sheet."""
     places = {parse_area(f"{column}1").left for column in columns}
     return lambda told: [c.__setitem__(5, fill) for c in told["sheets"][0]["cells"] if c[1] == row and c[0] in places]
 
 
 def mutation(**other: object) -> Callable[[Told], object]:
-    """Change what the mutation did."""
     return lambda told: told["mutations"][0].update(other)
 
 
 def like(**other: object) -> Callable[[Told], object]:
-    """Change what the input workbook has on its sheet."""
     return lambda told: told["like"]["sheets"][0].update(other)
 
 
@@ -438,14 +429,12 @@ def test_what_cannot_be_expected_is_refused_with_what_can(expect: dict[str, obje
 
 
 def broken(change: Callable[[Told], object]) -> bytes:
-    """Give evidence that is not what was asked for."""
     told = copy.deepcopy(workbook())
     change(told)
     return json.dumps(told).encode()
 
 
 def first(*cell: object) -> bytes:
-    """Give evidence with another first cell."""
     return broken(lambda told: told["sheets"][0]["cells"].__setitem__(0, [*cell]))
 
 

@@ -24,7 +24,6 @@ EXPECT: dict[str, object] = {
 
 
 def packed(*members: tuple[str, str], link: str = "") -> bytes:
-    """Make an archive."""
     made = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(made, "w") as file:
         warnings.simplefilter("ignore")
@@ -41,7 +40,6 @@ GOOD = packed(("a.txt", "hello"), ("b/c.txt", "x"))
 
 
 def seen(folder: Path, data: bytes, expect: dict[str, object] | None = None) -> Verdict:
-    """Look at an archive and judge."""
     (folder / "a.zip").write_bytes(data)
     told = json.dumps(look(str(folder / "a.zip"))).encode()
     return ZipCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))

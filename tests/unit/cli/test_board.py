@@ -70,7 +70,6 @@ class Terminal(io.StringIO):
     encoding = "utf-8"
 
     def isatty(self) -> bool:
-        """Be one."""
         return True
 
 
@@ -83,7 +82,6 @@ class Screen:
         self.top, self.x, self.y, self.wraps = 0, 0, 0, True
 
     def feed(self, text: str) -> None:
-        """Take in what is written."""
         for part in re.findall(r"\x1b\[\??[0-9;]*[A-Za-z]|.", text, re.DOTALL):
             match part:
                 case "\r":
@@ -113,7 +111,6 @@ class Screen:
         self.top = max(self.top, self.y - self.height + 1)
 
     def put(self, character: str) -> None:
-        """Show one character."""
         wide = measure_width(character)
         if self.x + wide > self.width:
             assert self.wraps, "a row of the area is wider than the terminal"
@@ -125,7 +122,6 @@ class Screen:
         self.x += wide
 
     def text(self) -> str:
-        """Give everything that is shown or scrolled away."""
         return "\n".join("".join(row).rstrip() for row in self.rows)
 
 
@@ -135,42 +131,35 @@ class Clock:
     now = 1_800_000_000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
         return self.now
 
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Papers:
-    """Make a job's papers."""
     return papers_of.create(tmp_path / "jobs", JOB)
 
 
 def board_on(stream: Any, papers: Papers | None = None, **environment: str) -> Board:
-    """Make a board on a stream, at a time of its own."""
     limits = ShownLimits(900.0, JobBudget(1_000_000, 2.0, 200))
     return Board(stream, papers, Clock(), limits, {"TERM": "xterm", **environment})
 
 
 def shown(board: Board) -> str:
-    """Give what a terminal shows that got all a board wrote."""
     screen = Screen(80, 24)
     screen.feed(board.stream.getvalue())  # type: ignore[attr-defined]
     return screen.text()
 
 
 def planned(papers: Papers | None = None) -> Planned:
-    """Give the plan's event."""
     return Planned(JOB, PLAN.digest, ("read", "ask", "write"), papers.write(to_json(PLAN)) if papers else "p")
 
 
 def thought(step: str, words: str, papers: Papers, dollars: float = 0.01) -> Thought:
-    """Give a reply's event."""
     paper = papers.write(json.dumps({"reply": {"thought": words, "text": "t"}}))
     return Thought(JOB, step, 1, "anthropic:small" if step else "anthropic:large", paper, 9, 5, 3, 2048, 20, dollars)
 
 
 def exchange(verdict: Literal["allow", "deny"], host: str, step: str = "ask") -> Exchange:
-    """Give a request's event."""
     return Exchange(DESK, step, verdict, "no rule", "GET", "https", host, 443, "/", 200, 1, 2, 3)
 
 
@@ -471,7 +460,7 @@ def test_wide_characters_count_twice_and_accents_not_at_all() -> None:
 
 @contextmanager
 def terminal(width: int, height: int) -> Iterator[tuple[int, Any]]:
-    """Open a real terminal of a size; give its far end, and a stream to it."""
+    """Open a real terminal of a size; yield its far end, and a stream to it."""
     ours, theirs = pty.openpty()
     resize(theirs, width, height)
     os.set_blocking(ours, False)
@@ -483,12 +472,11 @@ def terminal(width: int, height: int) -> Iterator[tuple[int, Any]]:
 
 
 def resize(fd: int, width: int, height: int) -> None:
-    """Make a terminal another size."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
 
 def received(fd: int) -> str:
-    """Give all that came out of a terminal: it hands on a few kilobytes at a time."""
+    """Return all that came out of a terminal: it hands on a few kilobytes at a time."""
     data = os.read(fd, 1 << 20)
     while select.select([fd], [], [], 0.1)[0]:
         data += os.read(fd, 1 << 20)
@@ -520,7 +508,6 @@ KINDS = list_kinds()
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Give values of a field's type."""
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))
     if get_origin(hint) is tuple:

@@ -29,7 +29,6 @@ JOB, DESK = "i1", "i2"
 
 
 def exchange(verdict: str, host: str, *grants: str) -> Exchange:
-    """Make a request at the door."""
     return Exchange(DESK, "ask", verdict, "r", "GET", "https", host, 443, "/", 200, 1, 2, 3, grants)  # type: ignore[arg-type]
 
 
@@ -62,7 +61,6 @@ EVENTS: list[Event] = [
 
 
 def receipt() -> Receipt:
-    """Fold the events, one a second."""
     return fold_timed(JOB, ((float(second), event) for second, event in enumerate(EVENTS)))
 
 

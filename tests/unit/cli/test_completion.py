@@ -32,7 +32,7 @@ def commands() -> list[CommandNode]:
 
 @pytest.fixture(scope="module")
 def spelled() -> Spelled:
-    """Give the options of every command and act, as argparse has them, but those that are not for people."""
+    """Return the options of every command and act, as argparse has them, but those that are not for people."""
     found: Spelled = {}
     for name in COMMANDS:
         for words, parser in parsers(name, make_parser(name, import_module(get_module_name(name)))):
@@ -42,7 +42,6 @@ def spelled() -> Spelled:
 
 
 def parsers(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield a parser and those of its acts."""
     yield name, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -51,7 +50,6 @@ def parsers(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, a
 
 
 def section(text: str, begin: str, end: str) -> str:
-    """Give what stands between two patterns, the first of which must be there."""
     rest = re.split(begin, text, maxsplit=1, flags=re.MULTILINE)[1]
     return re.split(end, rest, maxsplit=1, flags=re.MULTILINE)[0]
 

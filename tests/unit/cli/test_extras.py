@@ -37,7 +37,6 @@ for name in COMMANDS:
 
 
 def run(script: str, *argv: str, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script without the extras' packages."""
     env = {"HOTDESK_HOME": str(home), "PATH": "/usr/bin:/usr/sbin", "PYTHONPATH": ":".join(sys.path)}
     return subprocess.run([sys.executable, "-c", script, *argv], env=env, capture_output=True, text=True, check=False)
 

@@ -66,7 +66,7 @@ class Seat:
         self.wait_for("READY")
 
     def wait_for(self, text: str, seconds: float = 30) -> str:
-        """Read until a text is there; give all that was seen."""
+        """Read until a text is there; return all that was seen."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             assert select.select([self.far], [], [], max(end - time.monotonic(), 0))[0], self.seen
@@ -74,11 +74,9 @@ class Seat:
         return self.seen
 
     def type(self, text: str) -> None:
-        """Press keys."""
         os.write(self.far, text.encode())
 
     def came(self) -> Any:
-        """Give what the program was told."""
         found = re.search(r"CAME (.*)\r\n", self.wait_for("CAME ") and self.wait_for("\r\n"))
         while found is None:
             self.seen += os.read(self.far, 4096).decode()
@@ -86,7 +84,6 @@ class Seat:
         return json.loads(found[1])
 
     def close(self) -> None:
-        """Leave."""
         self.program.kill()
         self.program.wait()
         os.close(self.far)

@@ -20,7 +20,6 @@ WORDS = b"correct horse battery staple"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Config:
-    """Give settings of a state directory of this test's own."""
     return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
 

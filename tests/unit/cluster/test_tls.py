@@ -18,7 +18,6 @@ from hotdesk.linux.sockets import receive, send
 
 @pytest.fixture(scope="module")
 def identities(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a node and a server of one authority."""
     folder = tmp_path_factory.mktemp("identities")
     enroll(folder / "authority", "node", "n1", folder / "node", 1)
     enroll(folder / "authority", "server", "home", folder / "server", 1)
@@ -27,7 +26,6 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def connected(identities: Path) -> AsyncIterator[tuple[socket.socket, socket.socket]]:
-    """Give both plain ends of a connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         caller = socket.create_connection(listener.getsockname())
         answerer, _ = listener.accept()
@@ -51,7 +49,6 @@ async def connected(identities: Path) -> AsyncIterator[tuple[socket.socket, sock
 
 
 async def read_all(sock: socket.socket) -> bytes:
-    """Read to the end."""
     found = b""
     while data := await receive(sock):
         found += data
@@ -59,7 +56,6 @@ async def read_all(sock: socket.socket) -> bytes:
 
 
 async def pour_for_ever(sock: socket.socket) -> None:
-    """Write until nobody reads."""
     while True:
         await send(sock, b"x" * 1000)
         await anyio.sleep(0.01)

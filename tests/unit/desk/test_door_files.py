@@ -108,7 +108,7 @@ class Desk:
 
 
 def head(sock: socket.socket) -> tuple[str, str]:
-    """Read a request's head; give its method and target."""
+    """Read a request's head; return its method and target."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = sock.recv(4096)

@@ -41,7 +41,6 @@ class Guest:
         )
 
     async def accept(self) -> socket.socket:
-        """Wait for its call."""
         with anyio.fail_after(10):
             while True:
                 try:
@@ -60,7 +59,6 @@ class Guest:
             link.hang_up()
 
     def close(self) -> None:
-        """End it."""
         self.listener.close()
         self.process.kill()
         self.process.wait()
@@ -68,7 +66,7 @@ class Guest:
 
 @pytest.fixture
 async def guest(tmp_path: Path) -> AsyncIterator[Guest]:
-    """Give a running guest; a test ends the programs it started in it."""
+    """Yield a running guest; a test ends the programs it started in it."""
     started = Guest(tmp_path)
     yield started
     started.close()
@@ -146,7 +144,6 @@ async def test_a_half_written_file_is_closed_when_the_host_goes(guest: Guest) ->
 
 
 async def until_size(desk: LinkedDesk, path: str, size: int) -> None:
-    """Wait until a file has grown."""
     with anyio.fail_after(5):
         while (await desk.stat(path)).size < size:
             await anyio.sleep(0.01)

@@ -45,12 +45,11 @@ class Owner:
         self.number = 0
 
     def send(self, data: bytes, fds: tuple[int, ...] = ()) -> None:
-        """Send one message as it is."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
         self.sock.sendmsg([data], rights)
 
     def receive(self) -> dict[str, Any] | None:
-        """Give the next message, its descriptors closed; None when the keeper hung up."""
+        """Return the next message, its descriptors closed; None when the keeper hung up."""
         assert select.select([self.sock], [], [], PATIENCE)[0], "the keeper is silent"
         try:
             data, fds, _, _ = socket.recv_fds(self.sock, MAX_PACKET_BYTES, 8)
@@ -63,38 +62,34 @@ class Owner:
         return found
 
     def answer(self, number: int) -> dict[str, Any] | None:
-        """Wait for the answer to one request."""
         while (message := self.receive()) is not None:
             if message.get("re") == number:
                 return message
         return None
 
     def ask(self, verb: str, desk: str = DESK, **more: object) -> dict[str, Any] | None:
-        """Make a request; give its answer."""
+        """Make a request; return its answer."""
         self.number += 1
         self.send(json.dumps({"n": self.number, "verb": verb, "desk": desk, **more}).encode())
         return self.answer(self.number)
 
     def error(self, verb: str, desk: str = DESK, **more: object) -> str:
-        """Make a request that must be refused; give the code of the refusal."""
+        """Make a request that must be refused; return the code of the refusal."""
         answer = self.ask(verb, desk, **more)
         assert answer is not None
         return str(answer["error"]["code"])
 
     def serves(self) -> bool:
-        """Say whether the keeper serves still."""
         return self.error("usage", new_id()) == "desk.gone"
 
     def descriptors(self) -> int:
-        """Count what the keeper has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def memory(self) -> int:
-        """Give the keeper's memory in bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def ended(self) -> int:
-        """Wait until the keeper has ended; give its exit code."""
+        """Wait until the keeper has ended; return its exit code."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -105,14 +100,12 @@ class Owner:
         raise AssertionError("the keeper runs on")
 
     def close(self) -> int:
-        """Hang up, and wait for the keeper's end."""
         self.sock.close()
         return self.ended() if self.pid else 0
 
 
 @pytest.fixture
 def owner(settings: Config) -> Iterator[Owner]:
-    """Give an owner with a keeper of its own, which ends well."""
     one = Owner(start(settings))
     yield one
     assert one.close() == 0

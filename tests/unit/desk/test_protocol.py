@@ -75,7 +75,6 @@ class Model:
     writing: asyncio.Task[None] | None = None
 
     def alive(self) -> bool:
-        """Say whether both sides still speak on it."""
         return not self.replied and not self.dropped
 
 
@@ -103,12 +102,9 @@ class Protocol(RuleBasedStateMachine):
         return Link(sock)
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run something to its end."""
         return self.loop.run_until_complete(asyncio.wait_for(work, 10))
 
     def settle(self) -> None:
-        """Let the link do all it can, and the guest hear it."""
-
         async def turns() -> None:
             for _ in range(12):
                 await asyncio.sleep(0)
@@ -117,7 +113,6 @@ class Protocol(RuleBasedStateMachine):
         self.wait(turns())
 
     def hear(self) -> None:
-        """Take what the link sent to the guest."""
         try:
             data = self.guest.recv(1 << 20)
         except BlockingIOError:
@@ -149,7 +144,6 @@ class Protocol(RuleBasedStateMachine):
         return model
 
     def settle_open(self, model: Model) -> None:
-        """Let the guest see a channel opened."""
         assert model.number == len(self.models) + 1
         self.settle()
         self.models[model.number] = model
@@ -178,7 +172,6 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(model=channels, size=st.sampled_from([0, 1, 1000, wire.CHUNK, wire.CHUNK + 1, WINDOW, 3 * WINDOW]))
     def send(self, model: Model, size: int) -> None:
-        """Write, unless somebody does."""
         if not model.alive() or (model.writing is not None and not model.writing.done()):
             return
         data = Random(len(model.sent) + size).randbytes(size)
@@ -216,7 +209,6 @@ class Protocol(RuleBasedStateMachine):
     # -- what the guest does
 
     def say(self, kind: int, model: Model, payload: bytes) -> None:
-        """Say something, and let it arrive."""
         self.guest.sendall(encode_frame(kind, model.number, payload))
         self.settle()
 
@@ -231,7 +223,6 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(model=channels, value=st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=5), st.lists(st.booleans())))
     def tell(self, model: Model, value: object) -> None:
-        """Send a value, within the window."""
         payload = encode(value)
         if model.alive() and compute_cost(payload) <= model.window:
             model.window -= compute_cost(payload)
@@ -240,7 +231,6 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(model=channels, part=st.sampled_from([1, 2, 3]))
     def allow(self, model: Model, part: int) -> None:
-        """Give back some of the credit for what came."""
         if model.alive() and (given_back := model.owed // part):
             model.owed -= given_back
             self.say(CREDIT, model, given_back.to_bytes(4, "big"))
@@ -326,7 +316,6 @@ def test_windows_order_and_ends_hold_whatever_both_sides_do() -> None:
 
 @asynccontextmanager
 async def linked() -> AsyncIterator[tuple[Link, socket.socket]]:
-    """Give a running link, and the guest's end of it."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     with theirs:
@@ -399,7 +388,7 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
 
 
 async def supervised(*said: bytes, full: bool = False, room: int = MAX_NOTED_BYTES) -> tuple[list[Event], list[bytes]]:
-    """Hear what a root's guest says of acts; give what was noted, and what it was answered."""
+    """Hear what a root's guest says of acts; return what was noted, and what it was answered."""
     noted: list[Event] = []
 
     def note(event: Event) -> None:
@@ -424,12 +413,10 @@ async def supervised(*said: bytes, full: bool = False, room: int = MAX_NOTED_BYT
 
 
 def readable(sock: socket.socket) -> bool:
-    """Say whether something came."""
     return bool(select.select([sock], [], [], 0)[0])
 
 
 def act(**words: object) -> bytes:
-    """Tell of an act."""
     return encode_frame(EVENT, 1, encode(words))
 
 
@@ -508,7 +495,6 @@ def test_a_value_has_no_more_parts_than_allowed(data: bytes, most: int) -> None:
 
 
 def parts(value: object) -> int:
-    """Count a value with all that is in it."""
     if isinstance(value, list):
         return 1 + sum(map(parts, value))
     if isinstance(value, dict):

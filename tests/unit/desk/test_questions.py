@@ -34,32 +34,26 @@ class Scripted:
     allowed: list[tuple[str, list[str], str]] = field(default_factory=list)
 
     def open_questions(self) -> list[Asked]:
-        """Give the one."""
         return [ASKED]
 
     async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
-        """Remember an answer."""
         self.answers.append((number, approved, by, digest))
         return ASKED
 
     async def unlock(self, root: str) -> None:
-        """Remember a key."""
         self.keys.append(root)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Remember what was allowed."""
         self.allowed.append((desk, list(rules), by))
 
 
 @pytest.fixture
 def scripted() -> Scripted:
-    """Give an owner's questions."""
     return Scripted()
 
 
 @pytest.fixture
 async def owner(scripted: Scripted, tmp_path: Path) -> AsyncIterator[RemoteRuntime]:
-    """Give the far end of an owner's control socket."""
     async with (
         serve_control(NO_DESKS, tmp_path / "owner.sock", lambda: scripted),
         remote_runtime(tmp_path / "owner.sock") as far,

@@ -17,7 +17,6 @@ LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, st.binary(), TEXTS)
 
 
 def nested(depth: int) -> st.SearchStrategy[object]:
-    """Give values no deeper than the wire takes."""
     if depth == 1:
         return LEAVES
     inner = nested(depth - 1)

@@ -30,7 +30,6 @@ MOUNTS = """\
 
 
 def failing(name: str, number: int, host: HostKind = HOST, text: str = "", **others: object) -> HostReport:
-    """Give a host on which one trial failed."""
     trial = HostTrial(failures={name: TrialFailure(number, text or f"{name} failed")})
     return replace(REPORT, host=host, trial=trial, **others)  # type: ignore[arg-type]
 

@@ -90,23 +90,19 @@ SOUND = DeskView(
 
 
 def changed(**status: str) -> DeskView:
-    """Give a desk whose second process has another status."""
     return replace(SOUND, processes=(FIRST, replace(FIRST, status={**STATUS, **status})))
 
 
 def mounted(old: str, new: str) -> DeskView:
-    """Give a desk with another mount."""
     assert old in MOUNTINFO
     return replace(SOUND, mounts=tuple(read_mounts(MOUNTINFO.replace(old, new))))
 
 
 def found(checks: Any, data: object) -> dict[str, Finding]:
-    """Judge, by name."""
     return {result.measure.name: result.finding for result in judge(checks, data)}
 
 
 def failures(checks: Any, data: object) -> set[str]:
-    """Name what failed."""
     return {name for name, finding in found(checks, data).items() if finding.state == "failed"}
 
 
@@ -368,7 +364,6 @@ def test_what_a_desk_says_is_cut_and_escaped() -> None:
 
 
 def said(**values: object) -> Done:
-    """Give how a probe ended that said this."""
     return Done(0, json.dumps(values).encode() + b"\n")
 
 

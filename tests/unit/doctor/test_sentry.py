@@ -32,7 +32,6 @@ TWINS = {
 def process(
     number: int, supervisor: bool = False, files: frozenset[str] | None = frozenset({"proc"})
 ) -> SandboxProcess:
-    """Give a process as it should be."""
     user = str(BASE + (uids.SUPERVISOR if supervisor else 0))
     sets = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapAmb"), "0" * 16)
     sets["CapBnd"] = "000001ffffffffff" if supervisor else "00000000000c001f"
@@ -65,7 +64,6 @@ VIEW = SandboxView(
 
 
 def change(number: int, **changes: object) -> SandboxView:
-    """Give the view with one process changed."""
     processes = tuple(
         replace(each, **changes) if place == number else each  # type: ignore[arg-type]
         for place, each in enumerate(VIEW.processes)
@@ -74,7 +72,6 @@ def change(number: int, **changes: object) -> SandboxView:
 
 
 def with_status(number: int, **changes: str) -> SandboxView:
-    """Give the view with another status of one process."""
     return change(number, status={**VIEW.processes[number].status, **changes})
 
 

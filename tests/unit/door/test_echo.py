@@ -18,7 +18,6 @@ VALUE = b"a-value-nobody-knows-0123456789"
 
 
 def asked(method: str = "GET", target: str = "/canary", *headers: tuple[str, str]) -> framing.Request:
-    """Write a request as the door would send it."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {canary.HOST}", *(f"{name}: {value}" for name, value in headers)]
     return framing.parse_request("\r\n".join([*lines, "", ""]).encode())
 

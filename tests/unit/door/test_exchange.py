@@ -33,14 +33,12 @@ class Written:
         self.events: list[Event] = []
 
     def note(self, event: Event) -> None:
-        """Keep it."""
         self.events.append(event)
 
     async def steady(self) -> None:
         """Never be behind."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
-        """Make nothing."""
         raise AssertionError("nothing is minted here")
 
 
@@ -52,7 +50,6 @@ class Slow(Upstreams):
         self.asked: list[tuple[object, ...]] = []
 
     async def dial(self, *where: object, **how: object) -> Wire:
-        """Take a moment."""
         self.asked.append((*where, how))
         await asyncio.sleep(0)
         self.meanwhile()
@@ -60,7 +57,6 @@ class Slow(Upstreams):
 
 
 def granted(outside: Written) -> Egress:
-    """Make a way with one grant."""
     way = Egress("i" + "a" * 20, outside)
     way.policy = Policy([parse_rule("erp.test/data/*")])
     held = LiveGrant("0", parse_grant("erp-token@erp.test"), b"hotdesk-secret-erp-token-" + b"a" * 26)
@@ -77,7 +73,7 @@ async def pair() -> tuple[Wire, socket.socket]:
 
 
 async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
-    """Carry one request out; give what the upstream heard and what the desk was answered."""
+    """Carry one request out; return what the upstream heard and what the desk was answered."""
     desk, inside = await pair()
     up, outside = await pair()
     place = UpstreamSlot(Slow(up, meanwhile))
@@ -94,7 +90,7 @@ async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, b
 
 
 def read(sock: socket.socket) -> bytes:
-    """Give what came, until the other side hung up."""
+    """Return what came, until the other side hung up."""
     data = b""
     while piece := sock.recv(65536):
         data += piece

@@ -33,23 +33,19 @@ GOOD = CanaryResult(
 
 
 def failed(told: CanaryResult | None, caught: frozenset[str] = frozenset()) -> set[str]:
-    """Name what is held against a desk."""
     return set(selftest.judge(told, FAR, NEAR, DIGEST, caught).failed)
 
 
 def met(where: str, number: int) -> CanaryResult:
-    """Have one knock come to something else."""
     at = [each for _, each in FAR].index(where)
     return replace(GOOD, knocks=(*GOOD.knocks[:at], number, *GOOD.knocks[at + 1 :]))
 
 
 def called(at: int, number: int) -> CanaryResult:
-    """Have one call on this machine come to something else."""
     return replace(GOOD, local=(*GOOD.local[:at], number, *GOOD.local[at + 1 :]))
 
 
 def answered(name: str, number: int) -> CanaryResult:
-    """Have the door answer otherwise."""
     return replace(GOOD, answers=(200, 200, *(number if one == name else 403 for one, _ in NEAR)))
 
 
@@ -113,7 +109,6 @@ def test_contacts_at_the_owners_own_sockets_count_without_a_report() -> None:
 
 
 def said(**changed: object) -> bytes:
-    """Write what the canaries say, with something else in it."""
     told: dict[str, object] = {"nonce": "n", "knocks": [101], "local": [111], "answers": [403]}
     return json.dumps({**told, "sni": "00", "echo": "01", "host": "02", **changed}).encode()
 
@@ -172,7 +167,6 @@ class AnsweringDesk:
         self.results = list(results)
 
     async def run(self, argv: list[str], **options: object) -> Done:
-        """Report the next result, with the nonce and as many knocks as it was given targets."""
         far, result = argv[-2].split(), self.results.pop(0)
         fields = {"nonce": argv[6], "knocks": [errno.ENETUNREACH] * len(far), "local": result.local}
         fields |= {"answers": result.answers} | {name: getattr(result, name).hex() for name in ("sni", "echo", "host")}

@@ -134,7 +134,6 @@ def test_a_catalog_that_is_damaged_is_reported(tmp_path: Path) -> None:
 
 
 def earlier(folder: Path) -> Path:
-    """Copy a drive as an earlier release left it."""
     shutil.copytree(GOLDEN / "drive-v0", folder, symlinks=True)
     for path in (folder, *(each for each in folder.rglob("*") if each.is_dir() and not each.is_symlink())):
         path.chmod(0o700)

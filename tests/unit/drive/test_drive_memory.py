@@ -25,7 +25,6 @@ from hotdesk.errors import BriefError
 
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
-    """Give an empty store."""
     return MemoryStore(Drive(tmp_path / "drive"), OPERATOR)
 
 

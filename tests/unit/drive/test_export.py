@@ -28,7 +28,6 @@ JOB_CHAINS = ("i1", "i2")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """Give a journal with one of each event, over several chains and commits."""
     (tmp_path / "keys").mkdir(mode=0o700)
     place = tmp_path / "keys/journal.db"
     journal = Journal(place, SIGNER)
@@ -42,7 +41,6 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 
 def look(lines: list[str]) -> set[str]:
-    """Give what a look at an export finds."""
     return {fault.what for fault in verify_export(lines, SIGNER.public).faults}
 
 

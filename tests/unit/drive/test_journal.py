@@ -32,21 +32,18 @@ SOURCE = os.pathsep.join(filter(None, sys.path))
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Give the place of a journal that is not there yet."""
     (tmp_path / "keys").mkdir(mode=0o700)
     return tmp_path / "keys/journal.db"
 
 
 @pytest.fixture
 def journal(path: Path) -> Iterator[Journal]:
-    """Give an open journal."""
     made = Journal(path, SIGNER)
     yield made
     made.close()
 
 
 def exchange(desk: str, number: int = 0) -> Event:
-    """Give an event."""
     return Exchange(desk, "", "allow", "erp.test", "GET", "https", "erp.test", 443, f"/{number}", 200, 10, 20, 3)
 
 
@@ -70,7 +67,6 @@ def tamper(path: Path, *statements: str) -> None:
 
 
 def look(path: Path, *since: Head) -> set[str]:
-    """Give what a look at the journal finds."""
     return {fault.what for fault in verify(path, SIGNER.public, since).faults}
 
 
@@ -262,7 +258,7 @@ def test_what_is_done_to_a_journal_shows(path: Path, journal: Journal, attack: s
 
 
 def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
-    """Change the first event and hash the whole file anew, as somebody without the key can."""
+    """Change the first event and hash the whole file again, as somebody without the key can."""
     rows = list(read(path))
     rows[0] = replace(rows[0], data=rows[0].data.replace("erp.test", "evil.test"))
     ends: dict[str, Row] = {}

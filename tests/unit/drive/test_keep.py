@@ -21,7 +21,6 @@ ANNA, BERT = "uid:1000", "uid:1001"
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Drive:
-    """Give a drive that is empty."""
     return Drive(tmp_path / "drive", quota=1000)
 
 

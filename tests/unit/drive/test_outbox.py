@@ -21,18 +21,15 @@ DESK = "i" + "a" * 20
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    """Give a journal whose outbox is beside it."""
     private_files.make_folder(tmp_path / "keys")
     return Journal(tmp_path / "keys" / FILE, load_signer(tmp_path / "keys"))
 
 
 def opened(desk: str = DESK) -> dict[str, object]:
-    """Describe an opening as a keeper writes it."""
     return as_dict(Opened(desk, "", (), (), "uid 0 pid 7", "base"))
 
 
 def names(lib: Path) -> list[str]:
-    """Name the events of the journal."""
     return [row.name for row in read(lib / "keys" / FILE)]
 
 

@@ -32,15 +32,13 @@ class Tenant:
 
     @property
     def host(self) -> Tenant:
-        """Give its machine."""
         return self
 
     def has_ended(self, desk: DeskId) -> bool:
-        """Say whether a desk ended by itself: none does here."""
+        """Return whether a desk ended by itself: none does here."""
         return False
 
     async def burn(self, desk: DeskId) -> None:
-        """Burn a desk."""
         self.burnt.append(desk)
 
 
@@ -52,7 +50,6 @@ class Computer:
     id: DeskId = ID
 
     async def pause(self, *, memory: bool) -> None:
-        """Stop, or go on."""
         self.tries -= 1
         if self.tries > 0:
             raise DeskError("it is starting root's guest; try again")
@@ -60,7 +57,6 @@ class Computer:
 
 @asynccontextmanager
 async def ticking(sandbox: Sandbox) -> AsyncIterator[Sandboxes]:
-    """Have the clock run."""
     async with anyio.create_task_group() as tasks:
         sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
         sandboxes.add(sandbox)
@@ -70,14 +66,12 @@ async def ticking(sandbox: Sandbox) -> AsyncIterator[Sandboxes]:
 
 
 def sandbox_of(tries: int = 1, **more: Any) -> Sandbox:
-    """Give a sandbox whose time is up in a moment."""
     now = time.time()
     desk = cast(Any, Computer(tries=tries))
     return Sandbox(desk, cast(Any, Tenant()), "base", Spec(), CLOSED, "token", now, now + 0.1, **more)
 
 
 async def until_paused(sandbox: Sandbox) -> None:
-    """Wait until a sandbox stands still."""
     with anyio.fail_after(30):
         while sandbox.state != "paused" or sandbox.turning.locked():
             await anyio.sleep(0.005)

@@ -35,11 +35,9 @@ class Computer:
     fails: str = ""
 
     async def pause(self, *, memory: bool) -> None:
-        """Stop for good."""
         assert not memory
 
     async def save(self, name: str) -> None:
-        """Take as long as it takes."""
         if self.fails == "hangs":
             await anyio.sleep_forever()
         if self.fails:
@@ -53,19 +51,16 @@ class Noted:
     images: list[str] = field(default_factory=list)
 
     async def expect(self, tenant: object, *images: str) -> None:
-        """Note images."""
         self.images += images
 
 
 def tenant_in(lib: Path) -> Any:
-    """Give a tenant that has only a folder."""
     return SimpleNamespace(
         name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(has_ended=lambda desk: False)
     )
 
 
 def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:
-    """Give a sandbox."""
     now = time.time()
     return Sandbox(cast(Any, desk), tenant, "base", Spec(), CLOSED, "token", now, now + 60, **more)
 

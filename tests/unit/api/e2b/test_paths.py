@@ -57,7 +57,6 @@ def test_a_path_no_file_can_have_is_refused(path: str) -> None:
 
 
 def basic(text: str) -> str:
-    """Write a user as HTTP does."""
     return "Basic " + base64.b64encode(text.encode()).decode()
 
 

@@ -28,11 +28,9 @@ class Stubborn:
 
     @property
     def host(self) -> Stubborn:
-        """Give its machine."""
         return self
 
     async def burn(self, desk: DeskId) -> None:
-        """Refuse to burn a desk."""
         self.burnt.append(desk)
         raise self.error
 

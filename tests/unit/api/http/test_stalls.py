@@ -23,7 +23,6 @@ LIMIT = 0.05
 
 
 def compute(seconds: float) -> None:
-    """Use a processor for so long."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
@@ -31,7 +30,6 @@ def compute(seconds: float) -> None:
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Have other processes use every processor."""
     line = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
     crowd = [subprocess.Popen([sys.executable, "-c", line]) for _ in range(count)]
     try:

@@ -23,17 +23,15 @@ ONCE = Patience(connect=2, silence=2, retries=0, tries=1, longest=10)
 
 
 def request(*history: Any, **more: Any) -> ModelRequest:
-    """Ask."""
     return ModelRequest("You work.", [OurMessage("Look."), *history], [LOOK], **more)
 
 
 def answer(reply: Reply, *seen: Observation) -> Results:
-    """Answer a reply's calls."""
     return Results(tuple(zip(reply.calls, seen, strict=True)))
 
 
 async def talk(*replies: Sequence[Body], seen: Observation, **more: Any) -> tuple[list[Reply], list[Body]]:
-    """Ask until all is said, answering every call alike; give replies and requests."""
+    """Ask until all is said, answering every call alike; return replies and requests."""
     left = iter(replies)
     with anthropic_server(lambda body: next(left)) as server:
         model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
@@ -133,7 +131,6 @@ async def test_thinking_survives_or_is_left_out_when_tools_or_the_beginning_chan
 
 
 def thoughts(body: Body) -> list[Body]:
-    """Give the thoughts of a request."""
     return [block for each in body["messages"] for block in each["content"] if block["type"] == "thinking"]
 
 

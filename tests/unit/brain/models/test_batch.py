@@ -25,13 +25,12 @@ PRICE = Prices({"anthropic:claude-sonnet-5": ModelPrice(1_000_000, 1_000_000, 0.
 
 
 def request(*history: Any) -> ModelRequest:
-    """Ask."""
     return ModelRequest("You work.", [OurMessage("Look."), *history], [LOOK])
 
 
 @contextmanager
 def batching(*replies: Any, **options: Any) -> Iterator[tuple[AnthropicBatchModel, Anthropic]]:
-    """Give a model that is asked by batches, and polled at once; and its server."""
+    """Yield a model that is asked by batches, and polled at once; and its server."""
     left = iter(replies)
     with anthropic_server(lambda body: next(left)) as server:
         given = {"base_url": server.base_url, "key": "k", "patience": ONCE, **options}

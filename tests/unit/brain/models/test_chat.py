@@ -45,18 +45,15 @@ async def test_a_model_that_never_ends_is_stopped() -> None:
 
 
 async def events(*told: dict[str, Any]) -> Events:
-    """Give a stream."""
     for each in told:
         yield each
 
 
 def choice(delta: dict[str, Any], stop: str | None = None) -> dict[str, Any]:
-    """Write an event."""
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]}
 
 
 def use(name: str, given: str, **more: Any) -> dict[str, Any]:
-    """Write a call, whole."""
     return {"tool_calls": [{"function": {"name": name, "arguments": given}, **more}]}
 
 

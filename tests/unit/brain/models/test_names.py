@@ -62,7 +62,7 @@ def test_the_providers_libraries_are_loaded_when_a_model_is_wanted_and_not_befor
 
 @pytest.fixture
 def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Give a proxy everything that leaves would go to; it takes nothing."""
+    """Yield a proxy everything that leaves would go to; it takes nothing."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.settimeout(0.2)
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):

@@ -23,19 +23,16 @@ TYPE = {"type": "type", "text": "hello"}
 
 
 def request(*history: Any, **more: Any) -> ModelRequest:
-    """Ask, with a screen."""
     return ModelRequest(
         "You work.", [OurMessage("Look."), *history], [LOOK], **{"screen": (1280, 800), "cache": "job-1", **more}
     )
 
 
 def answer(reply: Reply, *seen: Observation) -> Results:
-    """Answer a reply's calls."""
     return Results(tuple(zip(reply.calls, seen, strict=True)))
 
 
 def driver(url: str) -> LanguageModel:
-    """Give a driver."""
     return OpenAIModel("gpt-x", base_url=url, key="k", patience=ONCE)
 
 

@@ -31,7 +31,6 @@ SEEN = Results(((CALL, Observation("x", image=b"png", media="image/png")),))
 
 
 def request(*history: Item, step: str = "") -> ModelRequest:
-    """Ask."""
     return ModelRequest("You work.", [OurMessage("Go."), *history], [Tool("look", "Look.")], step=step)
 
 

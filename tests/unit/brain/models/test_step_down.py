@@ -33,13 +33,11 @@ ONCE = Patience(connect=2, silence=5, retries=0, tries=1, longest=20)
 
 
 def request(*history: Any, **more: Any) -> ModelRequest:
-    """Ask, with a screen."""
     asked = {"screen": (1280, 800), "screen_tools": [SHOT], **more}
     return ModelRequest("You work.", [OurMessage("Look."), *history], [LOOK], **asked)
 
 
 def shown(reply: Reply) -> Results:
-    """Answer every call with a picture."""
     return Results(tuple((call, Observation("here", image=PNG, media="image/png")) for call in reply.calls))
 
 
@@ -70,7 +68,6 @@ async def test_what_a_claude_does_not_take_is_left_out(rules: ModelRules, field:
 
 
 def names(tools: Any) -> list[str]:
-    """Give the names of tools."""
     return [tool.get("name", tool.get("type")) for tool in tools]
 
 

@@ -19,29 +19,24 @@ SOURCE = "https://a.example/report"
 
 
 def line(text: str, left: float = 60, top: float = 100, *, wide: float = 0, how: str = "") -> list[object]:
-    """Give a line of text."""
     return [[left, top, left + (wide or 6.0 * len(text)), top + 10], text, how]
 
 
 def picture(left: float, top: float, right: float, bottom: float, **more: object) -> Told:
-    """Give a picture."""
     return {"box": [left, top, right, bottom], "problem": "", "plain": False, "own": True, **more}
 
 
 def frame(kind: str, box: list[float], text: str = "", **more: object) -> Told:
-    """Give a shape."""
     return {"page": 0, "kind": kind, "name": "Box 1", "box": box, "text": text, "grows": False, "empty": False, **more}
 
 
 def leaf(number: int) -> Told:
-    """Give a page on which everything holds."""
     lines = [line("Revenue of the year"), line("It grew in every region", top=120), line(f"Page {number}", top=770)]
     links = [[[60, 750, 200, 762], f"{SOURCE}#{number}"]]
     return {"size": [WIDTH, HEIGHT], "lines": lines, "pictures": [], "links": links, "unmapped": 0, "fonts": []}
 
 
 def chart(shown: list[float | None], book: list[float | None] | None) -> Told:
-    """Give a chart with one row of numbers."""
     series = [{"name": "2030", "shown": shown, "book": book}]
     return {"name": "Growth", "where": "slide 1", "problem": "", "series": series}
 
@@ -59,7 +54,6 @@ GOOD: Told = {
 
 
 def told(*changes: Change) -> Told:
-    """Give what is told of a good file, changed."""
     made = copy.deepcopy(GOOD)
     for change in changes:
         change(made)
@@ -67,7 +61,6 @@ def told(*changes: Change) -> Told:
 
 
 def drawn(draw: Callable[[ImageDraw.ImageDraw], object] | None = None, background: str = "white") -> DrawnPixels:
-    """Draw a page with some ink on it, or with what is asked for."""
     image = Image.new("RGB", (WIDTH, HEIGHT), background)
     pen = ImageDraw.Draw(image)
     if draw is None:
@@ -79,13 +72,11 @@ def drawn(draw: Callable[[ImageDraw.ImageDraw], object] | None = None, backgroun
 
 
 def judged(check: Check, seen: Told, pages: Sequence[DrawnPixels] | None = None) -> Verdict:
-    """Judge evidence."""
     shown = [drawn()] * len(seen["pages"]) if pages is None else pages
     return check.judge(Evidence(json.dumps(seen).encode(), tuple(shown)))
 
 
 def only(verdict: Verdict) -> Fault:
-    """Give the one fault there is."""
     assert len(verdict.faults) == 1, verdict.findings
     assert verdict.faults[0].rule in verdict.looked_for
     return verdict.faults[0]

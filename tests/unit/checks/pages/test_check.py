@@ -27,12 +27,10 @@ Draw = Callable[[ImageDraw.ImageDraw], object]
 
 
 def on(page: int, name: str, *more: object) -> Callable[[dict[str, Any]], object]:
-    """Add something to a page."""
     return lambda seen: seen["pages"][page][name].extend(more)
 
 
 def put(page: int, name: str, value: object) -> Callable[[dict[str, Any]], object]:
-    """Change something of a page."""
     return lambda seen: seen["pages"][page].__setitem__(name, value)
 
 
@@ -125,31 +123,26 @@ def test_what_is_meant_is_no_fault(expect: dict[str, object], changes: tuple[Any
 
 
 def number(pen: ImageDraw.ImageDraw) -> None:
-    """Draw the number of a page and nothing else."""
     pen.text((300, 780), "2", fill="black")
 
 
 def table_off(pen: ImageDraw.ImageDraw) -> None:
-    """Draw lines that run off the right edge."""
     for at in range(200, 300, 20):
         pen.line((100, at, WIDTH, at), fill="black")
 
 
 def band(pen: ImageDraw.ImageDraw) -> None:
-    """Draw a bar across the page, a bar at its side, and a rule."""
     pen.rectangle((0, 0, WIDTH, 60), fill="navy")
     pen.rectangle((0, 0, 20, HEIGHT), fill="teal")
     pen.line((0, 400, WIDTH, 400), fill="black", width=2)
 
 
 def slope(pen: ImageDraw.ImageDraw) -> None:
-    """Draw a background that changes slowly."""
     for at in range(HEIGHT):
         pen.line((0, at, WIDTH, at), fill=(at // 4, at // 4, 200))
 
 
 def foot(pen: ImageDraw.ImageDraw) -> None:
-    """Draw a head and a foot, and nothing between them."""
     for at in range(60, 500, 8):
         pen.line((at, 10, at, 30), fill="black")
         pen.line((at, 770, at, 790), fill="black")
@@ -328,7 +321,6 @@ SMALL = DrawnPixels(30, 40, bytes(range(240)) * 15)
 
 
 def spoil(seen: Any, path: list[int], value: object) -> None:
-    """Put a value somewhere into evidence."""
     for step in path:
         keys = list(seen) if isinstance(seen, dict) else list(range(len(seen)))
         if not keys:

@@ -14,7 +14,6 @@ LONG = "These words need two lines"
 
 
 def document(*frames: dict[str, Any], loose: list[object] | None = None) -> dict[str, Any]:
-    """Give a document with some frames."""
     placed = [{**each, "page": -1} for each in frames]
     return told(lambda seen: seen.update(area=AREA, frames=placed, loose=[loose or []]))
 

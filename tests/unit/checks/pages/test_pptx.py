@@ -17,8 +17,6 @@ LINES = [line("Growth in every", 70, 300), line("region of the world", 70, 315)]
 
 
 def deck(*frames: dict[str, Any], lines: list[Any] = LINES) -> dict[str, Any]:
-    """Give slides with some shapes."""
-
     def change(seen: dict[str, Any]) -> None:
         seen["frames"] = list(frames)
         seen["pages"][0]["lines"] += lines

@@ -30,7 +30,7 @@ checks = []
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `hotdesk brief` in a folder and a state directory of this test's own; give what it prints."""
+    """Run `hotdesk brief` in a folder and a state directory of this test's own; return what it prints."""
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
@@ -44,7 +44,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def brief(tmp_path: Path) -> Path:
-    """Give a brief with its inputs."""
     (tmp_path / "files/deep").mkdir(parents=True)
     (tmp_path / "files/a").write_bytes(b"x" * 1000)
     (tmp_path / "files/deep/b").write_bytes(b"x" * 1048)
@@ -54,7 +53,6 @@ def brief(tmp_path: Path) -> Path:
 
 
 def configure(brief: Path, text: str) -> None:
-    """Write the operator's settings."""
     (brief.parent / "home/etc").mkdir(parents=True, exist_ok=True)
     (brief.parent / "home/etc/config.toml").write_text(text)
 

@@ -23,7 +23,6 @@ OTHER = "i" + "c" * 20
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
-    """Give a state directory that commands find."""
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path))
     for name in ("SUDO_UID", "VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
@@ -111,7 +110,6 @@ def test_what_desks_and_jobs_wait_for_is_one_list(ledger: Ledger, capsys: pytest
 
 
 def editor(tmp_path: Path, script: str, code: int = 0) -> str:
-    """Make an editor that does what a person would."""
     path = tmp_path / "an editor"
     path.write_text(f"#!/bin/sh\n{script}\nexit {code}\n")
     path.chmod(0o700)
@@ -119,7 +117,6 @@ def editor(tmp_path: Path, script: str, code: int = 0) -> str:
 
 
 def case_of(ledger: Ledger, kind: str = "plan") -> decision.OpenDecision:
-    """Give something that waits."""
     case = decision.find_case(ledger.settings, ledger.ask(ledger.begin(), kind).id)
     assert case is not None
     return case

@@ -24,7 +24,6 @@ WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
-    """Give a state directory that commands find."""
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path))
     made = Ledger(tmp_path)
     yield made

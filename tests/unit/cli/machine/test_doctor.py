@@ -30,7 +30,6 @@ FACTS = MachineFacts(
 
 
 def examined(finding: Finding, *, unopened: str | None = None) -> Examination:
-    """Give an examination in which the last measure was found so, and all others held."""
     results = [Result(measure, report_pass("as it should be")) for measure in MEASURES]
     return Examination(FACTS, [Result(MEASURES[-1], finding), *results[:-1]], unopened)
 

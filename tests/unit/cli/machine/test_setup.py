@@ -25,12 +25,10 @@ UBUNTU = HostMachine("ubuntu", "24.04", "noble", "Ubuntu 24.04", os.uname().mach
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Config:
-    """Give settings for a state directory and a store of this test's own."""
     return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
 
 def publish(settings: Config, digest: str, name: str = "base", recipe_digest: str = "") -> Image:
-    """Put an image of one empty layer into a store."""
     layer = settings.images / "layers" / digest
     here = os.uname().machine
     picture = Image(name, digest, (layer,), "/usr/bin/python3", here, time.time(), 0, "a test", recipe_digest)
@@ -109,7 +107,7 @@ def test_with_sudo_it_runs_itself_again_with_its_settings(tmp_path: Path) -> Non
 
 
 def sweep(settings: Config) -> list[tuple[str, str]]:
-    """Sweep a store; give what went."""
+    """Sweep a store; return what went."""
     return [(each.kind, each.name) for each in store.sweep(settings.images, print)]
 
 

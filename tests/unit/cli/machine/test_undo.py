@@ -23,7 +23,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a state directory is 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Config:
-    """Give a state directory of this test's own, as a machine has it that is in use."""
     lib = tmp_path / "lib"
     found = Config(run=tmp_path / "run", lib=lib, images=lib / "images")
     publish(found)
@@ -47,7 +46,7 @@ def arguments(**chosen: bool) -> argparse.Namespace:
 
 
 def run(settings: Config, **chosen: bool) -> dict[str, str]:
-    """Undo a set-up; give what was said, by step."""
+    """Undo a set-up; return what was said, by step."""
     steps = list(undo.undo(settings, arguments(**chosen), whole_machine=False))
     return {step.name: f"{'changed' if step.changed else 'same'}: {step.outcome}" for step in steps}
 

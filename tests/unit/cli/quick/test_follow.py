@@ -40,12 +40,10 @@ STARTED = wire.encode_frame(wire.EVENT, 1, wire.encode({"pid": 7}))
 
 
 def ended(code: int = 0, **more: object) -> bytes:
-    """Write how a guest says that a program ended."""
     return wire.encode_frame(wire.REPLY, 1, wire.encode({"code": code, **more}))
 
 
 def said(stream: int, data: bytes) -> bytes:
-    """Write what a guest says a program wrote."""
     return wire.encode_frame(wire.DATA, 1, bytes([stream]) + data)
 
 
@@ -76,7 +74,6 @@ class Running:
         return sum(len(payload) - 1 for kind, _, payload in frames if kind == wire.DATA)
 
     def end(self) -> tuple[int, bytes, bytes]:
-        """Hang up, and give how the command ended and what it wrote."""
         with self.guest:
             self.guest.shutdown(socket.SHUT_WR)
             out, err = self.process.communicate(timeout=30)
@@ -85,7 +82,6 @@ class Running:
 
 @contextmanager
 def following(*arguments: str, stdin: bytes | None = b"", program: str = FOLLOW) -> Iterator[Running]:
-    """Have a command follow a program of a guest that is us."""
     ours, theirs = socket.socketpair()
     ours.settimeout(20)
     argv = [sys.executable, "-c", program, str(theirs.fileno()), *arguments]

@@ -40,45 +40,40 @@ class Room:
         return self.link
 
     def call(self, route: str) -> tuple[socket.socket, bytes]:
-        """Take a call to the owner."""
         ours, theirs = socket.socketpair()
         self.ports.append(theirs)
         return ours, route.encode()
 
     def send(self, kind: int, *parts: bytes) -> None:
-        """Have the client send a message."""
         self.client.transport.buffer += self.client.seal(bytes((kind,)) + b"".join(parts))
         self.connection.take_all()
 
     def read(self) -> FieldReader:
-        """Read the server's next message."""
         return FieldReader(self.client.read())
 
     def sign_in(self, user: bytes = b"user") -> int:
-        """Ask to be a user; give the answer."""
+        """Ask to be a user; return the answer."""
         self.send(50, encode_string(user), encode_string(b"ssh-connection"), encode_string(b"none"))
         return self.read().read_byte()
 
     def open(self, kind: bytes = b"session", *parts: bytes) -> FieldReader:
-        """Open a channel; give the answer."""
+        """Open a channel; return the answer."""
         self.send(
             messages.OPEN, encode_string(kind), encode_uint32(5), encode_uint32(1 << 20), encode_uint32(1 << 15), *parts
         )
         return self.read()
 
     def request(self, name: bytes, *parts: bytes, channel: int = 1) -> int:
-        """Ask something of a channel; give the answer."""
+        """Ask something of a channel; return the answer."""
         self.send(messages.REQUEST, encode_uint32(channel), encode_string(name), b"\1", *parts)
         return self.read().read_byte()
 
     def hear(self, *frames: bytes) -> None:
-        """Have the desk say something."""
         self.link.reader.buffer += b"".join(frames)
         self.link.take_frames()
         self.connection.pump()
 
     def orders(self) -> list[tuple[int, int, bytes]]:
-        """Give what was sent to the desk, and forget it."""
         frames = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT).feed(bytes(self.link.out))
         self.link.out.clear()
         return frames
@@ -208,7 +203,7 @@ def test_the_desks_own_way_out_is_not_dialled(room: Room) -> None:
 
 
 def dial(room: Room) -> socket.socket:
-    """Open a channel to a port; give the owner's end."""
+    """Open a channel to a port; return the owner's end."""
     room.sign_in()
     room.send(messages.OPEN, encode_string(b"direct-tcpip"), encode_uint32(5), encode_uint32(1 << 20),
               encode_uint32(1 << 15), encode_string(b"localhost"), encode_uint32(80), encode_string(b"x"),

@@ -44,7 +44,6 @@ def link() -> Iterator[DeskLink]:
 
 
 def feed(link: DeskLink, *frames: bytes) -> Watcher:
-    """Start a program, and have the desk say something."""
     watcher = Watcher()
     link.start(watcher, {"argv": ["true"]})
     link.reader.buffer += b"".join(frames)
@@ -70,7 +69,6 @@ def test_credit_is_given_back_once_output_went_on(link: DeskLink) -> None:
 
 
 def channel_credit(count: int) -> bytes:
-    """Write how much is given back."""
     return count.to_bytes(4, "big")
 
 

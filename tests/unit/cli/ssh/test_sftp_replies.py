@@ -14,12 +14,10 @@ PLAIN = encode_uint32(sftp.PERMISSIONS) + encode_uint32(0o100644)
 
 
 def message(kind: int, *parts: bytes) -> bytes:
-    """Write an SFTP message."""
     return encode_string(bytes((kind,)) + b"".join(parts))
 
 
 def entry(name: bytes, attributes: bytes = PLAIN) -> bytes:
-    """Write an entry of a listing, as a desk does."""
     return encode_string(name) + encode_string(b"\x1b[31mlong") + attributes
 
 
@@ -33,11 +31,10 @@ class Dialogue:
         self.replies.check(message(sftp.VERSION, encode_uint32(3)))
 
     def ask(self, kind: int, *parts: bytes, number: int = 1) -> None:
-        """Have the client ask for something."""
         self.replies.note_requests(message(kind, encode_uint32(number), *parts))
 
     def answer(self, kind: int, *parts: bytes, number: int = 1) -> FieldReader:
-        """Have the desk answer; give what the client reads, after the request's number."""
+        """Have the desk answer; return what the client reads, after the request's number."""
         fields = FieldReader(self.replies.check(message(kind, encode_uint32(number), *parts)))
         fields.read_uint32()
         self.kind = fields.read_byte()
@@ -45,7 +42,7 @@ class Dialogue:
         return fields
 
     def list(self, *names: bytes) -> list[bytes]:
-        """Have a folder listed; give the names that the client reads."""
+        """Have a folder listed; return the names that the client reads."""
         self.ask(sftp.READDIR, encode_string(b"1"))
         fields = self.answer(sftp.NAME, encode_uint32(len(names)), *map(entry, names))
         found = []
@@ -140,7 +137,6 @@ def test_a_file_without_an_end_ends() -> None:
 
 
 def read(count: int) -> tuple[int, bytes]:
-    """Ask for so many bytes."""
     return sftp.READ, encode_string(b"1") + bytes(8) + encode_uint32(count)
 
 

@@ -41,7 +41,7 @@ class Trees:
         self.copies = 0
 
     def copy(self, limits: TreeLimits = DEFAULTS, skipped: bytes = b"", covered: bytes = b"") -> tuple[Path, str]:
-        """Copy the tree; give the copy and its digest."""
+        """Copy the tree; return the copy and its digest."""
         self.copies += 1
         tree, links = self.folder / f"copy-{self.copies}", self.folder / f"links-{self.copies}"
         tree.mkdir()
@@ -56,7 +56,7 @@ class Trees:
 
 @pytest.fixture
 def trees() -> Iterator[Trees]:
-    """Give a tree to fill, removed by a program that knows no depth; pytest's own way of clearing up does."""
+    """Yield a tree to fill, removed by a program that knows no depth; pytest's own way of clearing up does."""
     folder = Path(tempfile.mkdtemp())
     yield Trees(folder)
     subprocess.run(["rm", "-rf", folder], check=True)
@@ -258,7 +258,6 @@ def test_names_of_any_bytes_are_kept(trees: Trees) -> None:
 
 
 def deepen(folder: Path, depth: int, name: str) -> None:
-    """Make folders in folders, deeper than any path reaches."""
     fd = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir(name, dir_fd=fd)
@@ -433,7 +432,6 @@ FOLDERS = st.recursive(
 
 
 def plant(folder: bytes, content: dict[bytes, tuple[str, int, int, object]], planted: list[bytes]) -> None:
-    """Make what a description says."""
     for name, (kind, mode, owned, what) in content.items():
         path = folder + b"/" + name
         if kind == "twin":

@@ -32,7 +32,6 @@ Version: 1
 
 
 def image_of(top: Path, *layers: dict[str, str]) -> Image:
-    """Make an image of files, the topmost layer first."""
     paths = [top / str(number) for number in range(len(layers))]
     for path, files in zip(paths, layers, strict=True):
         for name, text in files.items():
@@ -42,7 +41,6 @@ def image_of(top: Path, *layers: dict[str, str]) -> Image:
 
 
 def lib(name: str) -> str:
-    """Give a path in the folder of a library."""
     return f"usr/local/lib/python3.13/dist-packages/{name}.dist-info/METADATA"
 
 

@@ -20,7 +20,6 @@ ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 
 
 def put(store: Path, name: str, *layers: str) -> Image:
-    """Publish an image whose topmost layer is new."""
     with stores.writing(store, lambda line: None) as (work, _):
         paths = tuple(store / "layers" / layer for layer in layers)
         tree = paths[0]

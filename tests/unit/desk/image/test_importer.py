@@ -31,7 +31,6 @@ ESCAPED = f"hotdesk-escaped-{os.getpid()}"
 
 
 def entry(name: str, data: bytes = b"", **fields: object) -> Entry:
-    """Describe an entry."""
     return name, fields, data
 
 
@@ -52,7 +51,6 @@ def hard(name: str, target: str) -> Entry:
 
 
 def archive(*entries: Entry) -> bytes:
-    """Write a tar."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as tar:
         for name, fields, data in entries:
@@ -66,7 +64,7 @@ def archive(*entries: Entry) -> bytes:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give a directory to unpack into, with a file beside it that must not change."""
+    """Return a directory to unpack into, with a file beside it that must not change."""
     (tmp_path / "outside").write_text(SECRET)
     (tmp_path / "outside-folder").mkdir()
     inside = tmp_path / "tree"
@@ -75,7 +73,6 @@ def tree(tmp_path: Path) -> Path:
 
 
 def put(tree: Path, *entries: Entry, limits: ArchiveLimits | None = None, layer: bool = False) -> None:
-    """Unpack a tar of entries."""
     with RootDirectory(tree) as root:
         data = archive(*entries)
         if layer:
@@ -309,14 +306,12 @@ def digest_of(data: bytes) -> str:
 
 
 def blob(folder: Path, data: bytes) -> dict[str, object]:
-    """Put a blob into a layout."""
     (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
     (folder / "blobs/sha256" / hashlib.sha256(data).hexdigest()).write_bytes(data)
     return {"digest": digest_of(data), "size": len(data)}
 
 
 def make_layout(folder: Path, *layers: bytes, arch: str = "arm64") -> None:
-    """Write an OCI layout."""
     config = blob(folder, json.dumps({"architecture": arch}).encode())
     manifest = {"config": config, "layers": [blob(folder, layer) for layer in layers]}
     found = blob(folder, json.dumps(manifest).encode()) | {"platform": {"architecture": arch, "os": "linux"}}

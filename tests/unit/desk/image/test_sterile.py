@@ -47,7 +47,6 @@ REPOSITORY = str(Path(__file__).parents[4])
 
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
-    """Give an image of one layer that has one of everything a layer may have, in a store of its own."""
     root = tmp_path / "store"
     layer = root / "layers" / LAYER
     (layer / "usr/bin").mkdir(parents=True)
@@ -72,22 +71,19 @@ def image(tmp_path: Path) -> Image:
 
 
 def make(image: Image, *kinds: str) -> bool:
-    """Make what is missing of an image's copy."""
     return sterilize.make(shelf(image), image, print, kinds or sterile.KINDS, tainted=0)
 
 
 def shelf(image: Image) -> Path:
-    """Give the store of an image."""
     return image.layers[0].parents[1]
 
 
 def names(image: Image) -> list[str]:
-    """List what lies where copies do, by the ends of the names."""
     return sorted(file.name.removeprefix(LAYER) for file in sterile.get_folder(shelf(image)).iterdir())
 
 
 def describe(tree: Path) -> list[str]:
-    """Say everything of a tree that a desk could see, times in seconds: so mkfs.ext4 copies them."""
+    """Return everything of a tree that a desk could see, times in seconds: so mkfs.ext4 copies them."""
     told = []
     for path in (tree, *sorted(tree.rglob("*"))):
         info = path.lstat()
@@ -103,7 +99,7 @@ def describe(tree: Path) -> list[str]:
 
 
 def alone(image: Image, tmp_path: Path, code: str, *more: str) -> list[str]:
-    """Run code in a mount namespace of its own, where this image's copies may be mounted; give its lines."""
+    """Run code in a mount namespace of its own, where this image's copies may be mounted; return its lines."""
     private = tmp_path / "private"
     private.mkdir(exist_ok=True)
     argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", code]
@@ -217,7 +213,6 @@ print(devices())
 
 
 def spoil(file: Path) -> None:
-    """Change one byte of a file."""
     with file.open("r+b") as opened:
         opened.seek(-1, os.SEEK_END)
         last = opened.read(1)

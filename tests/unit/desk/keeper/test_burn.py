@@ -26,7 +26,6 @@ class Leash:
     strikes: int
 
     def strike(self) -> set[int]:
-        """Strike once."""
         self.strikes -= 1
         return {4711} if self.strikes >= 0 else set()
 
@@ -43,7 +42,6 @@ class Surroundings:
     pause: float = 0.0
 
     def clear(self) -> list[str]:
-        """Try to clear it."""
         if self.broken:
             raise OSError("the disk is gone")
         time.sleep(self.pause)
@@ -60,11 +58,9 @@ class Note:
     left: bool = False
 
     def note(self, **facts: object) -> None:
-        """Note facts."""
         self.told.append(facts)
 
     def leave(self) -> None:
-        """Leave."""
         self.left = True
 
 
@@ -75,24 +71,20 @@ class Ended:
     told: list[tuple[str, str, list[str], list[int]]] = field(default_factory=list)
 
     def __call__(self, fire: Fire, left: list[str]) -> None:
-        """Note it."""
         self.told.append((fire.tracked.room.desk, fire.why, left, list(fire.numbers)))
 
 
 @pytest.fixture
 def ended() -> Ended:
-    """Give what the owner is told."""
     return Ended()
 
 
 @pytest.fixture
 def fires(tmp_path: Path, ended: Ended) -> Burning:
-    """Give a keeper's fires."""
     return Burning(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), ended)
 
 
 def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False, init: int = 0) -> TrackedDesk:
-    """Give a desk that resists for a while."""
     desk = new_id()
     room = Surroundings(desk, Leash(strikes), tries, broken=broken)
     wall = ContainerWall(Config(run=tmp_path, lib=tmp_path, images=tmp_path))
@@ -100,7 +92,6 @@ def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False,
 
 
 def turn_until(fires: Burning, ended: Ended, count: int, seconds: float = 5) -> None:
-    """Look again and again, as a keeper does, until so many have ended."""
     end = time.monotonic() + seconds
     while len(ended.told) < count and time.monotonic() < end:
         time.sleep(min(0.05, fires.compute_wait() or 0.0))

@@ -28,7 +28,6 @@ PYTHON = "/usr/bin/python3"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """Give settings with a store that has a small image."""
     settings = Config(tmp_path / "run", tmp_path / "lib", tmp_path / "lib/images", disk_floor=0)
     publish(settings, "base", "1" * 64)
     (tmp_path / "up").mkdir()
@@ -36,7 +35,6 @@ def config(tmp_path: Path) -> Config:
 
 
 def publish(settings: Config, name: str, *digests: str) -> Image:
-    """Publish an image made by hand."""
     with store.writing(settings.images, lambda line: None) as (work, _):
         (work / "tree/etc").mkdir(parents=True)
         (work / "tree/etc/greeting").write_text("hello")
@@ -46,7 +44,6 @@ def publish(settings: Config, name: str, *digests: str) -> Image:
 
 
 def save(settings: Config, upper: Path, name: str = "mine", source: Image | str = "base") -> Image:
-    """Save a layer, and give the image as it is found."""
     fd = os.open(upper, os.O_RDONLY | os.O_DIRECTORY)
     try:
         capture.save(settings, fd, source, name, DESK)
@@ -56,13 +53,11 @@ def save(settings: Config, upper: Path, name: str = "mine", source: Image | str 
 
 
 def write(upper: Path, path: str, data: bytes = b"x") -> None:
-    """Write a file of a layer."""
     (upper / path).parent.mkdir(parents=True, exist_ok=True)
     (upper / path).write_bytes(data)
 
 
 def files(tree: Path) -> list[str]:
-    """List everything but folders."""
     return sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if not path.is_dir())
 
 

@@ -11,7 +11,6 @@ ONE, TWO, THREE = ("a" * 64, "b" * 64, "c" * 64)
 
 
 def image(*layers: str) -> Image:
-    """Make an image of layers, the topmost first."""
     return Image("x", "0" * 64, tuple(Path("/layers") / each for each in layers), "/usr/bin/python3", "x", 0.0, 0, "")
 
 

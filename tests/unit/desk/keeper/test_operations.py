@@ -19,7 +19,6 @@ DESK = new_id()
 
 
 def tracked(**fields: object) -> TrackedDesk:
-    """Make a desk with these fields and no room."""
     return cast(TrackedDesk, SimpleNamespace(room=SimpleNamespace(desk=DESK), **fields))
 
 

@@ -19,7 +19,6 @@ NAME = "usr/bin/openbox"
 
 @pytest.fixture
 def room(tmp_path: Path) -> Path:
-    """Give a room with one program of the image's."""
     for part in ("root", "w/up"):
         (tmp_path / part).mkdir(parents=True)
     program = tmp_path / "root" / NAME

@@ -22,11 +22,9 @@ class Owner:
         self.heard: list[object] = []
 
     def send(self, message: dict[str, object], *fds: int) -> None:
-        """Take an answer."""
         self.heard.append(message)
 
     def refuse(self, number: int, error: HotdeskError) -> None:
-        """Take a refusal."""
         self.heard.append(error)
 
 
@@ -39,7 +37,6 @@ class Slow:
         self.snapshots: dict[str, str] = {}
 
     def snapshot(self) -> str:
-        """Wait, then give a name."""
         assert self.go.wait(10)
         if self.failure is not None:
             raise self.failure
@@ -53,16 +50,13 @@ class Cgroup:
         self.stopped = False
 
     def freeze(self, frozen: bool) -> None:
-        """Stop or go on."""
         self.stopped = frozen
 
     def is_frozen(self) -> bool:
-        """Say whether it has stopped."""
         return self.stopped
 
 
 def desk(layers: Slow, cgroup: Cgroup) -> TrackedDesk:
-    """Give as much of a desk as a snapshot needs."""
     room = SimpleNamespace(desk="i1", layers=layers, cgroup=cgroup)
     record = SimpleNamespace(note=lambda **facts: None)
     held = SimpleNamespace(room=room, record=record, root=None, paused=False, down="", runtime=0, busy=False)

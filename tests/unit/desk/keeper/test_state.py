@@ -24,7 +24,6 @@ from hotdesk.linux.cgroup import find_hierarchies
 
 @pytest.fixture
 def settings(home: Path) -> Iterator[Config]:
-    """Give a state directory of the test's own."""
     own = home / "state"
     yield Config(run=own / "run", lib=own / "lib", images=own / "images")
     assert not list((own / "run/desks").glob("*"))

@@ -35,7 +35,6 @@ class Peer:
         self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
 
     async def say(self, data: bytes) -> None:
-        """Send bytes, as long as somebody takes them."""
         view = memoryview(data)
         while view:
             try:
@@ -61,7 +60,7 @@ class Peer:
                 return []
 
     async def opened(self) -> int:
-        """Wait until the host opens a channel; give its number."""
+        """Wait until the host opens a channel; return its number."""
         while True:
             for kind, number, _ in await self.hear():
                 if kind == OPEN:
@@ -70,7 +69,6 @@ class Peer:
 
 @asynccontextmanager
 async def linked(greeting: bytes = GREETING) -> AsyncIterator[tuple[Link, Peer]]:
-    """Give a running link and the peer at its other end."""
     ours, theirs = socket.socketpair()
     with theirs:
         peer, link = Peer(theirs), Link(ours)
@@ -83,7 +81,6 @@ async def linked(greeting: bytes = GREETING) -> AsyncIterator[tuple[Link, Peer]]
 
 
 async def ending(channel: Channel) -> DeskError:
-    """Read a channel until it fails."""
     while True:
         try:
             await channel.receive()
@@ -328,7 +325,6 @@ ENTRY = {"name": "n", "path": "/n", "kind": "file", "size": 1, "mode": 1, "uid":
 
 
 async def answered(call: Call, answer: bytes) -> object:
-    """Make one call against a guest that says one thing."""
     async with linked() as (link, peer):
         desk = LinkedDesk(new_id(), link, "/home/user")
         outcome: list[object] = []

@@ -37,7 +37,6 @@ class Scripted:
         self.moment = 0.0
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
-        """Give a desk after a moment, or fail as told."""
         digest = image.find(self.store, spec.image).digest
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -57,17 +56,14 @@ class Scripted:
         return False
 
     def has_ended(self, desk: LinkedDesk) -> bool:
-        """Say what the script says."""
         return desk.id in self.ended
 
     async def discard(self, desk: LinkedDesk) -> None:
-        """Note that it is no longer wanted."""
         self.discarded.append(desk.id)
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """Give settings with an image `base`."""
     made = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path)
     (tmp_path / "layers" / LAYER).mkdir(parents=True)
     (tmp_path / "images").mkdir()
@@ -76,14 +72,12 @@ def config(tmp_path: Path) -> Config:
 
 
 def build(config: Config, digest: str, name: str = "base") -> None:
-    """Have a name mean an image."""
     made = image.Image(name, digest, (config.images / "layers" / LAYER,), "/usr/bin/python3", "x", 0.0, 0, "a test")
     (config.images / "images" / f"{name}.json").write_bytes(image.dump(made))
 
 
 @asynccontextmanager
 async def running(config: Config) -> AsyncIterator[tuple[Pool, Scripted]]:
-    """Give a pool that is at work, and its source."""
     source = Scripted(config.images)
     pool = Pool(config, source)
     async with anyio.create_task_group() as tasks:
@@ -94,7 +88,6 @@ async def running(config: Config) -> AsyncIterator[tuple[Pool, Scripted]]:
 
 
 def took(pool: Pool, spec: Spec | None = None, scope: Scope = CLOSED) -> LinkedDesk | None:
-    """Take a desk, if one is there."""
     found = pool.take(spec or Spec(), scope)
     return found[0] if found else None
 

@@ -31,7 +31,6 @@ class Guest:
         sock.sendall(wire.encode_frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "home": "/root"})))
 
     def tell(self, value: object) -> None:
-        """Say something on the channel for acts."""
         self.sock.sendall(wire.encode_frame(wire.EVENT, 1, wire.encode(value)))
 
     async def hear(self, count: int) -> list[object]:
@@ -47,7 +46,6 @@ class Guest:
 
 @asynccontextmanager
 async def supervised(ledger: RootLedger) -> AsyncIterator[tuple[Guest, Link]]:
-    """Have a scripted root's guest supervised."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     with theirs:
@@ -62,7 +60,6 @@ async def supervised(ledger: RootLedger) -> AsyncIterator[tuple[Guest, Link]]:
 
 
 def act(number: int, *argv: str) -> dict[str, object]:
-    """Give what a guest asks."""
     return {"act": number, "argv": list(argv), "cwd": "/"}
 
 

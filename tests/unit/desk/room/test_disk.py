@@ -110,7 +110,6 @@ class Child:
         self.process.communicate()
 
     def heard(self) -> dict[str, Any]:
-        """Read one answer."""
         assert self.process.stdout is not None
         if not (line := self.process.stdout.readline()):
             pytest.fail(f"the child died: {self.process.communicate()[1]}")
@@ -118,7 +117,6 @@ class Child:
         return answer
 
     def ask(self, order: str) -> dict[str, Any]:
-        """Give an order and read the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
@@ -127,13 +125,12 @@ class Child:
 
 @pytest.fixture(params=["btrfs", "ext4", "memory"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Name a kind of disk."""
     return str(request.param)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder, and prove that no mount or loop device of it is left."""
+    """Yield a folder, and prove that no mount or loop device of it is left."""
     yield tmp_path
     end = time.monotonic() + 5
     while (left := leftovers(tmp_path)) and time.monotonic() < end:
@@ -142,7 +139,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """List mounts and loop devices that show something of a folder, deleted files included."""
     left = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
         try:

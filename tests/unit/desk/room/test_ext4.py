@@ -17,7 +17,6 @@ BLOCK = 4096
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[int]:
-    """Give an open file without a byte in it."""
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     yield fd
     os.close(fd)

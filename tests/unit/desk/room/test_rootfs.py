@@ -66,31 +66,27 @@ class Named:
         self.broken = False
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Take a name, once."""
         if self.broken:
             raise OSError("the disk is full")
         assert name not in self.names
         self.names.add(name)
 
     def drop(self, name: str) -> None:
-        """Let go of a name."""
         self.names.discard(name)
 
 
 @pytest.fixture
 def disk() -> Named:
-    """Give a disk."""
     return Named()
 
 
 @pytest.fixture
 def layers(disk: Named, tmp_path: Path) -> Layers:
-    """Give the layers of a desk."""
     return Layers("idesk", tmp_path, disk, 0, -1, [])  # type: ignore[arg-type]
 
 
 def carry_out(kind: str, folder: Path, code: str) -> dict[str, Any]:
-    """Do something to a disk in a process with mounts of its own; give what it found."""
+    """Do something to a disk in a process with mounts of its own; return what it found."""
     argv = [sys.executable, "-c", SCRIPT, kind, str(folder), code]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr

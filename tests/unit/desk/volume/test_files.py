@@ -19,7 +19,7 @@ pytestmark = pytest.mark.container  # owners are changed, which root may
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Iterator[VolumeFiles]:
-    """Give the files of a volume whose directory is `tmp_path / "files"`, beside a file that is nobody's business."""
+    """Yield the files of a volume whose directory is `tmp_path / "files"`, beside a file that is nobody's business."""
     (tmp_path / "secret").write_text("outside")
     folders = []
     for name in ("files", "staging"):
@@ -36,7 +36,6 @@ def tree(tmp_path: Path, volume: VolumeFiles) -> Path:
 
 
 def put(volume: VolumeFiles, path: str, data: bytes = b"x", **options: Any) -> dict[str, object]:
-    """Write a file whole."""
     upload = Upload(volume, path, Attributes(**options.pop("attributes", {})), **{**USUAL, **options})
     try:
         upload.write(data)

@@ -31,7 +31,6 @@ def test_every_wall_has_a_name_that_briefs_know(walls: Walls) -> None:
 
 @pytest.fixture
 def lacking() -> Iterator[str]:
-    """Register a wall that cannot be put up here."""
     before = dict(KINDS)
     status = WallStatus("microvm", TRAITS["microvm"], "there is no KVM", "use a machine that has it")
     register(WallKind("microvm", make_none, lambda settings: status))

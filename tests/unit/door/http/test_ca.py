@@ -42,7 +42,7 @@ def client(authority: ca.CertificateAuthority, version: ssl.TLSVersion = ssl.TLS
 
 
 def shake(near: ssl.SSLContext, far: ssl.SSLContext, host: str) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Shake hands in memory; give both sides."""
+    """Shake hands in memory; return both sides."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = near.wrap_bio(down, up, server_hostname=host)
     theirs = far.wrap_bio(up, down, server_side=True)
@@ -55,7 +55,6 @@ def shake(near: ssl.SSLContext, far: ssl.SSLContext, host: str) -> tuple[ssl.SSL
 
 
 def shown(near: ssl.SSLContext, far: ssl.SSLContext, host: str) -> x509.Certificate:
-    """Give the leaf a client is shown."""
     der = shake(near, far, host)[0].getpeercert(binary_form=True)
     assert der is not None
     return x509.load_der_x509_certificate(der)

@@ -30,12 +30,10 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
 def post(fields: bytes, version: bytes = b"1.1") -> bytes:
-    """Write a request with such fields."""
     return b"POST /a HTTP/" + version + b"\r\n" + HOST + fields + b"\r\n"
 
 
 def answer(fields: bytes, first: bytes = b"HTTP/1.1 200 OK") -> bytes:
-    """Write an answer with such fields."""
     return first + b"\r\n" + fields + b"\r\n"
 
 
@@ -347,7 +345,7 @@ TAKEN: list[tuple[Body, bytes, bytes, bytes]] = [
 
 
 def pour(reader: BodyReader, data: bytes, step: int) -> tuple[bytes, bytes]:
-    """Feed a body in steps; give it, and what came after it."""
+    """Feed a body in steps; return it, and what came after it."""
     body, rest = b"", b""
     for at in range(0, len(data), step):
         taken, left = reader.feed(data[at : at + step])

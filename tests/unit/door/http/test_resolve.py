@@ -57,7 +57,6 @@ def child(reply: Callable[[dict[str, Any]], bytes | None]) -> Iterator[socket.so
 
 
 def telling(*addresses: str, own: tuple[str, ...] = ()) -> Callable[[dict[str, Any]], bytes]:
-    """Answer every question with these addresses."""
     return lambda asked: json.dumps({"id": asked["id"], "addresses": addresses, "own": own}).encode()
 
 
@@ -385,7 +384,7 @@ def test_the_child_reads_files_asks_name_servers_and_does_nothing_else(tmp_path:
 
 
 def run(script: str, folder: str) -> Any:
-    """Run a script in a process of its own; give what it printed."""
+    """Run a script in a process of its own; return what it printed."""
     env = {"PATH": os.defpath, "PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", script, str(UID), folder]
     done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)

@@ -18,7 +18,6 @@ CONNECTED = bytes((5, 0)) + bytes((5, 0, 0, 1)) + bytes(6)
 
 @asynccontextmanager
 async def proxy_that_says(data: bytes) -> AsyncIterator[tuple[Wire, list[bytes]]]:
-    """Give a wire to a proxy that says this, whatever it hears, and what it heard."""
     heard: list[bytes] = []
     over = asyncio.Event()
 

@@ -13,7 +13,6 @@ from hotdesk.door.http.wire import TimedOutError, Wire
 
 @pytest.fixture
 async def ends() -> AsyncIterator[tuple[Wire, socket.socket]]:
-    """Give a connection and its other end."""
     near, far = socket.socketpair()
     _, wire = await asyncio.get_running_loop().create_unix_connection(Wire, sock=near)
     yield wire, far

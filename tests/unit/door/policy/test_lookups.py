@@ -22,7 +22,6 @@ class Resolver:
         self.asked: list[str] = []
 
     def find(self, host: str) -> Iterable[str]:
-        """Answer once it is let."""
         self.asked.append(host)
         self.go.wait(30)
         if host not in self.answers:
@@ -31,13 +30,12 @@ class Resolver:
 
 
 def is_pending(entry: LookupEntry) -> bool:
-    """Say whether a lookup is under way."""
     return entry.pending
 
 
 @pytest.fixture
 def resolver() -> Iterable[Resolver]:
-    """Give a resolver; in the end nobody waits for it."""
+    """Return a resolver; in the end nobody waits for it."""
     made = Resolver({"inside.test": ["10.0.0.7"], "outside.test": ["93.184.216.34"]})
     yield made
     made.go.set()

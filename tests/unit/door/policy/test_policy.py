@@ -18,7 +18,6 @@ from hotdesk.errors import BriefError
 
 
 def rules(*texts: str) -> tuple[Rule, ...]:
-    """Read rules."""
     return tuple(parse_rule(text) for text in texts)
 
 
@@ -367,7 +366,6 @@ WEIGHT = {"deny": 0, "ask": 1, "allow": 2}
 
 
 def aimed(target: Target, rule: Rule) -> Target:
-    """Point a request at a rule's host, so that most are about something."""
     host = rule.host.replace("*.", "z.") if "/" not in rule.host else "10.0.0.1"
     return replace(target, host=host)
 
@@ -468,7 +466,6 @@ def test_a_decision_takes_microseconds() -> None:
 
 
 def measure(policy: Policy, target: Target) -> float:
-    """Give the seconds of one decision out of many."""
     start = time.perf_counter()
     for _ in range(100):
         policy.judge(target)

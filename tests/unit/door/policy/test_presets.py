@@ -27,12 +27,10 @@ PUBLIC = (f"read {PyPI.netloc}", f"read {PyPI.file_storage_domain}")
 
 
 def texts(rules: tuple[Rule, ...]) -> list[str]:
-    """Write rules."""
     return [rule_text(rule) for rule in rules]
 
 
 def written(root: Path, files: dict[str, str]) -> Path:
-    """Write a machine's files below a folder."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

@@ -13,7 +13,6 @@ INSIDE = Authority("example.test", 443)
 
 
 def asked(path: str, method: str = "GET") -> Target:
-    """Read a request for a path of one host."""
     return read(method, path, ["example.test"], INSIDE)
 
 

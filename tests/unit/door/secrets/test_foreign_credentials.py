@@ -79,7 +79,6 @@ def test_names_that_only_look_like_it_are_no_credentials(name: str) -> None:
 def found(
     body: bytes, *types: bytes, piece: int = 0, allowed: AllowedCredentials | None = None
 ) -> tuple[str, str] | None:
-    """Look through a body, in pieces of a size."""
     watch = FieldWatch(types, allowed or AllowedCredentials())
     for at in range(0, len(body), piece or len(body)):
         watch.feed(body[at : at + (piece or len(body))])

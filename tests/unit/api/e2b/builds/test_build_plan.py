@@ -24,7 +24,6 @@ def order(*steps: tuple[Any, ...], **more: Any) -> BuildOrder:
 
 
 def plan(*steps: tuple[Any, ...], base: str = "base", **more: Any) -> BuildPlan:
-    """Plan an order."""
     return plan_build(order(*steps, **more), base, BuildContext())
 
 

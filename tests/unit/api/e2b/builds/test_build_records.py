@@ -21,7 +21,6 @@ from hotdesk.errors import HostError
 
 
 def tenant(folder: Path) -> Any:
-    """Give a tenant with a folder."""
     return SimpleNamespace(name="acme", settings=SimpleNamespace(lib=folder))
 
 

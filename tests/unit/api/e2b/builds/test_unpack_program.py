@@ -16,7 +16,6 @@ OWNER = f"{os.getuid()}:{os.getgid()}"
 
 
 def entry(name: str, data: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
-    """Make one entry of an archive."""
     info = tarfile.TarInfo(name)
     info.size = len(data)
     for key, value in {"mode": 0o644, **fields}.items():
@@ -25,7 +24,6 @@ def entry(name: str, data: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo,
 
 
 def archive(*entries: tuple[tarfile.TarInfo, bytes], mode: str = "w:gz") -> io.BytesIO:
-    """Write an archive."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode=mode) as file:  # type: ignore[call-overload]
         for info, data in entries:
@@ -35,7 +33,6 @@ def archive(*entries: tuple[tarfile.TarInfo, bytes], mode: str = "w:gz") -> io.B
 
 
 def unpack(folder: Path, made: io.BytesIO, entries: int = 100, size: int = 1 << 20) -> None:
-    """Unpack an archive into a folder."""
     top = os.open(folder, FOLDER)
     try:
         Unpacking(top, entries, size).run(made)
@@ -95,12 +92,10 @@ def test_an_invalid_archive_is_refused(tmp_path: Path, data: bytes) -> None:
 
 
 def put(top: Path, source: str, target: Path | str, mode: str = "") -> None:
-    """Put files in place."""
     place_files(str(top), {"source": source, "target": str(target), "owner": OWNER, "mode": mode})
 
 
 def fill(top: Path) -> None:
-    """Make what an archive might have had."""
     (top / "tree/deep").mkdir(parents=True)
     (top / "tree/a.txt").write_text("a")
     (top / "tree/deep/b.txt").write_text("b")

@@ -28,7 +28,6 @@ CUTS = st.lists(st.integers(0, 400), max_size=8)
 
 
 async def heard(request: Request) -> list[connect.Message]:
-    """Give what a caller streams."""
     return [one async for one in connect.iterate_messages(request)]
 
 
@@ -142,6 +141,5 @@ def test_a_stream_ends_with_what_went_wrong() -> None:
 
 
 async def silent() -> Event:
-    """Wait for a caller that says no more."""
     await anyio.sleep_forever()
     raise AssertionError

@@ -27,13 +27,10 @@ class Frames:
         """Take a piece."""
 
     async def hear(self) -> tuple[str, bytes]:
-        """Say the next frame."""
         return self.frames.pop(0)
 
 
 def response(**headers: str) -> tuple[Any, set[Any]]:
-    """Make a response, and the set of what cuts its sandbox's connections."""
-
     def reset() -> None:
         pytest.fail("the connection was cut")
 

@@ -20,13 +20,11 @@ class Inside:
         self.requests: list[list[str]] = []
 
     async def run(self, argv: list[str], **more: object) -> Done:
-        """Note what is run, and answer."""
         self.requests.append(argv)
         return Done(0, self.reply)
 
 
 def call(desk: Inside, default: str = "") -> Any:
-    """Make a call of envd."""
     return SimpleNamespace(sandbox=SimpleNamespace(desk=desk, user=default))
 
 

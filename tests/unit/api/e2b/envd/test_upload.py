@@ -20,13 +20,10 @@ PART = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\
 
 
 def form(*parts: tuple[bytes, bytes]) -> bytes:
-    """Write a form of files."""
     return b"".join(PART % part for part in parts) + b"--edge--\r\n"
 
 
 def read(data: bytes, cuts: Iterable[int] = (), kind: str = KIND) -> list[tuple[str, str, bytes]]:
-    """Read a form to its end."""
-
     async def found() -> list[tuple[str, str, bytes]]:
         parts = upload.UploadForm(kind, upload.read_body(asked(data, cuts))).iterate_parts()
         return [(name, filename, b"".join([piece async for piece in data])) async for name, filename, data in parts]
@@ -35,8 +32,6 @@ def read(data: bytes, cuts: Iterable[int] = (), kind: str = KIND) -> list[tuple[
 
 
 def unpacked(data: bytes, cuts: Iterable[int] = ()) -> list[bytes]:
-    """Read a body that is packed."""
-
     async def found() -> list[bytes]:
         return [piece async for piece in upload.read_body(asked(data, cuts, {"content-encoding": "gzip"}))]
 

@@ -33,7 +33,6 @@ ROOM = bundle.BundleInput(
 
 @pytest.fixture
 def config() -> Any:
-    """Give a desk's configuration as a runtime reads it."""
     return json.loads(json.dumps(bundle.build_config(ROOM)))
 
 

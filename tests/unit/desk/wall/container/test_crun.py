@@ -65,7 +65,6 @@ print(json.dumps({"idle": idle, "waits": waits, "joined": joined, "ran": os.wait
 
 
 def told(script: str, folder: Path) -> object:
-    """Run a script in a process of its own, and give what it tells."""
     done = subprocess.run([sys.executable, "-c", script, str(folder)], check=True, capture_output=True)
     return json.loads(done.stdout)
 

@@ -31,7 +31,7 @@ symlinkat fchmodat fchownat ftruncate fsync inotify_add_watch timerfd_create eve
 
 
 def holds(test: dict[str, Any], arguments: tuple[int, ...]) -> bool:
-    """Say whether one comparison of a rule is true; arguments are unsigned 64-bit numbers."""
+    """Return whether one comparison of a rule is true; arguments are unsigned 64-bit numbers."""
     given = (arguments[test["index"]] if test["index"] < len(arguments) else 0) & 0xFFFFFFFFFFFFFFFF
     value = test["value"]
     match test["op"]:
@@ -50,13 +50,12 @@ def holds(test: dict[str, Any], arguments: tuple[int, ...]) -> bool:
 
 @cache
 def rules_for(name: str) -> list[dict[str, Any]]:
-    """Give the rules that name a call."""
     rules: Any = seccomp.build_profile("aarch64")["syscalls"]
     return [rule for rule in rules if name in rule["names"]]
 
 
 def verdict(name: str, *arguments: int) -> int:
-    """Say what becomes of a call; rules that disagree are a mistake, because their order means nothing."""
+    """Return what becomes of a call; rules that disagree are a mistake, because their order means nothing."""
     matching = [rule for rule in rules_for(name) if all(holds(test, arguments) for test in rule.get("args", []))]
     outcomes = {ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else int(rule["errnoRet"]) for rule in matching}
     assert len(outcomes) <= 1, f"{name}{arguments} is both allowed and refused"
@@ -64,7 +63,6 @@ def verdict(name: str, *arguments: int) -> int:
 
 
 def allowed(name: str, *arguments: int) -> bool:
-    """Say whether a call is let through to the kernel by any rule."""
     return any(
         rule["action"] == "SCMP_ACT_ALLOW" and all(holds(test, arguments) for test in rule.get("args", []))
         for rule in rules_for(name)

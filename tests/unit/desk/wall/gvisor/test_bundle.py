@@ -14,7 +14,6 @@ ROOM = bundle.GvisorBundle("i" + "0" * 20, 1 << 30, "/usr/bin/python3", "start.p
 
 @pytest.fixture
 def config() -> Any:
-    """Give a desk's configuration as a runtime reads it."""
     return json.loads(json.dumps(bundle.build_config(ROOM)))
 
 

@@ -24,7 +24,6 @@ def settings(tmp_path: Path) -> Config:
 
 
 def make_image(store: Path, versions: str) -> None:
-    """Make an image with a note of what it has."""
     layer = store / "layers" / ("a" * 64)
     note = layer / status.VERSIONS.lstrip("/")
     note.parent.mkdir(parents=True, exist_ok=True)
