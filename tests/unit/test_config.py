@@ -12,7 +12,6 @@ from hotdesk.errors import BriefError
 
 
 def at(home: Path, toml: str | bytes | None = None, **variables: str) -> Config:
-    """Load settings from a home with a file in it."""
     if toml is not None:
         (home / "etc").mkdir(exist_ok=True)
         (home / "etc/config.toml").write_bytes(toml.encode() if isinstance(toml, str) else toml)

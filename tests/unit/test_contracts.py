@@ -45,7 +45,6 @@ def violations(contract: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def add_import(source: Path, module: str, imported: str) -> None:
-    """Have a module import another."""
     path = source / module.replace(".", "/")
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     file.write_text(f"{file.read_text()}\nimport {imported}\n")
@@ -53,7 +52,6 @@ def add_import(source: Path, module: str, imported: str) -> None:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Break every contract in a copy of the source, and give what the checker says."""
     folder = tmp_path_factory.mktemp("contracts")
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)

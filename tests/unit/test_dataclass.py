@@ -35,8 +35,6 @@ class Counter:
 
 
 def shapes(decorate: Callable[..., Any]) -> list[type]:
-    """Decorate classes of every shape."""
-
     @decorate(frozen=True, slots=True)
     class Frozen:
         """Frozen."""
@@ -117,7 +115,6 @@ CALLS: list[tuple[tuple[object, ...], dict[str, object]]] = [
 
 
 def outcome(cls: type, call: tuple[tuple[object, ...], dict[str, object]]) -> object:
-    """Describe what a call makes."""
     try:
         made = cls(*call[0], **call[1])
     except TypeError as e:

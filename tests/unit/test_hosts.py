@@ -25,7 +25,6 @@ BOOT = "b9a6"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """Give a connection to an agent that runs here."""
     ours, its = socket.socketpair()
     thread = threading.Thread(target=agent.serve, args=(its.fileno(), {"boot": BOOT}), kwargs={"is_patient": False})
     thread.start()
@@ -39,7 +38,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def visit(session: Session) -> Visit:
-    """Give a machine that is visited; it is this one."""
+    """Return a machine that is visited; it is this one."""
     return Visit(session, Machine("here"), Kit(Path("kit.img"), "hotdesk.whl", "0" * 32))
 
 

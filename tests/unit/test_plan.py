@@ -70,7 +70,6 @@ def test_the_example_is_a_plan() -> None:
 
 
 def step(**changes: object) -> str:
-    """Write a plan of one step."""
     return json.dumps({"steps": [{"name": "a", "intent": "b", **changes}]})
 
 

@@ -33,13 +33,11 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
-    """Give a folder for requests and replies."""
     return Room(tmp_path / "room")
 
 
 @pytest.fixture
 def port(room: Room) -> Iterator[int]:
-    """Serve from the room."""
     with open_server(room) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -49,7 +47,6 @@ def port(room: Room) -> Iterator[int]:
 
 
 def model_of(protocol: str, port: int) -> LanguageModel:
-    """Give a driver with its provider's own library."""
     address = f"http://127.0.0.1:{port}"
     if protocol == "chat":
         return names.find(f"chat:qwen-vl@{address}/v1", patience=PATIENCE)
@@ -59,7 +56,6 @@ def model_of(protocol: str, port: int) -> LanguageModel:
 
 
 def request(*history: Item, first: str = "Read a.txt.", **more: Any) -> ModelRequest:
-    """Ask something."""
     return ModelRequest("You work.", [OurMessage(first), *history], [READ], **more)
 
 

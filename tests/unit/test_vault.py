@@ -51,17 +51,14 @@ ONE_OF_EACH: list[tuple[Public, bytes]] = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give the place of a vault that is not there yet."""
     return tmp_path / "keys"
 
 
 def passphrase(text: bytes) -> Callable[[], bytes]:
-    """Give a passphrase when asked."""
     return lambda: text
 
 
 def mode(path: Path) -> int:
-    """Give a file's permissions."""
     return path.stat().st_mode & 0o777
 
 
@@ -264,17 +261,14 @@ def test_a_token_url_without_tls_is_for_this_machine_only_and_only_when_asked_fo
 
 
 def set_public(name: str, value: object) -> Callable[[dict[str, Any]], object]:
-    """Change a public field of the entry."""
     return lambda told: told["entries"]["erp"]["public"].__setitem__(name, value)
 
 
 def set_field(name: str, value: object) -> Callable[[dict[str, Any]], object]:
-    """Change a field of the entry."""
     return lambda told: told["entries"]["erp"].__setitem__(name, value)
 
 
 def become_token(told: dict[str, Any]) -> None:
-    """Make of the entry one that is sent as it is."""
     told["entries"]["erp"].update(kind="token", public={})
 
 

@@ -17,7 +17,6 @@ EMULATED = replace(TRAITS["microvm"], is_boundary=False)
 
 
 def catalog(*available: str, **own: WallStatus) -> WallCatalog:
-    """Give a machine with these walls."""
     there = {name: WallStatus(name, TRAITS[name]) for name in available}
     return WallCatalog({**there, **own})
 

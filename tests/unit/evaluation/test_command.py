@@ -27,7 +27,6 @@ def test_an_option_is_repeated() -> None:
 
 
 def state_in(folder: Path) -> Config:
-    """Return settings for a folder."""
     return Config(run=folder / "run", lib=folder / "lib", images=folder / "images", disk_floor=0)
 
 

@@ -14,7 +14,6 @@ SITE = SiteAddress(8443, "/state/ca.pem", ("a.example.test", "b.example.test"), 
 
 
 def load(text: str, folder: Path) -> Config:
-    """Read settings as a command does."""
     (folder / "etc").mkdir()
     (folder / "etc/config.toml").write_text(text)
     return config.load({"HOTDESK_HOME": str(folder)})

@@ -23,7 +23,7 @@ SEEDS = (1, 2, secrets.randbelow(10**6))
 
 @pytest.fixture(params=SEEDS, ids=["one", "two", "of chance"], scope="module")
 def books(request: pytest.FixtureRequest) -> Books:
-    """Give what a seed gives; one of the seeds is another each time."""
+    """Return what a seed gives; one of the seeds is another each time."""
     return generate_books(request.param)
 
 
@@ -122,7 +122,6 @@ def test_the_erp_exports_orders_and_positions() -> None:
 
 
 def amounts(invoice: Invoice) -> tuple[int, int, int]:
-    """Give discount, tax and total of an invoice."""
     return invoice.off, invoice.tax, invoice.total
 
 

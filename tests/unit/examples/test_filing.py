@@ -22,7 +22,7 @@ HELD = {
 
 
 def parser(source: str) -> Callable[[str], tuple[int, str]]:
-    """Give a parser's way to read amounts, without what it reads pages with."""
+    """Return a parser's way to read amounts, without what it reads pages with."""
     [function] = [node for node in ast.parse(source).body if getattr(node, "name", "") == "amount"]
     space: dict[str, Any] = {"re": re}
     exec(compile(ast.Module([function], []), "parse.py", "exec"), space)  # noqa: S102 - our own source
@@ -31,7 +31,6 @@ def parser(source: str) -> Callable[[str], tuple[int, str]]:
 
 
 def told_of(imagined: books.Books) -> dict[str, Any]:
-    """Give what the judge's desk says of a model that is right."""
     totals = [imagined.totals(place) for place in range(5)]
     statements = {**imagined.quarters, **{name: [each[name] for each in totals] for name in totals[0]}}
     rows: dict[str, dict[str, list[Any]]] = {"Income": {}, "Balance": {}, "Reconciliation": {}}

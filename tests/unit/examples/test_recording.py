@@ -24,7 +24,6 @@ NOTE = {
 
 
 def write(folder: Path, note: object, name: str = "mind") -> Path:
-    """Write a recording with a note."""
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(note))
     (folder / f"{name}.jsonl").write_text("")

@@ -17,7 +17,6 @@ SOURCE = Path(extract.__file__).read_text()
 
 
 def table(seed: int, path: Path, change: Callable[[list[list[str]]], object] = len) -> list[str]:
-    """Judge a table of what was drawn, once somebody changed it."""
     drawn = market.imagined(seed)
     rows = [list(extract.COLUMNS)]
     for figure in drawn.figures:

@@ -44,7 +44,6 @@ class Pair:
         return program
 
     def settle(self) -> None:
-        """Take what happens until nothing does."""
         while events := self.poll.poll(0.02):
             for fd, event in events:
                 assert self.inside.handle_event(fd, event) or self.outside.handle_event(fd, event)

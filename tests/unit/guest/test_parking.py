@@ -66,7 +66,6 @@ class Parked:
         Path(self.path).unlink(missing_ok=True)
 
     async def hear(self, token: str) -> tuple[socket.socket, dict[str, object]]:
-        """Listen again, and find the guest by its token."""
         self.listener = self.listen()
         with anyio.fail_after(10):
             return await recognize(self.listener, (self.process.pid, os.getuid()), token)
@@ -74,7 +73,6 @@ class Parked:
 
 @asynccontextmanager
 async def parked(folder: Path, hidden: bool = True) -> AsyncIterator[tuple[Parked, LinkedDesk]]:
-    """Give a guest, and a desk over a link to it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])

@@ -46,8 +46,6 @@ def listen(address: str | tuple[str, int]) -> socket.socket:
 
 @contextmanager
 def serving(listener: socket.socket, work: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Do something with every connection."""
-
     def serve() -> None:
         while True:
             try:
@@ -81,7 +79,6 @@ def read_all(sock: socket.socket) -> bytes:
 
 
 def exchange(sock: socket.socket, data: bytes) -> bytes:
-    """Send something to its end, and read to the end."""
     sock.setblocking(True)
     with sock:
         sock.sendall(data)
@@ -91,7 +88,6 @@ def exchange(sock: socket.socket, data: bytes) -> bytes:
 
 @pytest.fixture
 def proxy() -> int:
-    """Give a port at which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -102,7 +98,6 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 
 @asynccontextmanager
 async def guest(folder: Path, proxy: int) -> AsyncIterator[Dial]:
-    """Give a way to dial ports through a guest."""
     listener = listen(str(folder / "link.sock"))
     argv = [sys.executable, "-I", "-S", "-B", "-c", START, str(guest_code.GUEST.parent), str(folder), str(proxy)]
     process = subprocess.Popen(argv, env={"PATH": os.defpath, "HOME": str(folder)}, stdin=subprocess.DEVNULL)

@@ -14,14 +14,12 @@ from hotdesk_guest.wire import decode
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[GuestWatch]:
-    """Watch a folder."""
     opened = GuestWatch(str(tmp_path), recursive=True)
     yield opened
     opened.close()
 
 
 def told(watched: GuestWatch) -> list[tuple[object, object]]:
-    """Give what waits for the host."""
     found = []
     while batch := watched.take():
         changes = decode(batch)

@@ -12,6 +12,5 @@ from hotdesk.desk.wall.local.runtime import local_runtime
 
 @pytest.fixture(scope="module")
 async def desk() -> AsyncIterator[Desk]:
-    """Give a desk that the tests of a module share."""
     async with local_runtime() as runtime:
         yield await runtime.open(Spec())

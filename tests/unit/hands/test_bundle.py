@@ -13,7 +13,6 @@ ENTRY = "core/a.js"
 
 
 def one(text: str, **others: str) -> str:
-    """Bundle an entry and what lies beside it."""
     return bundle({ENTRY: text, **{f"core/{name}.js": source for name, source in others.items()}}, ENTRY)
 
 

@@ -52,7 +52,6 @@ async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def asked(reader: asyncio.StreamReader) -> dict[str, object]:
-    """Read one message, masked as a client's are."""
     size = (await reader.readexactly(2))[1] & 0x7F
     if size == 126:
         (size,) = struct.unpack(">H", await reader.readexactly(2))
@@ -64,8 +63,6 @@ async def asked(reader: asyncio.StreamReader) -> dict[str, object]:
 
 @asynccontextmanager
 async def browser(play: Play, first: bytes | None = None) -> AsyncIterator[Dial]:
-    """Give a way to dial a browser that says `first` when asked where it is, and then plays."""
-
     tasks: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

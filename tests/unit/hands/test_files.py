@@ -21,7 +21,6 @@ def files(desk: Desk) -> Files:
 
 
 async def use(files: Files, name: str, **arguments: object) -> Observation:
-    """Use a tool as a toolbox does."""
     tool = next(tool for tool in files.tools if tool.name == name)
     return await files.use(name, tool.check(arguments))
 

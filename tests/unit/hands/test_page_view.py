@@ -21,14 +21,12 @@ from hotdesk.tool import Observation
 
 
 def encode(form: str, width: int, height: int) -> bytes:
-    """Make a picture."""
     file = io.BytesIO()
     Image.new("RGB", (width, height), "navy").save(file, form)
     return file.getvalue()
 
 
 async def view(desk: Desk, path: str, sight: Sight | None = None, **more: object) -> Observation:
-    """Use the tool as a worker does."""
     files = Files(desk, sight)
     tool = next(each for each in files.tools if each.name == "file_view")
     return await files.use("file_view", tool.check({"path": path, **more}))
@@ -119,7 +117,6 @@ PICTURE = encode("PNG", 20, 10)
 
 
 def answer(header: object, data: bytes = PICTURE) -> Done:
-    """Give what a program printed."""
     return Done(0, json.dumps(header).encode() + b"\n" + data)
 
 

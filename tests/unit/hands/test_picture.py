@@ -14,21 +14,18 @@ FORMS = {"image/png": "PNG", "image/jpeg": "JPEG"}
 
 
 def encode(form: str, width: int = 300, height: int = 200) -> bytes:
-    """Make a picture."""
     file = io.BytesIO()
     Image.new("RGB", (width, height), "navy").save(file, form)
     return file.getvalue()
 
 
 def jpeg(*segments: tuple[int, bytes]) -> bytes:
-    """Make a JPEG of some segments."""
     return b"\xff\xd8" + b"".join(
         bytes((0xFF, marker)) + struct.pack(">H", len(data) + 2) + data for marker, data in segments
     )
 
 
 def frame(width: int, height: int) -> bytes:
-    """Make what a JPEG's frame header holds."""
     return struct.pack(">BHHB", 8, height, width, 3)
 
 

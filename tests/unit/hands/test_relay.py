@@ -19,7 +19,6 @@ TIGHT, ZRLE = 7, 16
 
 
 def greeted_desk(*encodings: int) -> DeskSide:
-    """Give a desk's side past its greeting, with a viewer that knows these encodings."""
     side = DeskSide()
     side.feed(GREETING)
     assert side.ready
@@ -29,7 +28,6 @@ def greeted_desk(*encodings: int) -> DeskSide:
 
 
 def greeted_viewer(driving: bool = False) -> ViewerSide:
-    """Give a viewer's side past its greeting."""
     side = ViewerSide(greeted_desk())
     side.feed(VERSION + b"\x01\x01")
     assert side.ready
@@ -39,12 +37,10 @@ def greeted_viewer(driving: bool = False) -> ViewerSide:
 
 
 def update(*rectangles: bytes) -> bytes:
-    """Write an update."""
     return pack(">BxH", 0, len(rectangles)) + b"".join(rectangles)
 
 
 def rectangle(x: int, y: int, wide: int, high: int, encoding: int, body: bytes = b"") -> bytes:
-    """Write one rectangle."""
     return pack(">HHHHi", x, y, wide, high, encoding) + body
 
 

@@ -20,12 +20,11 @@ T = TypeVar("T")
 
 
 async def use(desk: Desk, tool: str, **arguments: object) -> Observation:
-    """Use a tool as a worker would."""
     return await Toolbox([Exact(desk)], ignore, Free(), desk.id).use(tool, arguments)
 
 
 async def made(desk: Desk, wanted: ToolCall[T]) -> T:
-    """Use what a script wants used; give what the script gets."""
+    """Use what a script wants used; return what the script gets."""
     tool, arguments = wanted.ask
     return wanted.read(await use(desk, tool, **arguments))
 

@@ -20,20 +20,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 async def shell(desk: Desk) -> AsyncIterator[Shell]:
-    """Give a shell of the test's own."""
     made = Shell(desk, {"DISPLAY": ":0"})
     yield made
     await made.close()
 
 
 async def use(shell: Shell, name: str, **arguments: object) -> Observation:
-    """Use a tool as a toolbox does."""
     tool = next(tool for tool in shell.tools if tool.name == name)
     return await shell.use(name, tool.check(arguments))
 
 
 async def said(shell: Shell, command: str, timeout: float = 10, session: str = "main") -> str:
-    """Run a line in a session; give what came of it."""
+    """Run a line in a session; return what came of it."""
     return (await use(shell, "shell", command=command, timeout=timeout, session=session)).text
 
 

@@ -88,7 +88,6 @@ class Taken:
 
 
 def box(wheel: WheelState | None = None, allowed: Sequence[str] | None = None) -> tuple[Toolbox, list[Used]]:
-    """Give a toolbox, and where it writes."""
     written: list[Used] = []
 
     def note(event: Event) -> None:

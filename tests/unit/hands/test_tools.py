@@ -37,7 +37,7 @@ class Blind:
 
 @pytest.fixture(scope="module")
 def toolbox(desk: Desk) -> Toolbox:
-    """Give every hand; those of screen and browser refuse before they would ask for one."""
+    """Return every hand; those of screen and browser refuse before they would ask for one."""
     seat = LocalSeat(desk)
     hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), Packages(desk), VisionTool(desk, Blind())]
     hands += [Screen(seat), Browser(seat)]
@@ -45,7 +45,6 @@ def toolbox(desk: Desk) -> Toolbox:
 
 
 def wrong_uses(tool: Tool) -> list[tuple[dict[str, object], str]]:
-    """Give arguments that are wrong in one thing each, and what is said of it."""
     right = dict(tool.example)
     uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "unknown parameter 'other'")]
     for parameter in tool.parameters:
@@ -60,7 +59,6 @@ def wrong_uses(tool: Tool) -> list[tuple[dict[str, object], str]]:
 
 
 def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
-    """Give values that a parameter cannot have."""
     values: list[tuple[object, str]] = [(WRONG[parameter.kind], "is ")]
     if parameter.choices:
         values.append(("none of them", "is 'none of them'; it must be one of "))

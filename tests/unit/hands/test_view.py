@@ -30,7 +30,6 @@ class Stage:
         self.screens: list[socket.socket] = []
 
     async def dial(self, port: int) -> socket.socket:
-        """Give one end of a connection to a screen that greets."""
         assert port == 5900
         near, far = socket.socketpair()
         for sock in (near, far):
@@ -40,7 +39,7 @@ class Stage:
         return near
 
     async def look(self, number: int, start: Callable[..., object]) -> socket.socket:
-        """Have one more person look; give their end."""
+        """Have one more person look; return their end."""
         near, far = socket.socketpair()
         far.setblocking(False)
         start(self.view.join, near, number)
@@ -52,7 +51,6 @@ class Stage:
 
 
 async def read(sock: socket.socket, size: int) -> bytes:
-    """Read so many bytes, soon."""
     data = b""
     with anyio.fail_after(5):
         while len(data) < size:
@@ -71,7 +69,6 @@ async def stage() -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def crowd() -> AsyncIterator[anyio.abc.TaskGroup]:
-    """Give tasks that end with the block."""
     async with anyio.create_task_group() as tasks:
         yield tasks
         tasks.cancel_scope.cancel()

@@ -12,8 +12,6 @@ from hotdesk_interpreter.web import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpError, I
 
 
 def read(data: bytes) -> InterpreterRequest | None:
-    """Read a request from bytes."""
-
     async def work() -> InterpreterRequest | None:
         reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES)
         reader.feed_data(data)

@@ -29,11 +29,9 @@ class Client(PacketCalls):
         self.events: list[Mapping[str, object]] = []
 
     def take(self, message: Mapping[str, object]) -> None:
-        """Keep an event."""
         self.events.append(message)
 
     async def ask(self, timeout_s: float = 5.0) -> Packet:
-        """Send an empty request, and wait for its reply."""
         number = self.begin_call()
         return await self.call(number, self.send(json.dumps({"n": number}).encode()), timeout_s)
 
@@ -52,7 +50,6 @@ class Peer:
         return int(json.loads(data)["n"])
 
     def reply(self, number: int, **message: object) -> None:
-        """Answer a request, with the pipe's end beside the answer."""
         socket.send_fds(self.sock, [json.dumps({"re": number, **message}).encode()], [self.write])
 
     async def send_event(self, client: Client) -> None:

@@ -49,7 +49,7 @@ class Mind:
     name, window, native_screen, sees = "mind", 100_000, False, False
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the plan, no finding, or the next use."""
+        """Return the plan, no finding, or the next use."""
         self.asked.append(request)
         offered = {tool.name for tool in request.tools}
         if "plan" in offered:
@@ -65,14 +65,12 @@ class Mind:
 
     @property
     def seen(self) -> list[str]:
-        """List what came of each use."""
         last = [each.history[-1] for each in self.asked if each.step and each.history]
         return [pair[1].text + pair[1].note for each in last if isinstance(each, Results) for pair in each.pairs]
 
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
-    """Give a machine without walls."""
     async with local_machine(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path)) as made:
         yield made
 
@@ -80,7 +78,6 @@ async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
 async def carry_out(
     machine: LocalMachine, folder: Path, mind: Mind, approve: str = "auto", heard: Callable[[Event], None] | None = None
 ) -> Receipt:
-    """Have a job carried out by a mind."""
     job = parse_job(BRIEF.format(approve=approve).encode(), folder, scope_of, "toml")
     context = JobContext(machine, job, id=JOB_ID, listener=heard or (lambda event: None))
     return await work(context, ModelBrain(job, [mind], [mind]))

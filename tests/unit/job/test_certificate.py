@@ -55,7 +55,6 @@ BESIDE = {"rule.py": "78" * 32}
 
 
 def looked_at(**more: Any) -> Candidate:
-    """Give a deliverable that was looked at."""
     verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (DrawnPixels(2, 1, b"\0" * 6),))
     seen = make_stored_verdict(verdict, "sheet", "base", EXPECT, ("the rest",))
     return Candidate(
@@ -257,7 +256,6 @@ async def test_a_certificate_has_the_digest_of_the_check_that_was_run(machine: L
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
-    """Give a machine without walls."""
     async with local_machine(Config(tmp_path / "run", tmp_path / "lib", tmp_path / "images")) as made:
         yield made
 

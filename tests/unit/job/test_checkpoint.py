@@ -19,14 +19,12 @@ SECRET = b"nobody shall read this on disk"
 
 @pytest.fixture
 async def runtime() -> AsyncIterator[LocalRuntime]:
-    """Open a runtime without walls."""
     async with local_runtime() as made:
         yield made
 
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    """Give the checkpoints of a new job."""
     return Checkpoints(papers.create(tmp_path, "ijob").folder)
 
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.anyio
 
 
 def entry(path: str, kind: str = "file", mode: int = 0o644, target: str | None = None) -> Entry:
-    """Give something a desk says it has."""
     return Entry(path.rpartition("/")[2], path, kind, 4, mode, 1000, 1000, 0.0, target)  # type: ignore[arg-type]
 
 
@@ -31,18 +30,15 @@ class Hostile:
     """What it was asked for."""
 
     async def stat(self, path: str) -> Entry:
-        """Describe something."""
         return self.top
 
     async def list(self, path: str, *, depth: int, limit: int) -> list[Entry]:
-        """List a folder, if not more than may be asked for."""
         assert limit == MAX_FILES
         if len(self.entries) > limit:
             raise FileError(f"{path} has more than {limit} entries", "other")
         return self.entries
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:
-        """Give a file, in pieces."""
         self.read.append(path)
         yield b"da"
         yield b"ta"
@@ -56,19 +52,17 @@ class Target:
     folders: list[str] = field(default_factory=list)
 
     async def write(self, path: str, data: AsyncIterator[bytes], *, mode: int) -> int:
-        """Take a file."""
         pieces = [piece async for piece in data]
         self.written[path] = (b"".join(pieces), mode)
         return 0
 
     async def mkdir(self, path: str) -> bool:
-        """Take a folder."""
         self.folders.append(path)
         return True
 
 
 async def carried(source: Hostile, name: str = "docs") -> Target:
-    """Carry something; give what arrived."""
+    """Carry something; return what arrived."""
     target = Target()
     await carry(source, target, name)  # type: ignore[arg-type]
     return target

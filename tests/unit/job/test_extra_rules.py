@@ -34,7 +34,6 @@ class Doorkeeper(LocalMachine):
     told: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Allow it."""
         if BARRED in rules:
             raise BriefError("beyond what this machine's operator allows")
         self.told += [(desk, rule, by) for rule in rules]
@@ -42,18 +41,15 @@ class Doorkeeper(LocalMachine):
 
     @property
     def path(self) -> Path:
-        """Give the journal's path."""
         return self.config.lib / "keys" / FILE
 
     def rescope(self, desk: str, *rules: str, by: str = "Anna") -> None:
-        """Write down what is allowed at a desk."""
         self.journal.add(desk, "keys", Rescoped(desk, "ab" * 32, ("GET https://a.test/open", *rules), (), by, rules))
         self.journal.commit()
 
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[Doorkeeper]:
-    """Give a machine whose door only takes notes."""
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     private_files.make_folder(settings.lib / "keys")
     journal = Journal(settings.lib / "keys" / FILE, load_signer(settings.lib / "keys"))
@@ -63,7 +59,6 @@ async def machine(tmp_path: Path) -> AsyncIterator[Doorkeeper]:
 
 
 def steps_of(machine: Doorkeeper) -> Steps:
-    """Give the steps of a job that had one desk, and has another now."""
     people, desks = SimpleNamespace(journal=machine.path), SimpleNamespace(opened=[NOW])
     past = ResumeState("i" + "j" * 20)
     past.summary.course.desks[BEFORE] = True

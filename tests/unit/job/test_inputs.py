@@ -27,7 +27,6 @@ deliverables = [{path = "sum.txt", checks = []}]
 
 
 async def add_up(hands: Hands) -> str:
-    """Add up."""
     numbers = [int(await hands.read(name)) for name in ("beside.txt", "sums/june.txt")]
     await hands.write("sum.txt", str(sum(numbers)).encode())
     return "added up"

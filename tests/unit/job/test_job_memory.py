@@ -50,33 +50,28 @@ class Listener:
         self.requests: list[ModelRequest] = []
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Give the script's plan."""
         self.tasks.append(task)
         return self.script.provide_plan(task)
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Go on with the script."""
         self.requests.append(request)
         return await self.script.ask(request)
 
     async def close(self) -> None:
-        """Break off."""
         await self.script.close()
 
     def told(self, step: str) -> str:
-        """Give the first message of a step."""
         first = next(each.history[0] for each in self.requests if each.step == step)
         assert isinstance(first, OurMessage)
         return first.text
 
 
 def settings_in(folder: Path) -> Config:
-    """Give a state directory."""
     return Config(run=folder / "run", lib=folder / "lib", images=folder / "images")
 
 
 async def carry_out(folder: Path, *acts: Any, brief: str = BRIEF) -> tuple[Receipt, Listener, list[Event]]:
-    """Carry the brief out with these steps; give its receipt, its model, and its events."""
+    """Carry the brief out with these steps; return its receipt, its model, and its events."""
     job = parse_job(brief.encode(), folder, scope_of)
     model = Listener(*acts)
     async with local_machine(settings_in(folder)) as machine:
@@ -86,17 +81,14 @@ async def carry_out(folder: Path, *acts: Any, brief: str = BRIEF) -> tuple[Recei
 
 
 def store_of(folder: Path) -> MemoryStore:
-    """Open the memory."""
     return MemoryStore(Drive(settings_in(folder).lib / "drive"), get_current_user())
 
 
 def of_kind(events: Sequence[Event], kind: type) -> list[Any]:
-    """Give the events of one kind."""
     return [event for event in events if isinstance(event, kind)]
 
 
 async def leave(hands: Hands) -> None:
-    """Leave a fact and a parser."""
     await hands.write("count.txt", b"right")
     await hands.write("work/parse.py", PARSER)
     await hands.remember(FACT, keep=True)
@@ -104,7 +96,6 @@ async def leave(hands: Hands) -> None:
 
 
 async def find(hands: Hands) -> None:
-    """Use what was left."""
     assert await hands.read("memory/parse.py") == PARSER
     assert FACT in (await hands.read("memory/facts.md")).decode()
     assert (await hands.run(["stat", "-c", "%a", "memory/parse.py"])).text == "444\n"
@@ -145,7 +136,6 @@ async def test_a_planner_is_told_names_and_sizes_and_no_word_of_what_was_left(tm
 
 async def test_a_job_without_a_memory_neither_sees_nor_leaves_one(tmp_path: Path) -> None:
     async def look(hands: Hands) -> None:
-        """Look for it."""
         assert (await hands.run(["ls", "memory"])).exit_code != 0
         for asked in (hands.remember("x", keep=True), hands.keep_file("count.txt")):
             with pytest.raises(Failed):
@@ -163,7 +153,6 @@ async def test_a_job_without_a_memory_neither_sees_nor_leaves_one(tmp_path: Path
 
 async def test_a_job_whose_deliverables_fail_leaves_nothing(tmp_path: Path) -> None:
     async def stop(hands: Hands) -> None:
-        """Leave something, and give up."""
         await hands.remember(FACT, keep=True)
         raise ValueError("it cannot be done")
 
@@ -191,7 +180,6 @@ async def test_a_job_that_continues_keeps_nothing_twice_and_is_offered_what_it_w
     stopped: list[JobContext] = []
 
     async def halt(hands: Hands) -> None:
-        """Leave something more, and be stopped."""
         await hands.remember("Another fact.", keep=True)
         assert stopped[-1].log is not None
         if len(stopped) == 1:
@@ -199,7 +187,6 @@ async def test_a_job_that_continues_keeps_nothing_twice_and_is_offered_what_it_w
         await hands.run(["true"])
 
     async def end(hands: Hands) -> None:
-        """End."""
         assert FACT in (await hands.read("memory/facts.md")).decode()
         await hands.write("count.txt", b"right")
 
@@ -223,7 +210,6 @@ async def test_a_job_that_continues_keeps_nothing_twice_and_is_offered_what_it_w
 
 
 async def newer(hands: Hands) -> None:
-    """Leave something that is newer."""
     await hands.remember("This is newer.", keep=True)
     await hands.write("count.txt", b"right")
 
@@ -232,7 +218,6 @@ async def test_what_is_too_long_too_large_or_too_much_is_refused_and_said(tmp_pa
     told: list[str] = []
 
     async def overdo(hands: Hands) -> None:
-        """Try too much."""
         await hands.write("large", b"x" * (MAX_FILE_BYTES + 1))
         await hands.write("small", b"x")
         await hands.run(["ln", "-s", "/etc/passwd", "link"])
@@ -283,7 +268,6 @@ async def test_a_file_that_was_changed_since_is_not_offered(tmp_path: Path) -> N
     item.version.path.write_bytes(b"print('trojan')\n")
 
     async def look(hands: Hands) -> None:
-        """Look."""
         assert (await hands.run(["ls", "memory"])).text == "facts.md\n"
         await hands.write("count.txt", b"right")
 

@@ -30,12 +30,11 @@ RIGHT, SHORT = "What,Count\nnails,3\nscrews,4\n", "What,Count\nnails,3\n"
 
 
 def writes(text: str) -> Reply:
-    """Give a reply that writes the list."""
     return wants(("file_create", {"path": "list.csv", "content": text, "overwrite": True}))
 
 
 def thinks(name: str, *acts: Reply) -> Says:
-    """Give a model that plans as above and acts so, one reply after the other."""
+    """Return a model that plans as above and acts so, one reply after the other."""
     left = list(acts)
 
     def say(request: ModelRequest) -> Reply:
@@ -48,17 +47,14 @@ def thinks(name: str, *acts: Reply) -> Says:
 
 
 def acting(model: Says) -> list[tuple[Item, ...]]:
-    """Give the history of each request in which a step was taken."""
     return [tuple(request.history) for request in model.asked if request.step]
 
 
 def messages(history: tuple[Item, ...]) -> list[str]:
-    """Give what we said."""
     return [item.text for item in history if isinstance(item, OurMessage)]
 
 
 async def carry_out(folder: Path, planner: LanguageModel, worker: LanguageModel) -> Receipt:
-    """Carry the brief out."""
     settings = Config(run=folder / "run", lib=folder / "lib", images=folder / "images")
     job = parse_job(BRIEF.encode(), folder, scope_of)
     async with local_machine(settings) as machine:

@@ -34,7 +34,6 @@ LOOK = ("look", {"path": "a.png", "question": "How high?"})
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """Give a provider on loopback."""
     with upstream(tmp_path, "model.test", tls=False) as made:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-nobody")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://{made.address}")
@@ -45,17 +44,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream
 
 
 def answer(server: Upstream, status: int, value: object) -> None:
-    """Set what the provider answers."""
     server.answers["/v1/messages"] = (status, {"Content-Type": "application/json"}, json.dumps(value).encode())
 
 
 def looking_job(folder: Path, **budget: int) -> Brief:
-    """Give a job whose worker may ask a vision model."""
     return job_at(folder, look="anthropic:m-1", budget=JobBudget(**budget))
 
 
 def worker(looks: int = 1) -> Planned:
-    """Give a worker that draws a picture, has it looked at, and delivers."""
     replies = [wants(("run", DRAW)), *[wants(LOOK)] * looks, write(), finishes()]
     return Planned(lambda request: replies.pop(0), plan=ONE)
 

@@ -32,7 +32,6 @@ PLAN = Plan(
 
 
 def find(name: str) -> object:
-    """Know two names."""
     if name == "slow.test":
         time.sleep(2)
     if name in ("erp.test", "a.wide.test", "slow.test"):
@@ -41,7 +40,6 @@ def find(name: str) -> object:
 
 
 async def had(scope: Scope) -> Sequence[str]:
-    """Have every secret but one."""
     assert len(scope.grants) == 2
     return [f"there is no secret {each.secret}" if each.secret == "gold" else "" for each in scope.grants]
 

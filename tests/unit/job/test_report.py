@@ -33,20 +33,18 @@ from hotdesk.plan import Plan, Step, to_json
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory."""
     made = Ledger(tmp_path)
     yield made
     made.journal.close()
 
 
 def text_of(html: str) -> str:
-    """Give what a person reads, a space between elements."""
     body = html.partition("</style>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
 def told(ledger: Ledger, job: str = JOB) -> str:
-    """Make a report; give what a person reads."""
+    """Make a report; return what a person reads."""
     return text_of(render_page(gather(ledger.path, ledger.jobs, job)))
 
 
@@ -98,7 +96,6 @@ def test_the_report_names_who_decided() -> None:
 
 
 def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = "done") -> None:
-    """Write a job that made a file and sums it up."""
     paper = papers.create(ledger.jobs, JOB)
     plan = Plan((Step("find", "Find it", makes=("out/a b.csv",)), Step("tidy", "Tidy up")))
     ledger.note(
@@ -116,7 +113,6 @@ def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = 
 
 
 def heading(ledger: Ledger) -> str:
-    """Give the heading of a job's report."""
     return text_of(render_page(gather(ledger.path, ledger.jobs, JOB)).partition("</h1>")[0]).rpartition("report ")[2]
 
 
@@ -267,7 +263,6 @@ class Outline(HTMLParser):
         self.faults: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at an element."""
         self.tags.append(tag)
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
@@ -289,7 +284,6 @@ def test_a_report_has_landmarks_headings_in_order_captions_and_words_for_picture
 
 
 def luminance(colour: str) -> float:
-    """Give how bright a colour is, as WCAG counts."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

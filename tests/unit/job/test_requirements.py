@@ -40,14 +40,12 @@ class ListeningBrain(ModelBrain):
     heard: tuple[PlanningTask, ...] = ()
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
-        """Keep the task, and plan."""
         self.heard = (*self.heard, task)
         return await super().plan(task, log)
 
 
 async def test_what_a_check_judges_is_reported_before_the_first_delivery(tmp_path: Path) -> None:
     async def write(hands: Hands) -> None:
-        """Write nothing of use."""
         await hands.write("note.txt", b"a note")
 
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")

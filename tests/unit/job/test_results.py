@@ -18,18 +18,15 @@ USER = 1234
 
 
 def unknown(sha256: str) -> bool:
-    """Know nothing."""
     return False
 
 
 def digest(data: bytes) -> str:
-    """Give what bytes are known by."""
     return hashlib.sha256(data).hexdigest()
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be in a folder of a user's."""
     folder = tmp_path / "user"
     folder.mkdir()
     if os.geteuid() == 0:

@@ -8,7 +8,6 @@ from hotdesk.job.safe_names import SHOWN, describe_input
 
 
 def fill(top: Path, *names: str) -> Path:
-    """Make files below a folder."""
     for name in names:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text("x")

@@ -35,7 +35,7 @@ SHORT = b"What,Count\nnails,3\n"
 
 
 async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], Drive]:
-    """Carry the brief out with steps of these functions; give its receipt, its events and the drive."""
+    """Carry the brief out with steps of these functions; return its receipt, its events and the drive."""
     settings = Config(run=folder / "run", lib=folder / "lib", images=folder / "images")
     job = parse_job(BRIEF.encode(), folder, scope_of)
     model = ScriptedModel.of(*acts)
@@ -46,13 +46,11 @@ async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], D
 
 
 def taken(events: list[Event]) -> list[tuple[str, int]]:
-    """Give the worker's steps as they were taken, each with the number of its attempt."""
     begun = [event for event in events if isinstance(event, StepBegun)]
     return [(event.step, event.attempt) for event in begun if event.step not in OURS]
 
 
 async def note(hands: Hands) -> None:
-    """Write a note."""
     await hands.write("note.txt", b"a note")
 
 
@@ -61,7 +59,6 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     told: list[str] = []
 
     async def count(hands: Hands) -> None:
-        """Count."""
         told.append(hands.before)
         await hands.write("list.csv", RIGHT if "expected 2" in hands.before else SHORT)
 
@@ -85,7 +82,6 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
 @pytest.mark.slow
 async def test_missing_deliverables_are_reported_too(tmp_path: Path) -> None:
     async def count(hands: Hands) -> None:
-        """Count."""
         if hands.before:
             assert hands.before == "list.csv cannot be delivered: missing. Write the file at exactly this path."
             await hands.write("list.csv", RIGHT)
@@ -100,7 +96,6 @@ async def test_missing_deliverables_are_reported_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("anew", [True, False])
 async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_path: Path, anew: bool) -> None:
     async def count(hands: Hands) -> None:
-        """Count."""
         await hands.write("list.csv", SHORT + b"x" * (hands.attempt if anew else 1))
 
     receipt, events, drive = await carried_out(tmp_path, note, count)

@@ -39,14 +39,11 @@ class Glass:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """Give a desk."""
     async with local_runtime() as runtime:
         yield await runtime.open(Spec())
 
 
 def stage_at(desk: Desk, glass: Glass, answer: Observation, asked: list[str]) -> StepStage:
-    """Give a stage with a screen, and a person who says the same to everything."""
-
     async def people(tool: str, given: Arguments) -> Observation:
         asked.append(str(given["question"]))
         return answer

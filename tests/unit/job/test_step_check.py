@@ -15,7 +15,6 @@ IMPORTS = "python3 -c 'import nosuchmodule; nosuchmodule.check()'"
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """Give a desk."""
     async with local_runtime() as runtime:
         yield await runtime.open(Spec())
 

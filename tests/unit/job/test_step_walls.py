@@ -44,7 +44,6 @@ class WalledMachine:
         return getattr(self.local, name)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Note the wall, and open a directory."""
         self.opened.append((spec or Spec()).wall)
         return await self.local.open(spec, scope)
 
@@ -56,7 +55,7 @@ class Planner(Mind):
     steps: list[dict[str, object]] = field(default_factory=lambda: [dict(each) for each in STEPS])
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the plan; fail where nothing is left to do."""
+        """Return the plan; fail where nothing is left to do."""
         offered = {tool.name for tool in request.tools}
         if "plan" in offered:
             call = Call("1", "plan", {"plan": json.dumps({"steps": self.steps})})
@@ -68,7 +67,6 @@ class Planner(Mind):
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[WalledMachine]:
-    """Give a machine that notes walls."""
     async with local_machine(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path)) as local:
         yield WalledMachine(local)
 
@@ -76,14 +74,12 @@ async def machine(tmp_path: Path) -> AsyncIterator[WalledMachine]:
 async def carry_out(
     machine: WalledMachine, folder: Path, mind: Mind, more: str = "", *, again: bool = False
 ) -> Receipt:
-    """Have a job carried out by a mind, or gone on with."""
     job = parse_job(f"{more}\n{BRIEF}".encode(), folder, scope_of, "toml")
     context = JobContext(machine, job, id=JOB_ID, goes_on=again)  # type: ignore[arg-type]
     return await work(context, ModelBrain(job, [mind], [mind]))
 
 
 def plan(*walls: str) -> list[dict[str, object]]:
-    """Give the plan with these walls of its steps, and without checks."""
     return [{**each, "check": "", "wall": wall} for each, wall in zip(STEPS, walls, strict=True)]
 
 

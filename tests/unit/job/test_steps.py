@@ -18,7 +18,6 @@ ALSO = Step("also", "serve more", keeps=True, live=True)
 
 
 def steps_of(*plan: Step, done: tuple[str, ...] = (), past: ResumeState | None = None) -> Steps:
-    """Give the steps of a job, some of them finished."""
     plans, none = SimpleNamespace(plan=Plan(plan)), None
     made = Steps(none, none, none, none, plans, none, none, past or ResumeState(JOB), none)  # type: ignore[arg-type]
     made.summaries = dict.fromkeys(done, "")

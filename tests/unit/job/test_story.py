@@ -21,19 +21,16 @@ from hotdesk.job.report.story import Following, Timeline
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory."""
     made = Ledger(tmp_path)
     yield made
     made.journal.close()
 
 
 def following(ledger: Ledger) -> Following:
-    """Begin to read the story of a job."""
     return Following(JOB, Timeline(PaperReader(ledger.jobs, JOB)))
 
 
 def program(code: int | None, out: str = "", err: str = "", reason: str = "") -> dict[str, object]:
-    """Write what the tool that runs programs answers."""
     written = {"stdout": base64.b64encode(out.encode()).decode(), "stderr": base64.b64encode(err.encode()).decode()}
     return {"text": json.dumps({"exit_code": code, **written, "reason": reason})}
 

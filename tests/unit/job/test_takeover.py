@@ -63,7 +63,6 @@ STILL = (RolledBack, Checkpointed, Summed, StepBegun, StepEnded, Observed, JobEn
 
 
 def picture() -> bytes:
-    """Make a small picture."""
     out = BytesIO()
     Image.new("RGB", (8, 8)).save(out, "PNG")
     return out.getvalue()
@@ -76,7 +75,6 @@ class Screen:
     desk: Desk
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Answer as a desk does at which somebody clicked."""
         values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
         return VerbResult(values.get(verb), picture() if verb == "screen.shot" else b"")
 
@@ -85,7 +83,6 @@ class Screen:
 
 
 async def stop(desk: LinkedDesk, stopped: bool) -> None:
-    """Stop a desk's programs, or let them go on."""
     await desk.outside.pause(stopped)
     desk.link.hush(stopped)
 
@@ -104,7 +101,6 @@ class Trial:
     seen: anyio.Event = field(default_factory=anyio.Event)
 
     def wheel_of(self, desk: Desk) -> Wheel:
-        """Give the wheel of one of the job's desks."""
         assert self.tasks is not None
         assert isinstance(desk, LinkedDesk)
 
@@ -122,7 +118,6 @@ class Trial:
             self.tasks.start(self.drive)
 
     async def drive(self) -> None:
-        """Take over the job's first desk, drive for a while, and hand back."""
         assert self.machine is not None
         desk, wheel = next(iter(self.machine.wheels.items()))
         home = Path((await self.machine.runtime.find(desk)).home)
@@ -138,7 +133,6 @@ class Trial:
         await wheel.hand_back(1, ME)
 
     async def carry_out(self, planner: LanguageModel, worker: LanguageModel, *, exact: bool = True) -> Receipt:
-        """Carry the brief out."""
         settings = Config(run=self.folder / "run", lib=self.folder / "lib", images=self.folder / "images")
         job = parse_job(BRIEF.encode(), self.folder, scope_of)
         async with AsyncExitStack() as stack:
@@ -151,19 +145,16 @@ class Trial:
 
     @property
     def meanwhile(self) -> list[Event]:
-        """Give what happened while the person drove."""
         events = self.timeline[self.timeline.index("drives") : self.timeline.index("hands back")]
         return [each for each in events if not isinstance(each, str)]
 
     @property
     def steps(self) -> list[tuple[str, int]]:
-        """Give the worker's steps as they were taken, each with the number of its attempt."""
         begun = [each for each in self.timeline if isinstance(each, StepBegun)]
         return [(each.step, each.attempt) for each in begun if each.step not in OURS]
 
 
 async def gather(hands: Hands) -> None:
-    """Write a list."""
     if hands.attempt == 1 and FAILS:
         raise ValueError("the first attempt fails")
     assert (await hands.run(["sh", "-c", RUNNING])).ok
@@ -176,17 +167,14 @@ FAILS: list[bool] = []
 
 
 def acts(tool: str) -> Callable[[Event], bool]:
-    """Name the moment in which a tool is used."""
     return lambda event: isinstance(event, Acted) and event.tool == tool
 
 
 def is_after(number: int) -> Callable[[Event], bool]:
-    """Name the moment after an act."""
     return lambda event: isinstance(event, Observed) and event.act == number
 
 
 def begins(name: str) -> Callable[[Event], bool]:
-    """Name the moment in which a step begins."""
     return lambda event: isinstance(event, StepBegun) and event.step == name
 
 
@@ -244,7 +232,6 @@ async def test_a_desk_is_not_burnt_under_a_person_who_drives_during_the_verdict(
 
 
 def is_burnt(event: Event | str, desk: DeskId | str) -> bool:
-    """Say whether an event tells of a desk's end."""
     return isinstance(event, StepEnded) and (event.step, event.desk) == ("desk", desk)
 
 
@@ -304,7 +291,6 @@ async def test_no_programs_time_is_up_because_a_person_drives(tmp_path: Path) ->
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     with anyio.fail_after(20):
         while not true():
             await anyio.sleep(0.005)

@@ -15,7 +15,6 @@ HOST = "s3.eu-west-1.amazonaws.com"
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Vault:
-    """Give a vault with a key that signs, and a token."""
     made = Vault.make(tmp_path / "keys")
     made.put("files", SigV4("AKIDFILES", "s3", "eu-west-1", "files"), b"the-key-itself/+")
     made.put("token", Token(), b"the-token-itself")

@@ -23,7 +23,6 @@ VALUES = ("the-token-itself", "the-password-itself", "JBSWY3DPEHPK3PXPJBSWY3DPEH
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[socket.socket]:
-    """Give an owner's line to keys that have a vault."""
     folder = tmp_path / "keys"
     private_files.make_folder(folder, None)
     vault = Vault.make(folder, "file")
@@ -62,7 +61,7 @@ def answer(asked: socket.socket) -> None:
 
 
 def tried(owner: socket.socket, *grants: str) -> tuple[list[str], bytes]:
-    """Have grants tried; give why each cannot be had, and every byte that was said."""
+    """Have grants tried; return why each cannot be had, and every byte that was said."""
     scope = Scope(grants=tuple(parse_grant(each) for each in grants))
     owner.sendall(write({"n": 5, "verb": "try", "desk": "", "scope": json.loads(scope_json(scope))}))
     frames, heard = Frames(), b""

@@ -110,7 +110,6 @@ def test_a_quota_is_never_below_what_the_kernel_takes(cpus: float, quota: int) -
 
 @pytest.fixture
 def cgroup() -> Iterator[Cgroup]:
-    """Give a cgroup of this machine, made and removed."""
     made = Cgroup(find_hierarchies(), f"unit{secrets.token_hex(8)}")
     made.make(CgroupLimits(memory=64 * MIB, pids=8, cpus=0.5))
     yield made
@@ -120,7 +119,6 @@ def cgroup() -> Iterator[Cgroup]:
 
 
 def inside(cgroup: Cgroup, script: str) -> subprocess.Popen[bytes]:
-    """Start a shell script in a cgroup."""
     joins = cgroup.join
     pipe = subprocess.PIPE
     return subprocess.Popen(["sh", "-c", script], preexec_fn=joins, stdout=pipe, stderr=pipe)  # noqa: PLW1509
@@ -177,14 +175,13 @@ def test_removing_twice_or_what_never_was_is_no_error() -> None:
 
 
 def unified() -> Path:
-    """Give the root of this machine's v2 hierarchy."""
+    """Return the root of this machine's v2 hierarchy."""
     hybrid = Path("/sys/fs/cgroup/unified")
     return hybrid if hybrid.is_dir() else Path("/sys/fs/cgroup")
 
 
 @pytest.fixture
 def inhabited() -> Iterator[tuple[Path, int]]:
-    """Give a v2 cgroup with a process in it, as a container's own is."""
     folder = unified() / f"vacated-{secrets.token_hex(4)}"
     folder.mkdir()
     with subprocess.Popen(["sleep", "60"]) as process:

@@ -28,7 +28,7 @@ for path in sys.argv[1:]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a cgroup of v2's hierarchy, which hybrid hosts have beside those of v1."""
+    """Yield a cgroup of v2's hierarchy, which hybrid hosts have beside those of v1."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     mounts = [line.split(" ")[4] for line in lines if " - cgroup2 " in line]
     if not mounts:

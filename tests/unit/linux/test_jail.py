@@ -65,7 +65,6 @@ print(json.dumps({name: attempt(*try_) for name, try_ in TRIES.items()}))
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """Give a folder in memory that belongs to the cell's user."""
     with tempfile.TemporaryDirectory(prefix="hotdesk-cell-", dir="/dev/shm") as folder:
         os.chown(folder, UID, UID)
         Path(folder).chmod(0o700)
@@ -73,7 +72,7 @@ def root() -> Iterator[Path]:
 
 
 def run(root: Path, kind: str, script: str, port: int = 0) -> Any:
-    """Run a script that enters the cell; give what it printed."""
+    """Run a script that enters the cell; return what it printed."""
     command = [sys.executable, "-c", ENTER + script, str(root), str(UID), kind, str(port)]
     env = {"PATH": os.defpath, "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
@@ -407,7 +406,6 @@ def test_the_other_numbering_of_x86_is_refused() -> None:
 
 
 def verdict(code: bytes, architecture: int, number: int) -> int:
-    """Run a filter as the kernel would, for a call whose arguments are all zero."""
     at, value = 0, 0
     while True:
         kind, if_so, if_not, operand = struct.unpack_from("=HBBI", code, at * 8)

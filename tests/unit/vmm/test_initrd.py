@@ -32,7 +32,6 @@ def read_archive(data: bytes) -> dict[str, tuple[int, bytes]]:
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """Give a kernel with three modules, one of which needs another."""
     folder = tmp_path / "modules/6.12"
     folder.mkdir(parents=True)
     lines = ["fs/erofs.ko.xz: lib/crc.ko.xz lib/base.ko", "lib/crc.ko.xz: lib/base.ko", "lib/base.ko:", "x/other.ko:"]

@@ -87,7 +87,6 @@ def test_only_an_emulated_kernel_goes_without_its_mitigations() -> None:
 
 @contextmanager
 def monitored(*messages: object) -> Iterator[Emulator]:
-    """Give our end of a monitor that says these messages, and no more."""
     ours, theirs = socket.socketpair()
     emulator = Emulator.__new__(Emulator)
     emulator.ends, emulator.buffer, emulator.events = {"qmp": ours}, b"", []

@@ -28,13 +28,11 @@ class Scripted:
         """Have nothing to let go of."""
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Answer what comes next."""
         self.asked.append((verb, arguments))
         return self.answers.pop(0)
 
 
 async def told(desk: Desk, tool: str, value: dict[str, object], /, **arguments: object) -> Observation:
-    """Use a tool whose reader says this, with a picture beside it."""
     browser = Browser(Scripted(desk, VerbResult({**HERE, **value}, PICTURE)))
     checked = next(each for each in ALL if each.name == tool).check(arguments)
     return await browser.use(tool, checked)

@@ -16,7 +16,6 @@ class Clock:
 
 
 def entered(entry: PageLogin) -> PageSession:
-    """Enter once more."""
     session = entry.enter(entry.invite())
     assert session is not None
     return session

@@ -32,7 +32,6 @@ class Script:
         self.screens: list[socket.socket] = []
 
     async def open_screen(self, viewer: str, control: bool) -> socket.socket:
-        """Give a stream."""
         self.asked.append(f"screen {control}")
         if self.gone:
             raise DeskGone("it burnt")
@@ -43,13 +42,11 @@ class Script:
         return near
 
     async def get_wheel(self) -> Mapping[str, object]:
-        """Say who drives."""
         if self.gone:
             raise DeskGone("it burnt")
         return {"viewers": 1, "driver": self.driver, "holder": "<b>uid 0</b>"}
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
-        """Write down who wants to drive."""
         self.asked.append(f"{act} {secret}".strip())
         self.driver = viewer[:6]
         return await self.get_wheel()
@@ -94,7 +91,6 @@ class Place:
         return Said(int(first.split()[1]) if first else 0, pairs, rest)
 
     async def enter(self) -> Guest:
-        """Enter as a browser does."""
         said = await self.ask(f"/enter/{self.entry.invite()}")
         assert said.status == 303
         raw = next(
@@ -112,16 +108,13 @@ class Guest:
     cookie: str
 
     async def ask(self, name: str, method: str = "GET", body: bytes = b"", **headers: str) -> Said:
-        """Make a request of the page's."""
         told = {"Cookie": self.cookie, "Origin": f"http://{self.place.host}" if method != "GET" else "", **headers}
         return await self.place.ask(f"/{self.folder}/{name}", method, body, **told)
 
     async def handle(self) -> str:
-        """Ask for a handle."""
         return str(json.loads((await self.ask("stream", "POST")).body)["handle"])
 
     def stream(self, handle: str, origin: str = "", cookie: str = "", name: str = "127.0.0.1") -> connect:
-        """Begin a stream."""
         return connect(
             f"ws://{name}:{self.place.port}/{self.folder}/screen",
             host="127.0.0.1",
@@ -150,7 +143,6 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
 
 
 async def begun(client: ClientConnection, owner: Script) -> socket.socket:
-    """Give the other end of a stream that was begun."""
     assert client.subprotocol == "binary"
     return owner.screens[-1]
 

@@ -25,7 +25,6 @@ RED, BLUE = b"\0\0\xff\0", b"\xff\0\0\0"
 
 @asynccontextmanager
 async def screen(serve: Serve, patience: float = 10.0, most: int = 64 << 20) -> AsyncIterator[Display]:
-    """Give a display that reaches a server of ours by every dial."""
     async with anyio.create_task_group() as tasks:
 
         async def dial(port: int) -> socket.socket:

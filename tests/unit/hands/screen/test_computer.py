@@ -32,14 +32,12 @@ DOCUMENTED_20250124 = [
 
 
 def check(uses: list[ScreenAction]) -> None:
-    """See that tools exist and take what they are given."""
     assert uses
     for use in uses:
         NAMED[use.tool].check(use.arguments)
 
 
 def fields(name: str) -> dict[str, object]:
-    """Fill every field of a member's input, as the package types it."""
     wanted = "".join(part.capitalize() for part in name.split("_"))
     kind = next(each for each in get_args(BetaComputerMemberInput) if each.__name__ == f"BetaComputer{wanted}Input")
     given = {each: VALUES.get(each, "text") for each in kind.model_fields}
@@ -80,7 +78,6 @@ OPENAI_VALUES: dict[str, object] = {
 
 
 def openai_action(kind: Any, **more: object) -> dict[str, object]:
-    """Fill every field of an action."""
     given = {name: OPENAI_VALUES.get(name) for name in kind.model_fields}
     (given["type"],) = get_args(kind.model_fields["type"].annotation)
     given |= {"button": "left"} if "button" in given else {}

@@ -34,7 +34,6 @@ class Script:
         self.input: object = None
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Answer as a desk that was clicked at."""
         self.asked.append(f"{verb} {arguments.get('number', '')}".strip())
         self.input = arguments.get("events", self.input)
         if verb == self.failing:
@@ -43,11 +42,9 @@ class Script:
         return VerbResult(values.get(verb), b"PNG" if verb == "screen.shot" else b"")
 
     def close(self) -> None:
-        """Write down that the reader was let go."""
         self.asked.append("close")
 
     async def hush(self, hushed: bool) -> None:
-        """Write down what the keeper was asked."""
         self.asked.append(f"hush {hushed}")
         if hushed and self.refusals:
             self.refusals -= 1
@@ -62,7 +59,6 @@ class Drive:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     with anyio.fail_after(20):
         while not true():
             await anyio.sleep(0.002)

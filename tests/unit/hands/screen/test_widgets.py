@@ -17,14 +17,12 @@ BUS, PATH = ":1.7", "/org/a11y/atspi/accessible/12"
 
 
 def widget(role: str = "button", name: str = "OK", **given: Any) -> list[object]:
-    """Give a widget as the program in a desk writes it."""
     fields = {"window": 0, "depth": 0, "role": role, "name": name, "value": "", "states": []}
     place = {"x": 100, "y": 50, "width": 40, "height": 20, "dx": 0, "dy": 0, "bus": BUS, "path": PATH}
     return list((fields | place | given).values())
 
 
 def report(*nodes: list[object], **given: object) -> dict[str, object]:
-    """Give a report as the program in a desk writes it."""
     there = {"front": ["Form", 7], "windows": [["Form", "app", 7]], "nodes": list(nodes), "cut": False}
     return there | given
 
@@ -43,7 +41,6 @@ class Answers:
 
 
 def widgets_of(*outputs: object) -> Widgets:
-    """Give widgets at a desk that answers so."""
     return Widgets(SimpleNamespace(desk=Answers(*outputs)))
 
 

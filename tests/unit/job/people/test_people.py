@@ -32,7 +32,6 @@ class Late(LocalMachine):
     """Has somebody answer just before it is written down that nobody did."""
 
     def note(self, *events: Event) -> None:
-        """Write events down, an answer first."""
         for event in events:
             if isinstance(event, Decided) and event.answer == "expired":
                 super(Late, self).note(Decided(JOB, event.id, event.digest, "approved", "uid 0 pid 7"))
@@ -51,7 +50,6 @@ class Office:
     """How often it is found that somebody drives."""
 
     def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: OpenQuestions | None = None) -> People:
-        """Give the people of the job, as a process that takes it up has them."""
         log = JobLog(JOB, self.machine, self.kept, ignore, JobBudget(), 600.0)
         return People(log, self.journal, seconds, patience, waiting or OpenQuestions(), give_back=self.give_back)
 
@@ -63,24 +61,20 @@ class Office:
         return self.driven < 0
 
     def say(self, pending: Pending, answer: str, by: str = "uid 0 pid 9") -> None:
-        """Answer, as another process does."""
         self.machine.note(Decided(JOB, pending.id, pending.digest, answer, by))  # type: ignore[arg-type]
 
     async def asked(self) -> Pending:
-        """Wait until something is asked."""
         with anyio.fail_after(5):
             while not (found := read_waiting(self.journal, JOB).open):
                 await anyio.sleep(0.01)
         return found[0]
 
     def events(self, kind: type[Event]) -> list[Event]:
-        """Give the job's events of a kind."""
         return [event for row in read(self.journal, JOB) if isinstance(event := row.read_event(), kind)]
 
 
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    """Give a job on a machine without walls."""
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     (tmp_path / "lib").mkdir()
     kept = papers.create(settings.lib / "jobs", JOB)

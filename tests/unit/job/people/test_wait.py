@@ -18,14 +18,12 @@ LATE = 1 << 50
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory."""
     made = Ledger(tmp_path)
     yield made
     made.journal.close()
 
 
 def yes(pending: Pending, by: str = "uid 0 pid 1") -> Decided:
-    """Approve something."""
     return Decided(pending.job, pending.id, pending.digest, "approved", by)
 
 

@@ -19,7 +19,6 @@ from hotdesk.job.record.summary import read_summaries, tell
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory."""
     made = Ledger(tmp_path)
     yield made
     made.journal.close()

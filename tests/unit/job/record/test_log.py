@@ -14,13 +14,11 @@ from hotdesk.job.record.log import JobLog
 
 
 def log_of(seconds: float) -> JobLog:
-    """Make the log of a job that writes nothing."""
     nothing: Any = None
     return JobLog("i" + "j" * 20, nothing, nothing, ignore, JobBudget(), seconds)
 
 
 async def nap(seconds: float) -> str:
-    """Take a while."""
     await anyio.sleep(seconds)
     return "rested"
 

@@ -33,12 +33,10 @@ PLANNED = Planned(JOB, "ab" * 32, ("read", "write"), "p")
 
 
 def thought(step: str, model: str, dollars: float) -> Thought:
-    """Make a reply of 10 tokens in, 5 out."""
     return Thought(JOB, step, 1, model, "p", 10, 5, 3, 1000, 20, dollars)
 
 
 def course_of(*events: tuple[float, Event]) -> Progress:
-    """Fold events."""
     course = Progress()
     for at, event in events:
         course.take(event, at)
@@ -46,7 +44,6 @@ def course_of(*events: tuple[float, Event]) -> Progress:
 
 
 def stands(course: Progress) -> list[str]:
-    """Say how far each step is."""
     return [step.stand for step in course.steps.values()]
 
 

@@ -25,7 +25,6 @@ KEPT = Kept(JOB, "a.xlsx", "ab" * 32, 4711)
 
 
 def exchange(verdict: str, host: str, *grants: str) -> Exchange:
-    """Make a request at the door."""
     return Exchange(DESK, "ask", verdict, "r", "GET", "https", host, 443, "/", 200, 1, 2, 3, grants)  # type: ignore[arg-type]
 
 

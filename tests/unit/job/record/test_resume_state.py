@@ -52,32 +52,26 @@ LIVE = StepBegun(JOB, "one", "serve")
 
 
 def thought(turn: int, step: str = "one") -> Thought:
-    """Give a reply."""
     return Thought(JOB, step, turn, "m", f"t{turn}", 10, 5, 1, 100, 3, 0.5)
 
 
 def act(number: int, step: str = "one", tool: str = "shell") -> Acted:
-    """Give an act."""
     return Acted(JOB, step, number, tool, f"a{number}")
 
 
 def seen(number: int, step: str = "one") -> Observed:
-    """Give what came of it."""
     return Observed(JOB, step, number, "done", 3, f"o{number}")
 
 
 def turn(number: int, step: str = "one") -> tuple[Event, ...]:
-    """Give a whole turn of one act."""
     return thought(number, step), act(number, step), seen(number, step)
 
 
 def finished(step: str, acts: int = 1, sha256: str = "dd" * 32) -> tuple[Event, ...]:
-    """Give the end of a step."""
     return Checkpointed(JOB, step, acts, sha256, 9), Summed(JOB, step, "s"), StepEnded(JOB, step, "done")
 
 
 def fold(*events: Event | Sequence[Event]) -> ResumeState:
-    """Fold events, a millisecond each."""
     past, at = ResumeState(JOB), 1000
     for each in events:
         for event in each if isinstance(each, tuple) else (each,):
@@ -87,7 +81,6 @@ def fold(*events: Event | Sequence[Event]) -> ResumeState:
 
 
 def numbers(acts: Sequence[Acted]) -> list[int]:
-    """Give the numbers of acts."""
     return [each.act for each in acts]
 
 

@@ -34,14 +34,12 @@ PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory."""
     made = Ledger(tmp_path)
     yield made
     made.journal.close()
 
 
 def told(*events: Event) -> JobSummary:
-    """Fold events."""
     tale = JobSummary(JOB)
     for event in (JobBegun(JOB, "g", "b"), *events):
         tale.take(event, NOW)

@@ -16,7 +16,6 @@ from hotdesk.job.record.transcript import format_transcript, iterate_lines, lay_
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a state directory with a job."""
     made = Ledger(tmp_path)
     whole_job(made)
     yield made
