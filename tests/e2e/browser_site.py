@@ -19,7 +19,6 @@ class Site(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
     def answer(self, kind: str, data: bytes, length: int | None = None, **headers: str) -> None:
-        """Begin an answer and say its first bytes."""
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data) if length is None else length))
@@ -30,7 +29,6 @@ class Site(http.server.SimpleHTTPRequestHandler):
         self.wfile.flush()
 
     def do_GET(self) -> None:
-        """Give a page or a file."""
         name = self.path.partition("?")[0]
         if name == "/slow.csv":
             self.answer("text/csv", b"a,b\n" * 1000, 8000, Content_Disposition="attachment")
@@ -45,7 +43,6 @@ class Site(http.server.SimpleHTTPRequestHandler):
             super().do_GET()
 
     def do_POST(self) -> None:
-        """Tell a form back."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         kind = self.headers["Content-Type"]
         if kind.startswith("multipart/"):
@@ -58,7 +55,6 @@ class Site(http.server.SimpleHTTPRequestHandler):
 
 
 def text(part: email.message.Message) -> str:
-    """Give what a part of a form says."""
     data = part.get_payload(decode=True)
     said = data.decode() if isinstance(data, bytes) else ""
     return f"{part.get_filename()}: {said}" if part.get_filename() else said

@@ -18,7 +18,6 @@ PROGRAM = str(Path(sys.executable).parent / "hotdesk")
 
 
 def environment(settings: Config) -> dict[str, str]:
-    """Give the variables that put the program into a state directory."""
     places = {"HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
     own = {"PATH": os.environ["PATH"], "HOME": "/root", "TMPDIR": tempfile.gettempdir()}
     return {**own, "HOTDESK_LINGER": "0.5", **places}
@@ -26,7 +25,7 @@ def environment(settings: Config) -> dict[str, str]:
 
 @pytest.fixture
 def hotdesk(settings: Config) -> Hotdesk:
-    """Run `hotdesk` with arguments; give how it ended and what it said."""
+    """Run `hotdesk` with arguments; return how it ended and what it said."""
 
     def run(*argv: str, stdin: bytes = b"", timeout: float = 60, **env: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

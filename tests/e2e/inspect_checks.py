@@ -25,13 +25,11 @@ KNOWN = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Give the event loop that desks use."""
     return "asyncio"
 
 
 @pytest.fixture(params=["user", "root"])
 async def sandbox_env(request: pytest.FixtureRequest) -> AsyncIterator[HotdeskSandboxEnvironment]:
-    """Give a desk as inspect_ai has it, with programs run as the usual user and as root."""
     if reason := KNOWN.get((request.node.originalname, request.param)):
         request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
     assert registry_find_sandboxenv("hotdesk") is HotdeskSandboxEnvironment

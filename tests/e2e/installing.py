@@ -21,19 +21,17 @@ SPEC = Spec(root=True, memory=3 * GIB, env=build_preset_environment(PRESETS))
 
 
 def rules() -> tuple[Rule, ...]:
-    """Give the rules of every preset used here."""
     return tuple(rule for name in PRESETS for rule in parse_rules(name))
 
 
 async def done(desk: Desk, line: str, timeout: float = 100) -> str:
-    """Run a line of shell that must succeed; give what it says."""
+    """Run a line of shell that must succeed; return what it says."""
     told = await desk.run(["sh", "-c", line], timeout=timeout)
     assert told.ok, f"{line}: {told.text[-2000:]}{told.stderr.decode()[-2000:]}"
     return told.text + told.stderr.decode()
 
 
 async def apt_install(desk: Desk, *names: str, timeout: float = 100) -> str:
-    """Install packages as a person does."""
     return await done(desk, f"sudo apt-get update && sudo apt-get install -y {' '.join(names)}", timeout)
 
 
@@ -47,14 +45,13 @@ async def install_node(desk: Desk) -> None:
 
 
 def events(settings: Config, desk: str) -> list[Event]:
-    """Give what the journal says of a desk since it was handed over; a canary's last word may come after that."""
+    """Return what the journal says of a desk since it was handed over; a canary's last word may come after that."""
     told = [row.read_event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
     proven = next(place for place, event in enumerate(told) if isinstance(event, Proven))
     return [event for event in told[proven + 1 :] if not (isinstance(event, Exchange) and event.host == canary.HOST)]
 
 
 def python_index(folder: str) -> dict[str, bytes]:
-    """Make an index that has one wheel, by path."""
     data, name = io.BytesIO(), "tiny-1.0-py3-none-any.whl"
     with zipfile.ZipFile(data, "w") as wheel:
         wheel.writestr("tiny.py", "")

@@ -69,19 +69,16 @@ class Doomed(LocalMachine):
     written: int = 0
 
     def note(self, *events: Event) -> None:
-        """Write events down, and die on time."""
         for some in [events] if self.whole else [(event,) for event in events]:
             super(Doomed, self).note(*some)
             self.count()
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Sign, and die on time."""
         signed = super(Doomed, self).certify(claim)
         self.count()
         return signed
 
     def count(self) -> None:
-        """Count a commit, and die when it was the last."""
         self.written += 1
         if self.written == self.life:
             self.die()
@@ -95,18 +92,16 @@ class Doomed(LocalMachine):
 
 @asynccontextmanager
 async def doomed(settings: Config, errand: Errand) -> AsyncIterator[Doomed]:
-    """Give a machine that dies."""
     async with local_machine(settings) as machine:
         yield Doomed(machine.config, machine.runtime, machine.journal, life=errand.life, whole=errand.whole)
 
 
 def settings_at(home: Path) -> Config:
-    """Give the settings of a state directory."""
     return Config(run=home / "run", lib=home / "lib", images=home / "images")
 
 
 async def carry_out(errand: Errand) -> str:
-    """Begin a job, or go on with one; give how it ended, and how much was written down."""
+    """Begin a job, or go on with one; return how it ended, and how much was written down."""
     settings, folder = settings_at(Path(errand.home)), Path(errand.folder)
     (settings.lib / "jobs").mkdir(parents=True, exist_ok=True)
     if errand.job:
@@ -126,7 +121,6 @@ async def carry_out(errand: Errand) -> str:
 
 
 def answer_all(errand: Errand) -> str:
-    """Answer whatever waits, as long as one lives."""
     settings = settings_at(Path(errand.home))
     keys = settings.lib / "keys"
     while not (keys / FILE).exists():
@@ -146,7 +140,6 @@ def answer_all(errand: Errand) -> str:
 
 
 def forked(work: Callable[[], str], wire: int) -> int:
-    """Do something in a process of its own, and write down what it says."""
     if pid := os.fork():
         return pid
     try:
@@ -161,7 +154,7 @@ def forked(work: Callable[[], str], wire: int) -> int:
 
 
 def live(errand: Errand) -> dict[str, object]:
-    """Have an errand done; give what it said, and whether it was killed."""
+    """Have an errand done; return what it said, and whether it was killed."""
     other = forked(lambda: answer_all(errand), -1) if errand.answers else 0
     inner, outer = os.pipe()
     pid = forked(lambda: anyio.run(carry_out, errand), outer)

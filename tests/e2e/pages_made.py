@@ -48,7 +48,6 @@ Add = Callable[[Any], object]
 
 
 def picture(*, plain: bool = False) -> io.BytesIO:
-    """Give a picture with something on it, or with nothing."""
     image = Image.new("RGB", (300, 200), "#4477aa")
     if not plain:
         ImageDraw.Draw(image).ellipse((40, 40, 200, 160), fill="#ffcc33")
@@ -63,7 +62,6 @@ def nothing(_: object) -> None:
 
 
 def pdf(path: str, *adds: Add, elsewhere: int = -1, without: int = -1, font: str = "Good") -> None:
-    """Write a PDF with a page for each thing to add."""
     pdfmetrics.registerFont(TTFont("Good", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))
     canvas = Canvas(path, pagesize=A4)
     canvas.setTitle("Outlook")
@@ -80,23 +78,19 @@ def pdf(path: str, *adds: Add, elsewhere: int = -1, without: int = -1, font: str
 
 
 def image(left: float, *, plain: bool = False) -> Add:
-    """Draw a picture."""
     return lambda canvas: canvas.drawImage(ImageReader(picture(plain=plain)), left, 400, 300, 200)
 
 
 def words(text: str, left: float = 72, up: float = 600) -> Add:
-    """Draw some words."""
     return lambda canvas: canvas.drawString(left, up, text)
 
 
 def grid(canvas: Any) -> None:
-    """Draw lines that run off the page."""
     for at in range(6):
         canvas.line(300, 300 + at * 20, 700, 300 + at * 20)
 
 
 def recognised(canvas: Any) -> None:
-    """Draw words askew, and some that nobody sees, as below a scan."""
     canvas.saveState()
     canvas.translate(300, 400)
     canvas.rotate(45)
@@ -109,14 +103,12 @@ def recognised(canvas: Any) -> None:
 
 
 def scan(canvas: Any) -> None:
-    """Draw a page whose words are pixels."""
     page = Image.new("RGB", (1000, 1400), "white")
     ImageDraw.Draw(page).text((100, 200), LONG.replace(". ", ".\n"), fill="black", font_size=30)
     canvas.drawImage(ImageReader(page), 0, 0, *A4)
 
 
 def make_pdfs() -> None:
-    """Write every PDF."""
     pdf("good.pdf", image(72), recognised)
     pdf(
         "wrong.pdf", words("beyond the edge", 550), image(450), grid, words("A caption in the wrong place", 90, 732),
@@ -143,7 +135,6 @@ def make_pdfs() -> None:
 
 
 def deck(path: str, *adds: Add, elsewhere: int = -1) -> None:
-    """Write a slide for each thing to add."""
     made = pptx.Presentation()
     made.core_properties.title = "Outlook"
     for at, add in enumerate(adds):
@@ -157,7 +148,6 @@ def deck(path: str, *adds: Add, elsewhere: int = -1) -> None:
 
 
 def text_box(slide: Any, text: str, left: float, top: float, width: float, height: float) -> Any:
-    """Add a text box that breaks its lines."""
     box = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(width), Inches(height))
     box.text_frame.word_wrap = True
     box.text_frame.text = text
@@ -165,7 +155,6 @@ def text_box(slide: Any, text: str, left: float, top: float, width: float, heigh
 
 
 def chart(slide: Any) -> None:
-    """Add a chart with two rows of numbers."""
     data = CategoryChartData()
     data.categories = ["North", "South", "East"]
     data.add_series("2029", (1.5, 2.5, 4.0))
@@ -185,45 +174,37 @@ def full(slide: Any) -> None:
 
 
 def hide(slide: Any) -> None:
-    """Hide a slide, which is a slide nevertheless."""
     slide._element.set("show", "0")
 
 
 def fixed(slide: Any) -> None:
-    """Add more text than a box of fixed size holds."""
     text_box(slide, LONG[:96], 1, 2, 3, 0.6).text_frame.auto_size = MSO_AUTO_SIZE.NONE
 
 
 def grouped(slide: Any) -> None:
-    """Add a group of which a shape lies beyond the slide."""
     group = slide.shapes.add_group_shape()
     box = group.shapes.add_textbox(Inches(8.5), Inches(3), Inches(4), Inches(1))
     box.text_frame.text = "Away"
 
 
 def covered(slide: Any) -> None:
-    """Put a text on another."""
     text_box(slide, "Growth in every region", 1, 3, 4, 0.6)
     text_box(slide, "A caption put in the wrong place", 1.3, 3.02, 4, 0.6)
 
 
 def empty_place(slide: Any) -> None:
-    """Leave a place of the template empty."""
     text_box(slide, "Growth", 1, 5, 4, 0.6)
 
 
 def strange(slide: Any) -> None:
-    """Name a font nobody has."""
     text_box(slide, "Growth", 1, 3, 4, 1).text_frame.paragraphs[0].runs[0].font.name = "Nowhere Grotesk"
 
 
 def plain_picture(slide: Any) -> None:
-    """Add a picture that shows nothing."""
     slide.shapes.add_picture(picture(plain=True), Inches(2), Inches(2), Inches(3), Inches(2))
 
 
 def make_decks() -> None:
-    """Write every deck."""
     deck("good.pptx", full, hide)
     deck(
         "wrong.pptx", fixed, grouped, covered, empty_place, strange, nothing, chart, chart, plain_picture,
@@ -243,7 +224,6 @@ def make_decks() -> None:
 
 
 def document(path: str, *adds: Add, footer: str = SOURCE) -> None:
-    """Write a document with a page for each thing to add."""
     made = docx.Document()
     made.core_properties.title = "Outlook"
     made.sections[0].footer.paragraphs[0].text = f"Source: {footer}"
@@ -257,7 +237,6 @@ def document(path: str, *adds: Add, footer: str = SOURCE) -> None:
 
 
 def table(made: Any, text: str, points: float, width: float = 0) -> None:
-    """Add a table whose rows are of a fixed height, and may be too wide."""
     rows = made.add_table(2, 2, style="Table Grid")
     rows.autofit = not width
     for row in rows.rows:
@@ -269,12 +248,10 @@ def table(made: Any, text: str, points: float, width: float = 0) -> None:
 
 
 def box(made: Any, text: str, high: int) -> None:
-    """Add a text box of a fixed height."""
     made.add_paragraph()._p.append(parse_xml(BOX.replace("HIGH", str(high)).replace("TEXT", text)))
 
 
 def whole(made: Any) -> None:
-    """Add what a document may have."""
     made.add_picture(picture(), width=Wide(3))
     table(made, "Region", 30)
     made.add_paragraph("An item of a list", style="List Bullet")
@@ -282,7 +259,6 @@ def whole(made: Any) -> None:
 
 
 def framed(made: Any) -> None:
-    """Add more text than a frame of fixed height holds."""
     paragraph = made.add_paragraph("A frame: " + ROOM)
     place = OxmlElement("w:framePr")
     for name, value in {"w": "2000", "h": "400", "hRule": "exact", "wrap": "around"}.items():
@@ -291,7 +267,6 @@ def framed(made: Any) -> None:
 
 
 def make_documents() -> None:
-    """Write every document."""
     document("good.docx", whole, lambda made: box(made, "A text in a box", 500_000))
     document(
         "wrong.docx", lambda made: table(made, "Wide", 30, 4.5), lambda made: table(made, ROOM, 20), framed,
@@ -305,7 +280,6 @@ def make_documents() -> None:
 
 
 def strange_run(made: Any) -> None:
-    """Name a font nobody has."""
     made.add_paragraph().add_run("Growth").font.name = "Nowhere Grotesk"
 
 

@@ -20,7 +20,6 @@ scope = f"{at[:8]}/{region}/{service}/aws4_request"
 
 
 def mac(with_key: bytes, text: str) -> bytes:
-    """Sign one text."""
     return hmac.new(with_key, text.encode(), hashlib.sha256).digest()
 
 

@@ -38,12 +38,11 @@ RESULT = ("item", "index", "input", "outcome", "paths", "digests", "sizes", "che
 
 
 def source_path() -> dict[str, str]:
-    """Have a program of ours run with the code of these tests."""
     return {"PYTHONPATH": os.pathsep.join(str(ROOT / name) for name in ("src", ""))}
 
 
 def write_brief(folder: Path, count: int, egress: str = "", script: str = SCRIPT) -> Path:
-    """Write a brief over so many words, with its script; give its folder."""
+    """Write a brief over so many words, with its script; return its folder."""
     (folder / "words.txt").write_text("".join(f"word{number}\n" for number in range(count)))
     (folder / "brief.toml").write_text((f"egress = [{json.dumps(egress)}]\n" if egress else "") + BRIEF)
     (folder / "brain.py").write_text(script)
@@ -51,7 +50,7 @@ def write_brief(folder: Path, count: int, egress: str = "", script: str = SCRIPT
 
 
 def find_parts(owner: int) -> dict[str, int]:
-    """Give the processes of a swarm that run: its owner, its keeper, and door and keys where they are up."""
+    """Return the processes of a swarm that run: its owner, its keeper, and door and keys where they are up."""
     found = {"owner": owner}
     with suppress(OSError, ValueError):
         keeper = found["keeper"] = min(int(pid) for pid in _children(owner))
@@ -78,12 +77,10 @@ class SwarmProcess:
 
     @property
     def out(self) -> Path:
-        """Give where its results go."""
         return self.brief / "out"
 
     @contextmanager
     def process(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Begin it, or go on with it."""
         begin = ["swarm", str(self.brief), "--script", str(self.brief / "brain.py"), "--out", str(self.out), "--json"]
         argv = ["resume", self.job, "--json"] if self.job else begin
         env = {**environment(self.settings), **source_path()}
@@ -112,15 +109,13 @@ class SwarmProcess:
         return process.returncode
 
     def read_events(self) -> list[Event]:
-        """Read its chain of the journal."""
         return [row.read_event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
 
     def list_records(self) -> list[ItemEnded]:
-        """List every record of an item, in the order they were written."""
         return [event for event in self.read_events() if isinstance(event, ItemEnded)]
 
     def read_result(self) -> tuple[list[tuple[object, ...]], bytes, bytes]:
-        """Give its result without times: records, the archive of all deliverables, the report."""
+        """Return its result without times: records, the archive of all deliverables, the report."""
         last = {each.item: each for each in self.list_records()}
         records = sorted(tuple(getattr(each, name) for name in RESULT) for each in last.values())
         return records, (self.out / "results.zip").read_bytes(), (self.out / "total.json").read_bytes()

@@ -36,13 +36,12 @@ class Demo:
     env: dict[str, str]
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        """Begin a run, as the leader of a group."""
         with (self.out / "said").open("wb") as said:
             whole = [sys.executable, str(RUN), "--out", str(self.out), *argv]
             return subprocess.Popen(whole, env=self.env, stdin=-3, stdout=said, stderr=said, process_group=0)
 
     def run(self, *argv: str, seconds: float = SECONDS) -> str:
-        """Run to a good end; give what was said."""
+        """Run to a good end; return what was said."""
         running = self.start(*argv)
         try:
             code = running.wait(seconds)
@@ -72,22 +71,18 @@ class Demo:
 
     @property
     def said(self) -> str:
-        """Give what was said so far."""
         return (self.out / "said").read_text(errors="replace")
 
     @property
     def red(self) -> set[str]:
-        """Give the rows the judge saw red."""
         return set(re.findall(r"^judge: (\S+) is red", self.said, re.MULTILINE))
 
     @property
     def cells(self) -> bytes:
-        """Return the cells of the sheet Invoices, the second one."""
         with zipfile.ZipFile(self.out / BOOK) as book:
             return book.read("xl/worksheets/sheet2.xml") + book.read("xl/sharedStrings.xml")
 
     def kill_once(self, running: subprocess.Popen[bytes], said: str) -> None:
-        """Kill the run and what works for it once it says something."""
         end = time.monotonic() + SECONDS
         while said not in self.said:
             assert running.poll() is None, self.said
@@ -99,13 +94,11 @@ class Demo:
 
 @pytest.fixture
 def demo(settings: Config, tmp_path: Path) -> Demo:
-    """Give a folder for results."""
     home = settings.run.parent
     return Demo(tmp_path, {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)})
 
 
 def states(demo: Demo) -> list[Path]:
-    """Give the state directories that are left."""
     return list(Path(demo.env["TMPDIR"]).glob("hotdesk-audit-*"))
 
 

@@ -49,13 +49,11 @@ while True:
 
 @asynccontextmanager
 async def lent(settings: Config, spec: Spec | None = None) -> AsyncIterator[tuple[Desk, Desk]]:
-    """Give a desk as its owner sees it, and as a borrower does."""
     async with Host(settings) as host, host.open_desk(spec) as desk, borrow(settings, desk.id) as borrowed:
         yield desk, borrowed
 
 
 async def until(process: Process, pattern: bytes) -> bytes:
-    """Read on until a pattern has come."""
     said = b""
     with anyio.move_on_after(20):
         while not re.search(pattern, said):
@@ -65,13 +63,12 @@ async def until(process: Process, pattern: bytes) -> bytes:
 
 
 async def serve(desk: Desk, kind: str = "4") -> int:
-    """Start a server in a desk; give its port."""
+    """Start a server in a desk; return its port."""
     process = await desk.start(["python3", "-c", SERVER, kind], stdin=False)
     return int(await until(process, rb"\n"))
 
 
 async def talk(sock: socket.socket, data: bytes) -> bytes:
-    """Send all, end this way, and read to the end of the other."""
     heard = bytearray()
 
     async def send() -> None:

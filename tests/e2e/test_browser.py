@@ -72,18 +72,15 @@ class Place:
     up: Upstream
 
     async def at(self, page: str) -> BrowserResult:
-        """Go to a page of the desk's own site."""
         return await self.browser.goto(f"{SITE}/{page}")
 
     async def ref(self, name: str) -> str:
-        """Give the reference of what has a name."""
         text = (await self.browser.snapshot()).text
         found = re.search(rf'(?:"{re.escape(name)}"|text: {re.escape(name)}) \[(e\d+)\]', text)
         assert found, text
         return found[1]
 
     async def use(self, tool: str, **arguments: object) -> Observation:
-        """Use a tool as a model does."""
         checked = next(each for each in self.browser.tools if each.name == tool).check(arguments)
         return await self.browser.use(tool, checked)
 

@@ -46,11 +46,10 @@ class Guide:
 
     @property
     def signer(self) -> str:
-        """Give the machine's fingerprint."""
         return compute_fingerprint(load_own_public(self.settings.lib / "keys"))
 
     def run(self, line: str, **env: str) -> tuple[int, str]:
-        """Run a line as a person does; give its exit code, and all it said."""
+        """Run a line as a person does; return its exit code, and all it said."""
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.folder,
@@ -62,13 +61,11 @@ class Guide:
         return done.returncode, (done.stdout + done.stderr).decode()
 
     def elsewhere(self, line: str, **env: str) -> tuple[int, str]:
-        """Run a line where there is no state directory."""
         return self.run(line, HOTDESK_HOME=str(self.folder / "nothing"), **env)
 
 
 @pytest.fixture(scope="module")
 def guide(settings: Config, home: Path) -> Iterator[Guide]:
-    """Carry the guide out."""
     folder = home / "certified"
     folder.mkdir()
     (folder / "report.py").write_text(SCRIPT)
@@ -160,7 +157,6 @@ def test_show_and_key_say_what_is_certified_and_by_whom(guide: Guide) -> None:
 
 
 def check(errand: Errand) -> None:
-    """See that there is one version, and one certificate that holds for it and is the last that was signed."""
     lib, job, events = settings_at(Path(errand.home)).lib, job_of(errand), history(errand)
     drive = Drive(lib / "drive")
     (kept,) = drive.list_history(f"{job}/stock.xlsx", who=OPERATOR)

@@ -133,7 +133,6 @@ class Trial:
 
     @property
     def out(self) -> Path:
-        """Return the folder of results."""
         return self.folder / "out"
 
     def hotdesk(self, *argv: str) -> tuple[int, str]:
@@ -178,7 +177,6 @@ def reply_as_planner(asked: Asked, plan: Plan) -> Reply:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[str]:
-    """Serve the model."""
     try:
         with serve_coder_model() as name:
             yield name
@@ -188,7 +186,6 @@ def model() -> Iterator[str]:
 
 @pytest.fixture
 def trials(settings: Config, home: Path, request: pytest.FixtureRequest) -> list[Trial]:
-    """Return state directories, one for each try."""
     plain = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     made = []
     for number in range(TRIES):
@@ -207,7 +204,6 @@ def sales_files(seed: int) -> tuple[dict[str, str], int]:
 
 
 def price_files(rate: int) -> dict[str, str]:
-    """Make the files of the second brief."""
     return {
         "brief.toml": PRICE_BRIEF.replace("RATE", str(rate)),
         "price.py": f"def price(amount):\n    return amount + amount * {rate} // 100\n",
@@ -269,5 +265,4 @@ def test_the_briefs_can_be_carried_out_and_what_is_wrong_is_not_delivered(trials
 
 
 def act_once(asked: Asked, call: Call) -> Reply:
-    """Act as told in the first turn of a step, and finish in the second."""
     return Reply(calls=(call if not asked.results else Call("", "finish", {"summary": "Done."}),))

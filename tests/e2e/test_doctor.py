@@ -34,7 +34,6 @@ class Loss:
 
 
 def loss(red: str, *edits: tuple[str, str, str]) -> Loss:
-    """Write one down."""
     return Loss(edits, frozenset(red.split()))
 
 
@@ -327,7 +326,7 @@ SENTRY = {
 
 
 def examine(settings: Config, source: Path, wall: str = "container", **env: str) -> tuple[int, dict[str, Any]]:
-    """Run doctor from a source folder, on one wall; give its exit code and what it said."""
+    """Run doctor from a source folder, on one wall; return its exit code and what it said."""
     places = {
         "HOTDESK_HOME": str(settings.run.parent),
         "HOTDESK_IMAGES": str(settings.images),
@@ -342,7 +341,6 @@ def examine(settings: Config, source: Path, wall: str = "container", **env: str)
 
 
 def named(told: dict[str, Any], state: str) -> set[str]:
-    """Name the measures that are in a state."""
     return {measure["name"] for measure in told["measures"] if measure["state"] == state}
 
 
@@ -368,7 +366,6 @@ def test_every_measure_is_held_or_has_a_reason_why_it_was_not_tested(settings: C
 
 
 def sorted_names(told: dict[str, Any]) -> list[str]:
-    """Give the measures in the order they are promised in."""
     themes = list(dict.fromkeys(measure["theme"] for measure in told["measures"]))
     order = [measure.name for measure in MEASURES]
     ranked = sorted(told["measures"], key=lambda each: (themes.index(each["theme"]), order.index(each["name"])))
@@ -407,7 +404,6 @@ def test_every_measure_of_a_sentry_goes_red_when_its_guard_is_gone(settings: Con
 
 
 def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container") -> None:
-    """Prove that exactly the measures fail whose guard was taken away."""
     try:
         mutate(source, lost)
         code, told = examine(settings, source, wall)

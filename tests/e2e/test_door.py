@@ -24,7 +24,6 @@ CURL = ["curl", "-sS", "-i", "--max-time", "20", "-x", "http://127.0.0.1:3128"]
 
 
 def doors(host: Host) -> list[int]:
-    """List the processes of a host's keeper that run as the door's own user."""
     assert isinstance(host.runtime, KeeperRuntime)
     keeper = f"\nPPid:\t{host.runtime.keeper.pid}\n"
     found = []

@@ -43,11 +43,9 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        """Give the variables that put the program there."""
         return {**environment(self.settings), "PYTHONPATH": SOURCE}
 
     def configure(self, *, approval_seconds: int = 30, ceiling: str = "") -> None:
-        """Write the operator's settings of the door."""
         lines = ["[door]", f'ca = "{self.up.ca}"', f"approval_seconds = {approval_seconds}"]
         lines += [f'ceiling = ["{ceiling}"]'] if ceiling else []
         etc = self.settings.run.parent / "etc"
@@ -55,13 +53,11 @@ class Place:
         (etc / "config.toml").write_text("\n".join(lines))
 
     def call(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run `hotdesk` to its end."""
         return subprocess.run(
             [PROGRAM, *argv], check=False, input="", capture_output=True, text=True, timeout=90, env={**self.env, **env}
         )
 
     def run(self, *options: str, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        """Run a command on a desk for which erp.test leads to the server."""
         return self.call("run", "--map", f"erp.test={self.up.address}", *options, "--", *command)
 
     def start(self, *options: str, command: tuple[str, ...]) -> subprocess.Popen[str]:
@@ -70,7 +66,6 @@ class Place:
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
 
     def question(self) -> dict[str, str]:
-        """Wait until something is asked."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if waiting := json.loads(self.call("approve", "--json").stdout):
@@ -80,19 +75,16 @@ class Place:
         pytest.fail("nothing was asked within 30 s")
 
     def burnt(self, desk: str) -> list[str]:
-        """Read why a desk ended, as its journal has it."""
         lines = map(json.loads, self.call("journal", "show", "--desk", desk, "--json").stdout.splitlines())
         return [line["data"]["why"] for line in lines if line["event"] == "Burnt"]
 
     def events(self, name: str) -> list[dict[str, object]]:
-        """Read what the door's log has of one kind."""
         lines = map(json.loads, self.call("door", "log", "--json").stdout.splitlines())
         return [line["data"] for line in lines if line["event"] == name]
 
 
 @pytest.fixture(scope="module")
 def made(settings: Config) -> Iterator[Place]:
-    """Give a state directory with a vault, and a server behind its door."""
     home = Path(tempfile.mkdtemp(prefix="door-", dir=settings.run.parent))
     home.chmod(0o755)
     own = replace(settings, run=home / "run", lib=home / "lib")
@@ -105,7 +97,7 @@ def made(settings: Config) -> Iterator[Place]:
 
 @pytest.fixture
 def place(made: Place) -> Iterator[Place]:
-    """Give the place with its usual settings; in the end no owner left anything there, and its journal is whole."""
+    """Yield the place with its usual settings; in the end no owner left anything there, and its journal is whole."""
     made.configure()
     made.up.seen.clear()
     yield made

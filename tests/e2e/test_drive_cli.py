@@ -23,7 +23,6 @@ USER = 1234
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be in a folder of a user's."""
     folder = tmp_path / "user"
     folder.mkdir()
     os.chown(folder, USER, USER)
@@ -33,13 +32,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def state(home: Path, tmp_path: Path) -> Path:
-    """Give this test's own state directory, where other users may enter what is above it."""
     return home / tmp_path.name
 
 
 @pytest.fixture
 def run(hotdesk: Hotdesk, settings: Config, state: Path, place: Path) -> Hotdesk:
-    """Run `hotdesk drive` in this test's own state directory."""
     here = {**environment(settings), "HOTDESK_HOME": str(state), "PYTHONPATH": SOURCE}
 
     def run(*argv: str, **more: object) -> subprocess.CompletedProcess[bytes]:
@@ -49,7 +46,6 @@ def run(hotdesk: Hotdesk, settings: Config, state: Path, place: Path) -> Hotdesk
 
 
 def changes(state: Path) -> list[DriveChanged]:
-    """Give what the journal says of the drive."""
     rows = read(state / "lib/keys" / FILE)
     return [event for event in (row.read_event() for row in rows) if isinstance(event, DriveChanged)]
 

@@ -32,7 +32,6 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def temporary(settings: Config, home: Path) -> Iterator[Path]:
-    """Give the folder in which evaluations make theirs, and see that they leave nothing in it."""
     folder = home / "e"  # sockets below it need short paths
     folder.mkdir(exist_ok=True, mode=0o755)
     yield folder
@@ -41,15 +40,12 @@ def temporary(settings: Config, home: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def variables(settings: Config, temporary: Path) -> dict[str, str]:
-    """Give the variables of an evaluation."""
     own = {"PYTHONPATH": str(SOURCE), "TMPDIR": str(temporary), "HOTDESK_LOOPBACK_MODELS": "1"}
     return {**environment(settings), **own}
 
 
 @pytest.fixture
 def evaluate(variables: dict[str, str]) -> Run:
-    """Run `hotdesk eval`."""
-
     def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
         words = [*HOTDESK, "eval", *map(str, argv)]
         return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=110, check=False)
@@ -68,7 +64,6 @@ def copy_sample(folder: Path, file: str, old: str, new: str) -> Path:
 
 
 def read_json(done: subprocess.CompletedProcess[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Read results and the last line of --json."""
     *results, last = [json.loads(line) for line in done.stdout.splitlines()]
     return results, last
 

@@ -18,7 +18,6 @@ PARTS = ("task.toml", "generate.py", "grade.py", "spoil.py", "solution.py")
 
 
 def cases() -> list[object]:
-    """List every task with every seed."""
     return [
         pytest.param(name, seed, marks=() if SHORT.get(name) == seed else pytest.mark.long, id=f"{name}-{seed}")
         for name in list_tasks()

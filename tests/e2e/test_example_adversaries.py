@@ -33,7 +33,6 @@ def list_cases() -> list[Any]:
 
 
 def named_hosts(example: str) -> set[str]:
-    """Name the hosts that an example's brief admits."""
     rules = tomllib.loads((EXAMPLES / example / "brief.toml").read_text()).get("egress", [])
     return {match[1] for rule in rules if (match := re.search(r"https://([^/ ]+)", rule))}
 

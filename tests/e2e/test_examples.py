@@ -29,7 +29,6 @@ def run(name: str, seed: int, out: Path, settings: Config) -> subprocess.Complet
 
 
 def pictures(folder: Path) -> set[str]:
-    """Name the pictures in a folder."""
     return {path.name for path in folder.iterdir() if path.read_bytes().startswith(PNG)}
 
 

@@ -47,7 +47,6 @@ Image.new("RGB", (30, 20), "red").save("moves.gif", save_all=True, append_images
 
 @pytest.fixture(scope="module")
 async def hands(settings: Config) -> AsyncIterator[tuple[Desk, Toolbox]]:
-    """Give a desk with files of every kind."""
     async with Host(settings, control=False) as host, host.open_desk(Spec(image="office")) as desk:
         done = await desk.run(["python3", "-c", MAKE])
         assert done.ok, done.stderr
@@ -55,7 +54,6 @@ async def hands(settings: Config) -> AsyncIterator[tuple[Desk, Toolbox]]:
 
 
 def pixels(seen: Observation) -> Image.Image:
-    """Decode a picture that this test had drawn."""
     assert seen.ok, seen.text
     return Image.open(io.BytesIO(seen.image)).convert("RGB")
 

@@ -57,7 +57,6 @@ async def test_below_a_floor_opening_is_refused_with_the_remedy(
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """Give a folder on a file system of its own."""
     folder.mkdir(mode=0o755)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "small", str(folder)], check=True)
     try:
@@ -87,7 +86,7 @@ async def test_a_full_disk_of_the_host_leaves_no_half_desk(home: Path, settings:
 
 @contextmanager
 def suppress_full(path: Path) -> Iterator[int]:
-    """Give a file to fill a disk with; that it is full ends the block."""
+    """Yield a file to fill a disk with; that it is full ends the block."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         yield fd

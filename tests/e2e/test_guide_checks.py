@@ -39,7 +39,6 @@ class Reader:
                     self.run(line, codes.get(line, 0))
 
     def run(self, line: str, code: int) -> None:
-        """Run a command, and see that it ends as it should."""
         argv = ["bash", "-c", line]
         done = subprocess.run(argv, cwd=self.folder, env=self.env, capture_output=True, timeout=SECONDS, check=False)
         said = (done.stdout + done.stderr).decode()
@@ -51,7 +50,6 @@ class Reader:
 
 @pytest.fixture
 def reader(settings: Config, home: Path, request: pytest.FixtureRequest) -> Reader:
-    """Give somebody who reads the guide."""
     folder = home / request.node.name
     folder.mkdir()
     return Reader(settings, folder)

@@ -43,7 +43,6 @@ class Terminal:
         """Those whose `hotdesk work` has ended."""
 
     def do(self, line: str) -> None:
-        """Carry out a line, and see that it ends as the guide says."""
         if line.endswith("&"):
             argv = ["bash", "-c", f"exec {line[:-1]}"]
             self.behind.append(subprocess.Popen(argv, cwd=self.folder, env=self.env, stderr=subprocess.PIPE))
@@ -64,7 +63,7 @@ class Terminal:
             self.jobs = self.begun()
 
     def waits(self) -> str:
-        """Give the id of what waits for an answer, once something new does."""
+        """Return the id of what waits for an answer, once something new does."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             for row in read(self.journal, names=["Pending"]):
@@ -76,7 +75,6 @@ class Terminal:
         raise AssertionError("no request is pending")
 
     def begun(self) -> list[str]:
-        """List the jobs that were begun."""
         return [row.chain for row in read(self.journal, names=["JobBegun"])]
 
 

@@ -34,13 +34,11 @@ class Room:
     toolbox: Toolbox
 
     async def use(self, name: str, **arguments: object) -> str:
-        """Use a tool that must succeed."""
         seen = await self.toolbox.use(name, arguments)
         assert seen.ok, seen.text
         return seen.text
 
     async def fail(self, name: str, **arguments: object) -> str:
-        """Use a tool that must fail."""
         seen = await self.toolbox.use(name, arguments)
         assert not seen.ok, seen.text
         return seen.text
@@ -48,7 +46,7 @@ class Room:
 
 @pytest.fixture(scope="module")
 async def opened(settings: Config, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Host, Desk]]:
-    """Give a desk whose door admits one small index; its root is up."""
+    """Yield a desk whose door admits one small index; its root is up."""
     machine = PackageSources(pip=("http://mirror.test:3141/root/simple/",), default_pip=False)
     with upstream(tmp_path_factory.mktemp("mirror"), "mirror.test", tls=False) as mirror:
         mirror.answers |= {
@@ -63,7 +61,6 @@ async def opened(settings: Config, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 async def room(opened: tuple[Host, Desk]) -> AsyncIterator[Room]:
-    """Give a worker's toolbox at the desk, and end what it started."""
     host, desk = opened
     shell = Shell(desk, {"DISPLAY": ":0"})
     yield Room(desk, Toolbox([shell, Files(desk), Search(desk), Packages(desk)], host.note, Free(), desk.id))

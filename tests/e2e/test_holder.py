@@ -36,21 +36,18 @@ class Place:
     env: dict[str, str] = field(default_factory=dict)
 
     def environment(self, **env: str) -> dict[str, str]:
-        """Give the variables of a command here."""
         own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOTDESK_HOME": str(self.home)}
         return {**own, "HOTDESK_IMAGES": str(self.settings.images), "HOTDESK_LINGER": "60", **self.env, **env}
 
     def call(
         self, *argv: str, stdin: bytes = b"", env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a command to its end."""
         environment = self.environment(**env or {})
         return subprocess.run(
             [*HOTDESK, *argv], check=False, input=stdin, capture_output=True, timeout=60, env=environment
         )
 
     def start(self, *argv: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start a command that says `up` when it is."""
         running = subprocess.Popen(
             [*HOTDESK, *argv],
             stdin=subprocess.PIPE,
@@ -63,7 +60,6 @@ class Place:
         return running
 
     def states(self) -> list[str]:
-        """List the states of all desks."""
         found = []
         for each in (self.home / "run/desks").glob("*/desk.json"):
             with suppress(OSError, ValueError):
@@ -71,19 +67,17 @@ class Place:
         return found
 
     def owners(self) -> list[int]:
-        """List who owns the desks in use."""
         folder = self.home / "run/desks"
         return [int(json.loads((folder / desk / "desk.json").read_text())["owner"]) for desk in self.desks()]
 
     def holders(self) -> list[int]:
-        """List the holders that can be called."""
         sockets = {each.stat().st_ino for each in (self.home / "run/control").glob("holder-*.sock")}
         owners = (each for each in (self.home / "run/control").glob("*.sock") if each.stem.isdigit())
         pids = [int(each.stem) for each in owners if each.stat().st_ino in sockets]
         return sorted(pid for pid in pids if Path(f"/proc/{pid}").exists())
 
     def warm(self, **env: str) -> int:
-        """Have a holder started by a first command; give its pid."""
+        """Have a holder started by a first command; return its pid."""
         before = self.holders()
         assert self.call("run", "--", "true", env=env).returncode == 0
         wait_until(lambda: set(self.holders()) - set(before))
@@ -105,7 +99,6 @@ class Place:
 
 
 def wait_until(condition: object) -> None:
-    """Wait until something is so."""
     assert callable(condition)
     end = time.monotonic() + WAITING_SECONDS
     while not condition():

@@ -58,7 +58,6 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
 
 
 def running(desk: LinkedDesk) -> set[str]:
-    """Name the programs of a desk that are not hushed."""
     found = set()
     for pid in Cgroup(find_hierarchies(), desk.id).list_unhushed():
         try:
@@ -69,7 +68,6 @@ def running(desk: LinkedDesk) -> set[str]:
 
 
 async def ask_inside(desk: LinkedDesk, port: int, said: bytes) -> bytes:
-    """Say something to a server inside, and give the beginning of its answer."""
     with await desk.dial(port) as sock, anyio.fail_after(5):
         if said:
             sock.send(said)
@@ -88,7 +86,7 @@ async def has_written(desk: LinkedDesk, size: int = 0) -> None:
 
 
 async def longest_silence(desk: LinkedDesk) -> float:
-    """Give the longest time the logger did not run."""
+    """Return the longest time the logger did not run."""
     told = [float(line) for line in (await desk.read("/tmp/log")).split(b"\n")[:-1]]
     return max(later - sooner for sooner, later in itertools.pairwise(told))
 

@@ -32,19 +32,17 @@ FreshName = Callable[[], str]
 
 @pytest.fixture(scope="module")
 def images() -> Path:
-    """Give the machine's own store, so that the base is built once."""
+    """Return the machine's own store, so that the base is built once."""
     return config.load().images
 
 
 @pytest.fixture(scope="module")
 def base(images: Path) -> Image:
-    """Give the base image."""
     return build(images, recipe.load("base"), print)
 
 
 @pytest.fixture
 def fresh(images: Path) -> Iterator[FreshName]:
-    """Give names for images that are removed at the end."""
     names: list[str] = []
 
     def name() -> str:
@@ -59,14 +57,12 @@ def fresh(images: Path) -> Iterator[FreshName]:
 
 @pytest.fixture(scope="module")
 def base_tar(base: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the base's layer as a tar."""
     path = tmp_path_factory.mktemp("base") / "rootfs.tar"
     subprocess.run(["tar", "-C", base.layers[0], "-cf", path, "."], check=True)
     return path
 
 
 def run_in(image: Image, *argv: str) -> str:
-    """Run a program in an image's layers, in namespaces that end with it."""
     lowers = ":".join(str(layer) for layer in image.layers)
     script = """
 set -e
@@ -84,7 +80,6 @@ shift; exec chroot --userspec=1000:1000 /mnt/root "$@"
 
 
 def leftovers(images: Path) -> tuple[list[str], bool]:
-    """Give what lies about in the store, and whether anything is mounted below it."""
     return os.listdir(images / "tmp"), str(images) in Path("/proc/self/mountinfo").read_text()
 
 
@@ -182,7 +177,6 @@ build.build(Path({str(images)!r}), recipe, lambda line: print(line, flush=True))
 
 
 def any_process_below(folder: Path) -> bool:
-    """Say whether any process still has a mount in a work directory."""
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         try:
             if folder.name in path.read_text():
@@ -203,7 +197,6 @@ def test_a_root_file_system(base: Image, base_tar: Path, images: Path, fresh: Fr
 
 
 def blob(folder: Path, data: bytes) -> dict[str, object]:
-    """Put a blob into a layout."""
     (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(data).hexdigest()
     (folder / "blobs/sha256" / digest).write_bytes(data)
@@ -211,7 +204,6 @@ def blob(folder: Path, data: bytes) -> dict[str, object]:
 
 
 def top_layer(tmp_path: Path) -> bytes:
-    """Make a small layer that adds a file, takes one away and replaces a folder."""
     tree = tmp_path / "top"
     (tree / "etc").mkdir(parents=True)
     (tree / "etc/added").write_text("added\n")

@@ -23,7 +23,6 @@ RECIPE = (
 
 
 def hotdesk(home: Path, images: Path | None, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command on a state directory."""
     env = {**os.environ, "HOTDESK_HOME": str(home)}
     env |= {"HOTDESK_IMAGES": str(images)} if images else {}
     env.pop("HOTDESK_SIGNERS", None)
@@ -31,7 +30,6 @@ def hotdesk(home: Path, images: Path | None, *argv: str | Path) -> subprocess.Co
 
 
 def fingerprint(home: Path) -> str:
-    """Give the fingerprint of a state directory's signer."""
     return str(json.loads(hotdesk(home, None, "key", "show", "--json").stdout)["fingerprint"])
 
 

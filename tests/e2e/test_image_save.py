@@ -47,7 +47,7 @@ find opt -type f -printf '%P %n links\n' | sort
 
 @pytest.fixture
 def name(settings: Config) -> Iterator[str]:
-    """Give a name for an image that is removed at the end, after the desks and holders of fixtures that come later."""
+    """Yield a name for an image that is removed at the end, after the desks and holders of fixtures that come later."""
     chosen = f"test-{secrets.token_hex(6)}"
     yield chosen
     if (settings.images / "images" / f"{chosen}.json").exists():
@@ -56,7 +56,7 @@ def name(settings: Config) -> Iterator[str]:
 
 @pytest.fixture
 def desk(hotdesk: Hotdesk, settings: Config) -> Iterator[str]:
-    """Give an open desk, and wait in the end until its holder is gone, too."""
+    """Yield an open desk, and wait in the end until its holder is gone, too."""
     opened = hotdesk("open", "--root").stdout.decode().strip()
     yield opened
     hotdesk("burn", opened)
@@ -66,7 +66,6 @@ def desk(hotdesk: Hotdesk, settings: Config) -> Iterator[str]:
 
 
 def over(image: Image, folder: Path, script: str) -> str:
-    """Run a script in an overlay of an image and a writable layer, in namespaces that end with it."""
     for part in ("up", "work"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     lowers = ":".join(str(layer) for layer in image.layers)

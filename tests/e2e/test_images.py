@@ -65,7 +65,6 @@ print(pypdf.PdfReader("sums.pdf").pages[0].extract_text())
 
 @pytest.fixture(scope="module")
 async def desk(settings: Config) -> AsyncIterator[Desk]:
-    """Give a desk with its screen up."""
     async with fresh(settings) as desk:
         await lines(desk, SESSION)
         with anyio.fail_after(20):  # the session does not wait for its panel
@@ -76,20 +75,19 @@ async def desk(settings: Config) -> AsyncIterator[Desk]:
 
 @asynccontextmanager
 async def fresh(settings: Config) -> AsyncIterator[Desk]:
-    """Give a desk in which nothing was started."""
     async with Host(settings, control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
         yield desk
 
 
 async def lines(desk: Desk, script: str) -> list[str]:
-    """Run a shell script that must succeed; give the lines it says."""
+    """Run a shell script that must succeed; return the lines it says."""
     done = await desk.run(["sh", "-euc", script], timeout=60)
     assert done.ok, done
     return done.text.splitlines()
 
 
 async def count(desk: Desk, *programs: str) -> list[int]:
-    """Say how often each program runs; one that has ended and was not waited for does not."""
+    """Return how often each program runs; one that has ended and was not waited for does not."""
     return [int((await lines(desk, f"pgrep -cx --runstates D,R,S,T {each} || true"))[0]) for each in programs]
 
 

@@ -22,7 +22,6 @@ LEAST = 2 * 40
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give an interpreter that has inspect_ai and hotdesk."""
     folder = tmp_path_factory.mktemp("inspect")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

@@ -43,7 +43,6 @@ class Place:
     host: Host
 
     def call(self, *argv: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        """Run `hotdesk` to its end."""
         around = {**environment(self.settings), "PYTHONPATH": SOURCE, **env}
         command = [sys.executable, "-c", MAIN, *argv]
         return subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=90, env=around)
@@ -56,7 +55,6 @@ class Place:
         return found
 
     def begin(self) -> Papers:
-        """Write the beginning of a job down."""
         kept = papers.create(self.settings.lib / "jobs", new_id())
         job = kept.folder.name
         self.host.note(JobBegun(job, "compare", "ab" * 32, "recorded script 1a2b", "uid 0 pid 1"))
@@ -64,7 +62,6 @@ class Place:
         return kept
 
     def ask(self, kept: Papers, kind: str = "plan") -> Pending:
-        """Have a job wait."""
         subject = to_json(PLAN) if kind == "plan" else "which of the two?"
         card = Card(f"a {kind}", {"host": "erp.test"}, ("1 read",), WORDS, subject)
         pending = new_pending(kept.folder.name, kind, card, kept, 60.0)
@@ -73,13 +70,12 @@ class Place:
 
     @property
     def journal(self) -> Path:
-        """Give the journal's path."""
         return self.settings.lib / "keys" / FILE
 
 
 @pytest.fixture
 async def place(settings: Config) -> AsyncIterator[Place]:
-    """Give a state directory with a journal; in the end it is whole."""
+    """Yield a state directory with a journal; in the end it is whole."""
     home = Path(tempfile.mkdtemp(prefix="jobs-", dir=settings.run.parent))
     home.chmod(0o755)
     own = replace(settings, run=home / "run", lib=home / "lib")

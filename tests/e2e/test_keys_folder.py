@@ -70,7 +70,6 @@ print("and on it goes")
 
 
 def python(script: str, folder: Path) -> subprocess.Popen[str]:
-    """Start a script that knows where we are."""
     path = os.pathsep.join(filter(None, sys.path))
     env = {**os.environ, "PYTHONPATH": path}
     argv = [sys.executable, "-c", script, str(folder)]

@@ -53,7 +53,7 @@ class Nursery:
         )
 
     def live(self, errand: Errand) -> tuple[str, bool]:
-        """Have an errand done; give what it said, and whether it was killed."""
+        """Have an errand done; return what it said, and whether it was killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asdict(errand)) + "\n")
@@ -73,11 +73,9 @@ class Nurseries:
             self.free.put(each)
 
     def new(self, **given: object) -> Errand:
-        """Give an errand in a state directory of its own."""
         return Errand(tempfile.mkdtemp(dir=self.home), str(FOLDER), **given)  # type: ignore[arg-type]
 
     def live(self, errand: Errand) -> tuple[str, bool]:
-        """Have an errand done by whoever is free."""
         nursery = self.free.get()
         try:
             return nursery.live(errand)
@@ -85,14 +83,12 @@ class Nurseries:
             self.free.put(nursery)
 
     def each(self, what: object, cases: Sequence[object]) -> None:
-        """Try many cases, some at once."""
         with ThreadPoolExecutor(HANDS) as hands:
             list(hands.map(what, cases))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def nurseries(home: Path) -> Iterator[Nurseries]:
-    """Give processes that fork."""
     made = Nurseries(home)
     yield made
     for each in made.all:
@@ -105,13 +101,11 @@ def nurseries(home: Path) -> Iterator[Nurseries]:
 
 @pytest.fixture(scope="module")
 def commits(nurseries: Nurseries) -> int:
-    """Count the commits of a job nobody kills."""
     return length(nurseries, whole=True)
 
 
 @pytest.fixture(scope="module")
 def events(nurseries: Nurseries) -> int:
-    """Count its events."""
     return length(nurseries, whole=False)
 
 
@@ -125,18 +119,15 @@ def length(nurseries: Nurseries, *, whole: bool) -> int:
 
 
 def job_of(errand: Errand) -> str:
-    """Give the one job of a state directory."""
     (job,) = os.listdir(settings_at(Path(errand.home)).lib / "jobs")
     return job
 
 
 def history(errand: Errand) -> list[Event]:
-    """Give the events of its job."""
     return [row.read_event() for row in read(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand))]
 
 
 def goes_on(errand: Errand) -> Errand:
-    """Give the next life."""
     return replace(errand, job=job_of(errand), life=0, seconds=0.0)
 
 
@@ -176,7 +167,6 @@ def check_once(events: Sequence[Event]) -> None:
 
 
 def die_and_go_on(nurseries: Nurseries, errand: Errand) -> None:
-    """Have a job killed once, and resumed."""
     said, killed = nurseries.live(errand)
     assert killed, said
     finish(nurseries, errand, lives=2)
@@ -229,7 +219,7 @@ def test_a_job_that_dies_again_and_again_gets_there(nurseries: Nurseries, life: 
 
 
 def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
-    """Have a job killed, resumed, killed, and resumed; give whether it lived long enough to be killed twice."""
+    """Have a job killed, resumed, killed, and resumed; return whether it lived long enough to be killed twice."""
     errand = nurseries.new(life=first)
     assert nurseries.live(errand)[1]
     said, killed = nurseries.live(replace(goes_on(errand), life=second))

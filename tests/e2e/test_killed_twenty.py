@@ -53,24 +53,21 @@ class Twenty:
             )  # fmt: skip
 
     def work(self) -> subprocess.Popen[bytes]:
-        """Begin the brief."""
         brief = str(self.home / "brief")
         return self.start("work", brief, "--script", f"{brief}/brain.py", "--out", str(self.home / "out"))
 
     @property
     def job(self) -> str:
-        """Give its job, nothing when it has not begun."""
         jobs = self.home / "lib/jobs"
         return next(iter(os.listdir(jobs)), "") if jobs.exists() else ""
 
     @property
     def events(self) -> list[Event]:
-        """Give its events so far."""
         journal = self.home / "lib/keys" / FILE
         return [row.read_event() for row in read(journal, self.job)] if journal.exists() and self.job else []
 
     def until(self, working: subprocess.Popen[bytes], holds: Callable[[list[Event]], bool]) -> bool:
-        """Wait until the events are so, and answer what is asked meanwhile; give whether they were before it ended."""
+        """Wait until the events are so, answering questions meanwhile; return whether they were before it ended."""
         end, looked = time.monotonic() + SECONDS, time.monotonic()
         while working.poll() is None:
             assert time.monotonic() < end, (self.home / "said").read_text()
@@ -98,18 +95,15 @@ class Twenty:
         assert working.wait(SECONDS) == 0, (self.home / "said").read_text()
 
     def kill(self, working: subprocess.Popen[bytes]) -> None:
-        """Kill the process that works, and all of its group."""
         os.killpg(working.pid, signal.SIGKILL)
         working.wait(SECONDS)
 
     @property
     def cells(self) -> list[bytes]:
-        """Give what the workbook says."""
         with zipfile.ZipFile(self.home / "out" / BOOK) as book:
             return [book.read(part) for part in PARTS if part in book.namelist()]
 
     def check(self, lives: int) -> None:
-        """See that all is as if nobody had been killed."""
         events = self.events
         assert [len(each["orders"]) for each in self.supplier.confirmations] == [pdfs.COUNT - len(pdfs.WRONG)]  # type: ignore[arg-type]
         assert [event.outcome for event in events if isinstance(event, JobEnded)] == ["done"]
@@ -125,7 +119,6 @@ class Twenty:
 
 @contextmanager
 def twenty(settings: Config) -> Iterator[Twenty]:
-    """Give a brief that can be carried out."""
     home = Path(tempfile.mkdtemp(prefix="twenty-", dir=settings.run.parent))
     home.chmod(0o755)
     shutil.copytree(HERE, home / "brief", ignore=shutil.ignore_patterns("__pycache__"))
@@ -138,7 +131,7 @@ def twenty(settings: Config) -> Iterator[Twenty]:
 
 
 def unharmed(settings: Config) -> tuple[list[bytes], int]:
-    """Carry the brief out once; give its cells, and how many events it has."""
+    """Carry the brief out once; return its cells, and how many events it has."""
     with twenty(settings) as made:
         made.finish(made.work())
         made.check(lives=1)
@@ -157,12 +150,10 @@ class Life:
 
     @property
     def questions(self) -> list[str]:
-        """List what people were asked after the kill."""
         return [event.kind for event in self.events[len(self.before) :] if isinstance(event, Pending)]
 
 
 def die_and_go_on(settings: Config, holds: Callable[[list[Event], Supplier], bool], *, confirms: bool = True) -> Life:
-    """Have the brief killed once the events are so, and resumed."""
     with twenty(settings) as made:
         made.confirms = confirms
         working = made.work()
@@ -180,12 +171,11 @@ def die_and_go_on(settings: Config, holds: Callable[[list[Event], Supplier], boo
 
 
 def is_waiting_to_confirm(events: list[Event], supplier: Supplier) -> bool:
-    """Say whether the worker has begun the act that confirms, which waits for a person."""
     return len([event for event in events if isinstance(event, Acted) and event.step == "confirm"]) > 4
 
 
 def is_confirmed(events: list[Event], supplier: Supplier) -> bool:
-    """Say whether the supplier has the confirmation; the step that made it may have ended or not."""
+    """Return whether the supplier has the confirmation; the step that made it may have ended or not."""
     return bool(supplier.confirmations)
 
 

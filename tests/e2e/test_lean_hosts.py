@@ -26,7 +26,6 @@ BROKEN = "#!/bin/sh\necho this is not erofs >&2\nexit 1\n"
 
 
 def hotdesk(prepare: str, home: Path, images: Path | None, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a mount namespace that a line of shell has prepared."""
     home.mkdir(mode=0o755, exist_ok=True)
     variables = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_HOLDER": "0", "PYTHONPATH": str(SOURCE), **env}
     variables |= {"HOTDESK_IMAGES": str(images)} if images else {}
@@ -37,7 +36,6 @@ def hotdesk(prepare: str, home: Path, images: Path | None, *argv: str, **env: st
 
 
 def hide(program: str, script: str, folder: Path) -> str:
-    """Give the line that puts a script in place of a program."""
     stub = folder / program
     stub.write_text(script)
     stub.chmod(0o755)

@@ -84,7 +84,6 @@ async def host(settings: Config) -> AsyncIterator[Host]:
 
 
 async def start_counter(desk: Desk) -> Process:
-    """Start a program that counts in memory and in files, with a transaction open."""
     await desk.write("counter.py", COUNTER)
     process = await desk.start(["python3", "counter.py"])
     await wait_for(desk, 5)
@@ -92,7 +91,7 @@ async def start_counter(desk: Desk) -> Process:
 
 
 async def wait_for(desk: Desk, number: int) -> tuple[str, int]:
-    """Wait until a desk's counter has come so far; give its word and where it is."""
+    """Wait until a desk's counter has come so far; return its word and where it is."""
     with anyio.fail_after(30):
         while True:
             if any(each.name == "count" for each in await desk.list()):
@@ -103,7 +102,7 @@ async def wait_for(desk: Desk, number: int) -> tuple[str, int]:
 
 
 async def finish(desk: Desk, process: Process) -> list[str]:
-    """Have a counter commit and end; give what it printed."""
+    """Have a counter commit and end; return what it printed."""
     await desk.write("finish", "")
     told = b""
     async for _, data in process.output():

@@ -60,8 +60,6 @@ PLAN = (step(count, files=["orders.txt", "memory"], makes=["count.csv"]),)
 
 @pytest.fixture
 def run(hotdesk: Hotdesk) -> Hotdesk:
-    """Run `hotdesk` as this very code has it."""
-
     def run(*argv: str) -> subprocess.CompletedProcess[bytes]:
         return hotdesk(*argv, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
 
@@ -69,7 +67,7 @@ def run(hotdesk: Hotdesk) -> Hotdesk:
 
 
 def work(run: Hotdesk, folder: Path, script: str) -> str:
-    """Carry the brief out with a script; give the job's id."""
+    """Carry the brief out with a script; return the job's id."""
     (folder / "brain.py").write_text(script)
     out = folder.parent / "out"
     argv = ("work", str(folder), "--script", str(folder / "brain.py"), "--out", str(out), "--json")

@@ -54,7 +54,6 @@ anyio.run(main)
 
 @pytest.fixture(scope="module")
 def emulating(settings: Config) -> Config:
-    """Give settings under which machines without KVM emulate."""
     return replace(settings, microvm_emulate=True)
 
 
@@ -66,7 +65,6 @@ async def host(emulating: Config) -> AsyncIterator[Host]:
 
 @pytest.fixture(scope="module")
 async def desk(host: Host) -> AsyncIterator[Desk]:
-    """Give a desk several tests share."""
     opened = await host.open(replace(SPEC, root=True, env={"STAGE": "1"}))
     yield opened
     await opened.burn()

@@ -22,7 +22,6 @@ RUN = "hotdesk run -- sh -c 'echo $((6*7))'"
 
 @pytest.fixture(scope="module")
 def podman(settings: Config) -> Iterator[PodmanHost]:
-    """Give a root file system for containers."""
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: apt-get install --no-install-recommends podman", pytrace=False)
     folder = Path(tempfile.mkdtemp(prefix="nested-", dir="/var/tmp"))
@@ -33,12 +32,10 @@ def podman(settings: Config) -> Iterator[PodmanHost]:
 
 
 def options_of(host: PodmanHost, *without: str) -> list[str]:
-    """List the options of the guide, without some."""
     return [each for each in (*NEEDED, host.state, host.cgroups) if each not in without]
 
 
 def examine(host: PodmanHost, *options: str) -> dict[str, Any]:
-    """Have doctor look at a container, set up as far as it can be."""
     done = host.run("hotdesk setup --no-image >/dev/null 2>&1; hotdesk doctor --json", *options)
     assert done.stdout.startswith("{"), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -102,7 +99,6 @@ def test_read_only_cgroups_are_refused_with_their_remedy(podman: PodmanHost) -> 
 
 
 def test_a_filter_that_refuses_keyrings_is_no_obstacle(podman: PodmanHost) -> None:
-    """Docker's own filter is like that."""
     profile = json.loads(Path("/usr/share/containers/seccomp.json").read_text())
     for rule in profile["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in ("keyctl", "add_key", "request_key")]

@@ -48,7 +48,7 @@ async def test_a_program_that_looks_for_a_network_says_why_there_is_none(desk: D
 
 async def test_pip_tries_once(desk: Desk) -> None:
     async def cpu_free_seconds(command: str) -> float:
-        """Give how long a command waits without working."""
+        """Return how long a command waits without working."""
         start = time.monotonic()
         done = await desk.run(["bash", "-c", f"TIMEFORMAT='%U %S'; time {command} >/dev/null 2>/dev/null"], timeout=60)
         worked = sum(map(float, done.stderr.split()[-2:]))

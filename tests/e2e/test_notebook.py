@@ -19,7 +19,6 @@ NOTEBOOK = Path(__file__).parents[2] / "examples/notebook/desk.ipynb"
 
 
 def shown(cell: dict[str, Any]) -> str:
-    """Give what a cell printed and what it gave."""
     texts = [each.get("text") or each.get("data", {}).get("text/plain", "") for each in cell["outputs"]]
     return "".join("".join(text) for text in texts)
 

@@ -55,7 +55,6 @@ anyio.run(main)
 
 @asynccontextmanager
 async def pooled(settings: Config, count: int, spec: Spec = SPEC, *, control: bool = False) -> AsyncIterator[Host]:
-    """Give a host with so many desks ready."""
     async with Host(settings, control=control) as host:
         host.keep_ready(spec, count)
         with anyio.fail_after(100):
@@ -64,19 +63,16 @@ async def pooled(settings: Config, count: int, spec: Spec = SPEC, *, control: bo
 
 
 def ready(settings: Config) -> set[str]:
-    """List the desks that are ready, as their records say."""
     return {str(told["id"]) for told in state.list_own_desks(settings) if told["state"] == "ready"}
 
 
 def pid_of(settings: Config, desk: str) -> int:
-    """Give the host's pid of a desk's first process."""
     told = state.read_facts(settings.run / "desks" / desk)
     assert told is not None
     return int(str(told["pid"]))
 
 
 async def become(told: Callable[[], object], wanted: object, seconds: float = 20) -> None:
-    """Wait until something is as wanted."""
     with anyio.move_on_after(seconds):
         while told() != wanted:
             await anyio.sleep(0.02)
@@ -84,7 +80,6 @@ async def become(told: Callable[[], object], wanted: object, seconds: float = 20
 
 
 async def claim(host: Host, settings: Config, spec: Spec, scope: Scope | None = None) -> Desk:
-    """Open a desk that must be one of those that were ready."""
     before = ready(settings)
     desk = await (host.open(spec) if scope is None else host.open(spec, scope))
     assert desk.id in before, "it was opened cold"
@@ -92,14 +87,12 @@ async def claim(host: Host, settings: Config, spec: Spec, scope: Scope | None = 
 
 
 def runtime_of(host: Host) -> KeeperRuntime:
-    """Give a host's own runtime."""
     assert isinstance(host.runtime, KeeperRuntime)
     return host.runtime
 
 
 @pytest.fixture
 def store(settings: Config, home: Path) -> Iterator[Config]:
-    """Give settings with an image store of their own, whose base can be rebuilt."""
     folder = home / "store"
     base = image.find(settings.images, "base")
     (folder / "layers").mkdir(parents=True)
@@ -154,7 +147,6 @@ async def test_no_two_claimed_desks_are_alike(settings: Config) -> None:
 
 
 def clocks() -> tuple[float, float, float]:
-    """Read this machine's clocks."""
     return time.time(), time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

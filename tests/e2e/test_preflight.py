@@ -21,7 +21,6 @@ pytestmark = pytest.mark.container
 
 @pytest.fixture
 def own(settings: Config) -> Iterator[Config]:
-    """Give a state directory with a vault."""
     home = Path(tempfile.mkdtemp(prefix="preflight-", dir=settings.run.parent))
     home.chmod(0o755)
     vault = Vault.make(home / "lib" / "keys", owner=uids.KEYS)

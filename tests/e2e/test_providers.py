@@ -68,17 +68,15 @@ class Office:
 
     @property
     def journal(self) -> Path:
-        """Give where events are written down."""
         return self.home / "lib/keys" / FILE
 
     @property
     def jobs(self) -> list[str]:
-        """List the jobs there were, the newest last."""
         folders = sorted((self.home / "lib/jobs").iterdir(), key=lambda each: each.stat().st_ctime_ns)
         return [each.name for each in folders]
 
     def hotdesk(self, *argv: str, approves: bool = True) -> tuple[int, str]:
-        """Run `hotdesk` as a person does, who answers from another process meanwhile; give its end and words."""
+        """Run `hotdesk` as a person does, who answers from another process meanwhile; return its end and words."""
         urls = {f"{kind.upper()}_BASE_URL": each.base_url for kind, each in self.providers.items()}
         keys = {f"{kind.upper()}_API_KEY": key for kind, key in KEYS.items()}
         told = self.home / "told.txt"
@@ -102,21 +100,17 @@ class Office:
         return code, told.read_text()
 
     def work(self, *argv: str) -> tuple[int, str]:
-        """Have the brief carried out."""
         return self.hotdesk("work", str(self.home / "brief"), *argv, "--out", str(self.out))
 
     def receipt(self) -> Receipt:
-        """Give what became of the newest job."""
         return read_receipt(self.journal, self.jobs[-1])
 
     def events(self, *kinds: type) -> list[Event]:
-        """List the newest job's events of some kinds."""
         return [event for row in read(self.journal, self.jobs[-1]) if isinstance(event := row.read_event(), kinds)]
 
 
 @pytest.fixture(scope="module")
 def shared(settings: Config, home: Path) -> Iterator[Office]:
-    """Open an office for all tests here."""
     folder = home / "providers"
     folder.mkdir(mode=0o755)
     (folder / "brief").mkdir()
@@ -130,7 +124,7 @@ def shared(settings: Config, home: Path) -> Iterator[Office]:
 
 @pytest.fixture
 def office(settings: Config, shared: Office) -> Iterator[Office]:
-    """Give the office, and see that no desk is left in it, and no secret in any byte."""
+    """Yield the office, and see that no desk is left in it, and no secret in any byte."""
     shared.supplier.asked.clear()
     shared.supplier.confirmations.clear()
     (shared.out / BOOK).unlink(missing_ok=True)
@@ -146,30 +140,27 @@ def office(settings: Config, shared: Office) -> Iterator[Office]:
 
 
 def is_plain(variable: str) -> bool:
-    """Say whether a variable is none the providers' libraries would read: keys of whoever runs tests stay theirs."""
+    """Return whether a variable is none the providers' libraries would read: keys of whoever runs tests stay theirs."""
     return variable.startswith("HOTDESK_") or variable in ("PATH", "HOME", "TMPDIR", "LANG", "PYTHONPATH")
 
 
 @contextmanager
 def minds(office: Office, **minds: Callable[[Asked], Reply]) -> Iterator[dict[str, Provider]]:
-    """Have providers of these kinds, each with a mind."""
     with ExitStack() as stack:
         office.providers = {kind: stack.enter_context(behind(kind, mind)) for kind, mind in minds.items()}
         yield office.providers
 
 
 def acting(office: Office, **given: Any) -> Acting:
-    """Give a mind that decides like the example's script."""
     return Acting(office.home / "brief/brain.py", HOSTS, **given)
 
 
 def below(folder: Path) -> Iterator[Path]:
-    """Give every plain file below a folder."""
     return (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def holds(path: Path, secrets: Sequence[bytes]) -> bool:
-    """Say whether a file holds one of these, holes left out: disks of desks are files, too."""
+    """Return whether a file holds one of these, holes left out: disks of desks are files, too."""
     longest = max(map(len, secrets))
     with path.open("rb") as file:
         place = 0
@@ -208,7 +199,7 @@ def is_right(office: Office, *rolled_back: str) -> None:
 
 
 def costs(office: Office) -> dict[tuple[str, str], int]:
-    """Give how many bytes each model's provider was told, by part."""
+    """Return how many bytes each model's provider was told, by part."""
     receipt = office.receipt()
     assert all(cost.dollars > 0 and not cost.unpriced for cost in receipt.costs)
     assert all(cost.cached > 0 for cost in receipt.costs if cost.part == "act")
@@ -216,7 +207,6 @@ def costs(office: Office) -> dict[tuple[str, str], int]:
 
 
 def unmarked(value: Any) -> Any:
-    """Give a request without the marks that say up to where it is to be kept."""
     match value:
         case dict():
             return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
@@ -307,7 +297,6 @@ def test_a_job_whose_providers_are_all_down_pauses_and_continues_when_one_is_bac
     mind = acting(office)
 
     def until_book(asked: Asked) -> Reply:
-        """Answer, and be down from the second request of `book` on."""
         if mind.shown.count("book") == 0 and "# Your step: book" in asked.told[0]:
             office.providers["openai"].trouble.extend(DOWN)
         return mind(asked)
@@ -382,7 +371,6 @@ class Filling:
         self.doing = self.fill()
 
     def __call__(self, asked: Asked) -> Reply:
-        """Plan, or go on with the form."""
         if "plan" in asked.tools:
             return uses(Call("", "plan", {"plan": to_json(FILLED)}))
         if "findings" in asked.tools:
@@ -426,7 +414,6 @@ class Filling:
 
 
 def uses(*calls: Call) -> Reply:
-    """Use tools, after a thought."""
     return Reply(thought=f"I use {calls[0].tool}.", calls=calls)
 
 

@@ -81,7 +81,6 @@ CLIENTS = {**PLAIN, **PYTHON, **JAVASCRIPT}
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """Serve a page, a repository and two package indexes."""
     folder = tmp_path_factory.mktemp("there")
     folder.chmod(0o755)
     with upstream(folder, "there.test") as server:
@@ -91,14 +90,12 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 
 
 def content_type(path: str) -> str:
-    """Say of what type a file is to be served."""
     if path.endswith("/tiny"):
         return "application/json"
     return "text/html" if path.endswith(("/", "page")) else "application/octet-stream"
 
 
 def repository(folder: Path) -> dict[str, bytes]:
-    """Make a repository a plain server can serve."""
     work = folder / "tiny.git"
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x.test", "-c", "commit.gpgsign=false"]
     for act in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first words"], ["update-server-info"]):
@@ -110,7 +107,6 @@ def repository(folder: Path) -> dict[str, bytes]:
 
 
 def npm_registry() -> dict[str, bytes]:
-    """Make a registry that has one package."""
     data, package = io.BytesIO(), {"name": "tiny", "version": "1.0.0"}
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         text = json.dumps(package).encode()
@@ -125,7 +121,6 @@ def npm_registry() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 async def desk(settings: Config, there: Upstream) -> AsyncIterator[Desk]:
-    """Open a desk that may read from there, and get clients from this machine's sources."""
     scope = Scope((*rules(), parse_rule("there.test/data/**")), names={"there.test": there.address})
     async with (
         Host(replace(settings, ca=str(there.ca)), control=False) as host,
@@ -137,7 +132,6 @@ async def desk(settings: Config, there: Upstream) -> AsyncIterator[Desk]:
 
 @pytest.fixture(scope="module")
 async def equipped(desk: Desk) -> Desk:
-    """Install the clients the image does not have."""
     await done(desk, "pip install --quiet requests httpx")
     await install_node(desk)
     return desk
@@ -151,12 +145,10 @@ async def ask(desk: Desk, argv: list[str], url: str, env: dict[str, str] | None 
 
 
 async def ask_each(desk: Desk, url: str, env: dict[str, str] | None = None) -> dict[str, Done]:
-    """Run every client once."""
     return {name: await ask(desk, argv, url, env) for name, argv in CLIENTS.items()}
 
 
 def words(told: Done) -> str:
-    """Give all a client said."""
     return told.text + told.stderr.decode()
 
 

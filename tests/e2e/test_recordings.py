@@ -40,12 +40,10 @@ OF_ONE_MONTH = ("legacy",)
 
 
 def find_task_recordings(root: Path) -> list[Path]:
-    """List the recordings of evaluation tasks."""
     return sorted((root / "tests/recordings").rglob("*.jsonl"))
 
 
 def find_example_recordings(root: Path) -> list[Path]:
-    """List the recordings of examples."""
     return sorted((root / "examples").glob("*/recorded/*.jsonl"))
 
 

@@ -36,7 +36,6 @@ print(*pool.list_leftovers())
 
 
 def layers(settings: Config, *make: str) -> list[str]:
-    """List the layers in the pool, after making one."""
     argv = [str(settings.lib / "pool.btrfs"), str(settings.run / "pool"), *make]
     done = subprocess.run([sys.executable, "-c", LEAVE_A_LAYER, *argv], check=True, capture_output=True, text=True)
     return done.stdout.split()
@@ -113,7 +112,6 @@ async def test_a_borrower_during_a_big_write_survives_the_desks_end(settings: Co
 
 
 async def write_while(process: Process, work: Callable[[], Awaitable[None]]) -> None:
-    """Give a program more than it takes while something happens to its desk."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(process.send, bytes(8 << 20))
         await anyio.sleep(0.2)

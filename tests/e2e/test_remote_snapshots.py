@@ -22,25 +22,21 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
 @asynccontextmanager
 async def lent(settings: Config, spec: Spec | None = None) -> AsyncIterator[tuple[Desk, Desk]]:
-    """Give a desk as its owner sees it, and as a borrower does."""
     async with Host(settings) as host, host.open_desk(spec) as desk, borrow(settings, desk.id) as borrowed:
         yield desk, borrowed
 
 
 @asynccontextmanager
 async def elsewhere(settings: Config) -> AsyncIterator[tuple[Host, RemoteRuntime]]:
-    """Give a host, and its runtime as another process has it."""
     async with Host(settings) as host, remote_runtime(control_path(settings, os.getpid())) as remote:
         yield host, remote
 
 
 def listed(settings: Config) -> set[str]:
-    """List the desks there are."""
     return {str(told["id"]) for told in state.list_own_desks(settings)}
 
 
 async def boot_id(desk: Desk) -> bytes:
-    """Read which boot this is."""
     return await desk.read("/proc/sys/kernel/random/boot_id")
 
 
@@ -82,7 +78,6 @@ async def test_a_borrowers_unknown_snapshot_changes_nothing(settings: Config, sn
 
 
 async def one(stream: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
-    """Give the first of a stream."""
     yield await anext(stream)
 
 

@@ -55,7 +55,6 @@ def test_a_job_that_stops_leaves_a_report_and_so_it_does_when_it_fails(hotdesk: 
 
 
 def again(hotdesk: Hotdesk, job: str, folder: Path) -> None:
-    """Have the report written once more."""
     there = folder / "again.html"
     done = hotdesk("report", job[:8], "--out", str(there))
     assert done.returncode == 0, done.stderr

@@ -98,23 +98,19 @@ class Place:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def environment(self, **env: str) -> dict[str, str]:
-        """Give the variables of the program."""
         return {**environment(self.settings), "PYTHONPATH": SOURCE, "HOTDESK_ALLOW_LOCAL": "1", **env}
 
     def call(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run `hotdesk` to its end."""
         command = [sys.executable, "-c", MAIN, *argv]
         around = self.environment(**env)
         return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90, env=around)
 
     def write(self, script: str, *, top: str = "") -> None:
-        """Have a brief and its script."""
         deliverable = '[[deliverables]]\npath = "result.txt"\nchecks = []\n'
         (self.folder / "brief.toml").write_text(f'goal = "Try."\nwall = "local"\n{top}\n{deliverable}')
         (self.folder / "brain.py").write_text(IMPORTS + script)
 
     def work(self, *argv: str) -> subprocess.Popen[bytes]:
-        """Begin to carry it out."""
         script = str(self.folder / "brain.py")
         return self.start("work", str(self.folder), "--script", script, "--out", str(self.folder / "out"), *argv)
 
@@ -131,24 +127,20 @@ class Place:
 
     @property
     def job(self) -> str:
-        """Give the one job there is."""
         (job,) = os.listdir(self.settings.lib / "jobs")
         return job
 
     @property
     def events(self) -> list[Event]:
-        """Give its events so far."""
         jobs = self.settings.lib / "jobs"
         if not jobs.exists() or not os.listdir(jobs):
             return []
         return [row.read_event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
 
     def all(self, kind: type[T]) -> list[T]:
-        """Give its events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     def wait_for(self, kind: type[T], holds: Callable[[T], bool] = lambda event: True) -> T:
-        """Wait until an event is there."""
         end = time.monotonic() + SECONDS
         while not (found := [event for event in self.all(kind) if holds(event)]):
             assert time.monotonic() < end, f"no {kind.__name__} in {self.events}"
@@ -156,18 +148,16 @@ class Place:
         return found[-1]
 
     def resume(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Go on with it."""
         return self.call("resume", self.job, *argv)
 
     @property
     def result(self) -> str:
-        """Give what was made."""
         return (self.folder / "out/result.txt").read_text()
 
 
 @pytest.fixture
 async def place(settings: Config) -> AsyncIterator[Place]:
-    """Give a state directory whose journal is the keys' own; in the end it is whole."""
+    """Yield a state directory whose journal is the keys' own; in the end it is whole."""
     with placed(settings) as made:
         async with Host(made.settings, control=False) as host:
             await host.prepare()
@@ -178,7 +168,6 @@ async def place(settings: Config) -> AsyncIterator[Place]:
 
 @contextmanager
 def placed(settings: Config) -> Iterator[Place]:
-    """Give a state directory, and end what was started there."""
     home = Path(tempfile.mkdtemp(prefix="resume-", dir=settings.run.parent))
     home.chmod(0o755)
     (home / "brief").mkdir()
@@ -195,7 +184,6 @@ def placed(settings: Config) -> Iterator[Place]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait until a process ends."""
     process.wait(SECONDS)
     return process.returncode
 
@@ -393,7 +381,6 @@ async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place:
 
 
 def kill_all(working: subprocess.Popen[bytes], place: Place) -> None:
-    """Kill a process and, as a keeper would elsewhere, what is at its desks."""
     os.killpg(working.pid, signal.SIGKILL)
     working.wait(SECONDS)
     for event in place.all(StepBegun):

@@ -19,7 +19,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]
 
 
 def run(name: str, seed: int, out: Path, settings: Config) -> tuple[str, str]:
-    """Run an example that must hold, and leave nothing; give what it said, and what its report says."""
+    """Run an example that must hold, and leave nothing; return what it said, and what its report says."""
     home = settings.run.parent
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
     argv = [sys.executable, str(EXAMPLES / name / "run.py"), "--out", str(out), "--seed", str(seed)]
@@ -30,7 +30,6 @@ def run(name: str, seed: int, out: Path, settings: Config) -> tuple[str, str]:
 
 
 def reached(told: str) -> set[str]:
-    """Name the hosts the door let a job reach."""
     lines = [line.split() for line in told.splitlines() if " x allow " in line]
     return {word for line in lines for word in line if word.endswith(".test")}
 

@@ -33,7 +33,6 @@ def run(name: str, seed: int, out: Path, settings: Config, *more: str) -> str:
 
 
 def certified(file: Path) -> dict[str, Any]:
-    """Give what a file's certificate says of each check."""
     told = json.loads(file.with_name(f"{file.name}.certificate.json").read_bytes())
     return {seen["check"]: seen for seen in told["checks"]}
 
@@ -69,7 +68,6 @@ def test_what_the_worker_thinks_of_first_is_wrong_and_the_tests_say_so(bug: plan
 
 
 def red(repository: Path) -> set[str]:
-    """Name the tests that are red."""
     argv = [sys.executable, "-B", "-m", "unittest", "-v"]
     done = subprocess.run(argv, cwd=repository, capture_output=True, timeout=60, check=False)
     return {name for name, _ in brain.RED.findall(done.stderr.decode())}

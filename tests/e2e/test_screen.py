@@ -55,7 +55,7 @@ class Place:
     at: dict[str, tuple[int, int]]
 
     async def events(self, act: Callable[[], Awaitable[object]], last: str, count: int = 1) -> list[list[Any]]:
-        """Give what the pad was told while something was done, until a kind of event has come so often."""
+        """Return what the pad was told while something was done, until a kind of event has come so often."""
         await self.desk.write("pad.jsonl", b"")
         await act()
         with anyio.fail_after(5):
@@ -68,7 +68,6 @@ class Place:
                 await anyio.sleep(0.02)
 
     async def submitted(self) -> dict[str, Any]:
-        """Press the form's button, and give what it wrote."""
         await self.desk.remove("form.json")
         await self.screen.click(*self.at["submit"])
         with anyio.fail_after(30):
@@ -86,7 +85,6 @@ def opened(picture: Screenshot) -> Image.Image:
 
 
 def middle(image: Image.Image, colour: tuple[int, int, int]) -> tuple[int, int] | None:
-    """Find the middle of what has a colour."""
     channels = zip(image.split(), colour, strict=True)
     masks = [band.point([255 * (value == wanted) for value in range(256)]) for band, wanted in channels]
     both = Image.composite(masks[0], Image.new("L", image.size), masks[1])
@@ -96,7 +94,7 @@ def middle(image: Image.Image, colour: tuple[int, int, int]) -> tuple[int, int] 
 
 @pytest.fixture(scope="module")
 async def place(home: Path) -> AsyncIterator[Place]:
-    """Give a desk with the form on its screen.
+    """Yield a desk with the form on its screen.
 
     Its programs come and go from test to test, so that it is not one of those whose every test leaves nothing.
     """
@@ -332,7 +330,6 @@ async def chromium(place: Place) -> str:
 
 
 async def xterm(place: Place) -> str:
-    """Type into a terminal."""
     line = "stty -echo -icanon; cat > xterm.txt"
     await place.screen.launch(["xterm", "-u8", "-T", "Terminal", "-e", "sh", "-c", line])
     await shown(place, "Terminal")
@@ -342,7 +339,6 @@ async def xterm(place: Place) -> str:
 
 
 async def mousepad(place: Place) -> str:
-    """Type into an editor, and save."""
     await place.desk.write("mousepad.txt", b"")
     await place.screen.launch(["mousepad", "mousepad.txt"])
     await shown(place, "mousepad.txt")

@@ -35,13 +35,12 @@ class Place:
     toolbox: Toolbox
 
     async def use(self, name: str, **arguments: object) -> str:
-        """Use a tool that must do it."""
         seen = await self.toolbox.use(name, arguments)
         assert seen.ok, seen.text
         return seen.text
 
     async def find(self, shape: str) -> str:
-        """Read the screen until a line of it is so; give its reference."""
+        """Read the screen until a line of it is so; return its reference."""
         text = ""
         with anyio.move_on_after(90):
             while True:
@@ -53,7 +52,6 @@ class Place:
         pytest.fail(f"no line is like {shape}:\n{text}")
 
     async def close(self, program: str) -> None:
-        """End a program."""
         await self.desk.run(["pkill", "-f", program])
         with anyio.fail_after(30):
             while (await self.desk.run(["pgrep", "-f", program])).ok:

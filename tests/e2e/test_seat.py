@@ -21,7 +21,6 @@ pytestmark = pytest.mark.container
 
 @pytest.fixture(scope="module")
 async def host(home: Path) -> AsyncIterator[Host]:
-    """Give an owner whose readers come and go from test to test."""
     async with Host(settings_in(home / "seat"), control=False) as host:
         yield host
 
@@ -33,7 +32,6 @@ async def desk(host: Host) -> AsyncIterator[Desk]:
 
 
 def readers(host: Host) -> set[int]:
-    """Give the readers that an owner's keeper has."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -46,7 +44,6 @@ def readers(host: Host) -> set[int]:
 
 
 async def gone(host: Host, pids: set[int]) -> None:
-    """Wait until none of some readers is left."""
     with anyio.fail_after(10):
         while readers(host) & pids:
             await anyio.sleep(0.02)

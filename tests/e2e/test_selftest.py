@@ -147,22 +147,18 @@ SLOW = {
 
 @pytest.fixture(autouse=True)
 def _keys(settings: Config) -> None:
-    """Have a folder for keys."""
     private_files.make_folder(settings.lib / "keys", uids.KEYS)
 
 
 def events(settings: Config, desk: str | None = None) -> list[Event]:
-    """Read what was written down."""
     return [row.read_event() for row in journal.read(settings.lib / "keys" / journal.FILE, desk)]
 
 
 def proven(settings: Config, desk: str | None = None) -> Proven:
-    """Give the newest word on a self-test."""
     return [event for event in events(settings, desk) if isinstance(event, Proven)][-1]
 
 
 async def fetch(desk: Desk, url: str) -> str:
-    """Give what a program in a desk is answered, and how it failed."""
     done = await desk.run(["curl", "-sS", "-m", "10", url])
     return done.text + done.stderr.decode()
 

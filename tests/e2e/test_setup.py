@@ -29,7 +29,6 @@ BROKEN = "#!/bin/sh\nexit 3\n"
 
 @pytest.fixture
 def shelf(home: Path, settings: Config) -> Iterator[Path]:
-    """Give a store of this test's own with the base in it, sharing its files with the machine's."""
     folder = home / "shelf"
     base = image.find(settings.images, "base")
     for part in ("images", "layers", "guest"):
@@ -42,7 +41,6 @@ def shelf(home: Path, settings: Config) -> Iterator[Path]:
 
 
 def hotdesk(home: Path, images: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on this session's state directory."""
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(images)}
     return subprocess.run([*COMMAND, *argv], capture_output=True, text=True, check=False, timeout=200, env=env)
 

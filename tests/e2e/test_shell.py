@@ -49,7 +49,7 @@ class Person:
         os.write(self.ours, text.encode())
 
     def until(self, pattern: bytes) -> bytes:
-        """Read until something is seen; give everything up to it."""
+        """Read until something is seen; return everything up to it."""
         end = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < end, f"{pattern!r} did not come: {self.seen[-2000:]!r}"
@@ -59,14 +59,14 @@ class Person:
         return text
 
     def answer(self, command: str) -> str:
-        """Type a command; give its first line."""
+        """Type a command; return its first line."""
         self.type(f"{command}; echo do''ne\n")
         text = self.until(rb"\r\ndone\r\n|\ndone\r\n").decode()
         self.until(PROMPT)
         return text.replace("\x1b[?2004l", "").rsplit("\r\ndone", 1)[0].rpartition("\n")[2].strip("\r\n")
 
     def leave(self) -> int:
-        """Wait for the program; give its exit code."""
+        """Wait for the program; return its exit code."""
         while self.process.poll() is None:
             if select.select([self.ours], [], [], 0.1)[0]:
                 self.seen += os.read(self.ours, 65536)
@@ -85,7 +85,6 @@ Sit = Callable[..., Person]
 
 @pytest.fixture
 def sit(settings: Config) -> Iterator[Sit]:
-    """Seat a person."""
     people: list[Person] = []
 
     def seat(*argv: str) -> Person:

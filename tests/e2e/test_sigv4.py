@@ -37,7 +37,6 @@ class Place:
     up: Upstream
 
     async def ask(self, method: str, url: str, options: Mapping[str, object]) -> tuple[int, dict[str, object]]:
-        """Have the client in the desk send a request."""
         argv = ["python3", "-c", CLIENT, json.dumps({"method": method, "url": url, **options})]
         done = await self.desk.run(argv, timeout=60)
         assert done.ok, done.stderr
@@ -47,7 +46,6 @@ class Place:
 
 @pytest.fixture(scope="module")
 def keyed(settings: Config) -> Iterator[Path]:
-    """Give a state directory whose vault has two keys."""
     folder = Path(tempfile.mkdtemp(prefix="sigv4-", dir=settings.run.parent))
     folder.chmod(0o755)
     private_files.make_folder(folder / "lib/keys", uids.KEYS)
@@ -60,7 +58,6 @@ def keyed(settings: Config) -> Iterator[Path]:
 
 @pytest.fixture
 async def place(settings: Config, keyed: Path) -> AsyncIterator[Place]:
-    """Open a desk that may use both."""
     with upstream(keyed, S3, SQS) as up:
         own = replace(settings, run=keyed / "run", lib=keyed / "lib", ca=str(up.ca))
         scope = Scope(
@@ -99,7 +96,7 @@ def expected(seen: Seen) -> str:
 
 
 def is_signed(seen: Seen, key: str) -> bool:
-    """Say whether a request arrived signed with a key, and without any placeholder."""
+    """Return whether a request arrived signed with a key, and without any placeholder."""
     said = seen.header("Authorization") or ""
     assert "hotdesk-secret" not in repr(seen)
     return f"Credential={key}/" in said and said.endswith(f"Signature={expected(seen)}")

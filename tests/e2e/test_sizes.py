@@ -34,7 +34,6 @@ async def sizes(desk: Desk, user: str = "user") -> list[str]:
 
 
 def shown(cpus: int, memory: int) -> list[str]:
-    """Give what a desk with these sizes must show."""
     online = "0" if cpus == 1 else f"0-{cpus - 1}"
     return [str(cpus)] * 3 + [online, f"{cpus} {cpus}", str(memory >> 10), "0", "0"]
 
@@ -56,7 +55,6 @@ async def test_a_fraction_of_a_cpu_is_one_and_more_than_the_machine_has_is_the_m
 
 
 def desk_memory() -> int:
-    """Give the memory of a desk that asks for none, on this machine."""
     return min(Spec().memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 

@@ -72,7 +72,7 @@ class Bench:
     env: dict[str, str]
 
     def hotdesk(self, *argv: str) -> tuple[int, str]:
-        """Run `hotdesk` as a person does; give its end and words."""
+        """Run `hotdesk` as a person does; return its end and words."""
         done = subprocess.run(
             [*HOTDESK, *argv],
             env=self.env,
@@ -87,18 +87,15 @@ class Bench:
         return done.returncode, done.stdout
 
     def work(self, model: str, planner: str) -> tuple[int, str]:
-        """Have the brief carried out."""
         names = ("--model", model, "--planner", planner)
         return self.hotdesk("work", str(self.home / "brief"), *names, "--out", str(self.home / "out"))
 
     @property
     def job(self) -> str:
-        """Give the one job there was."""
         [folder] = (self.home / "lib/jobs").iterdir()
         return folder.name
 
     def receipt(self) -> Receipt:
-        """Give what became of it."""
         return read_receipt(self.home / "lib/keys" / FILE, self.job)
 
     def events(self, *kinds: type) -> list[Event]:
@@ -109,7 +106,7 @@ class Bench:
 
 @pytest.fixture
 def bench(settings: Config, home: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Give a state directory of a test's own; see that no desk is left, nothing was kept, and the journal is whole."""
+    """Yield a state directory of a test's own; see that no desk is left, nothing was kept, and the journal is whole."""
     folder = home / request.node.name
     (folder / "brief").mkdir(parents=True)
     (folder / "brief/brief.toml").write_text(BRIEF)
@@ -130,13 +127,11 @@ def bench(settings: Config, home: Path, request: pytest.FixtureRequest) -> Itera
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """Have the model served."""
     with small_model() as model:
         yield model
 
 
 def planning(asked: Asked) -> Reply:
-    """Plan well, and take no step."""
     if "plan" in asked.tools:
         return Reply(calls=(Call("", "plan", {"plan": to_json(PLAN)}),))
     if "findings" in asked.tools:

@@ -18,12 +18,10 @@ CYCLES, EDGE, SLOWER = 1000, 100, 1.2
 
 
 def descriptors(pid: int) -> int:
-    """Count a process's open descriptors."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def resident(pid: int) -> int:
-    """Read a process's resident bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 

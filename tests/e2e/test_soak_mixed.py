@@ -81,17 +81,14 @@ class Crowd:
             await act()
 
     def some(self) -> Desk:
-        """Choose a desk."""
         return self.chance.choice(self.desks)
 
     def forgotten(self, desk: Desk) -> None:
-        """Have a desk no more."""
         self.desks.remove(desk)
         self.kept.pop(desk.id, None)
         self.holds.pop(desk.id, None)
 
     async def open(self) -> None:
-        """Claim or open one, and see that it works."""
         if len(self.desks) >= MOST:
             await self.burn()
         memory = self.chance.choice((128, 256, 512)) * MIB
@@ -101,24 +98,20 @@ class Crowd:
         assert (await self.desks[-1].run(["true"])).ok
 
     async def burn(self) -> None:
-        """End one."""
         desk = self.some()
         self.forgotten(desk)
         await self.host.burn(desk.id)
 
     async def write(self) -> None:
-        """Write in one."""
         desk, data = self.some(), self.chance.randbytes(self.chance.randrange(200_000))
         await desk.write("file", data)
         self.holds[desk.id] = data
 
     async def snapshot(self) -> None:
-        """Keep one's files."""
         desk = self.some()
         self.kept.setdefault(desk.id, []).append((await desk.snapshot(), self.holds[desk.id]))
 
     async def rollback(self) -> None:
-        """Go back, and see that the files are what they were."""
         desk = self.some()
         if kept := self.kept.get(desk.id):
             snapshot, data = self.chance.choice(kept)
@@ -127,13 +120,11 @@ class Crowd:
             assert not data or await desk.read("file") == data
 
     async def forget(self) -> None:
-        """Forget a snapshot."""
         desk = self.some()
         if kept := self.kept.get(desk.id):
             await desk.forget(kept.pop(self.chance.randrange(len(kept)))[0])
 
     async def fork(self) -> None:
-        """Have others like one."""
         desk = self.some()
         while len(self.desks) > MOST - 2:
             await self.burn()
@@ -144,20 +135,17 @@ class Crowd:
                 assert not self.holds[desk.id] or await fork.read("file") == self.holds[desk.id]
 
     async def pause(self) -> None:
-        """Stop one for a moment."""
         desk = self.some()
         await desk.pause()
         await desk.resume()
 
     async def halt(self) -> None:
-        """End what runs in one, and start it anew."""
         desk = self.some()
         await desk.pause(memory=False)
         await desk.resume()
         assert (await desk.run(["true"])).ok
 
     async def kill(self) -> None:
-        """Kill one's first process."""
         desk = self.some()
         told = state.read_facts(self.settings.run / "desks" / desk.id) or {}
         os.kill(int(str(told["pid"])), signal.SIGKILL)
@@ -166,7 +154,6 @@ class Crowd:
             await desk.run(["sleep", "1000"])
 
     async def give_up(self) -> None:
-        """Cancel something under way."""
         desk = self.some()
         with anyio.move_on_after(self.chance.random() * 0.05), suppress(HotdeskError):
             await self.chance.choice((desk.fork, desk.snapshot, lambda: self.lose(desk)))()
@@ -179,7 +166,6 @@ class Crowd:
 
 
 def kill_an_owner(settings: Config, chance: random.Random) -> None:
-    """Start an owner, and kill it, its keeper or both at some moment."""
     folders = [str(settings.run), str(settings.lib), str(settings.images)]
     argv = [sys.executable, "-c", OWNER, *folders, str(chance.random())[2:], settings.disk]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
@@ -194,7 +180,6 @@ def kill_an_owner(settings: Config, chance: random.Random) -> None:
 
 
 def descriptors(pid: int) -> int:
-    """Count a process's open descriptors."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 

@@ -43,13 +43,11 @@ def room(settings: Config) -> Iterator[SshRoom]:
 
 
 def free_port() -> int:
-    """Give a port of this machine that nobody uses now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 def converse(port: int) -> bytes:
-    """Say something to a server, be done, and give all it says."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
         sock.sendall(b"hello")
         sock.shutdown(socket.SHUT_WR)
@@ -57,7 +55,6 @@ def converse(port: int) -> bytes:
 
 
 def read_all(sock: socket.socket) -> bytes:
-    """Read to the end."""
     said = b""
     with suppress(ConnectionResetError):
         while data := sock.recv(65536):
@@ -66,7 +63,6 @@ def read_all(sock: socket.socket) -> bytes:
 
 
 def is_open(port: int) -> bool:
-    """Say whether somebody listens on a port of this machine."""
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", port)) == 0
 
@@ -165,7 +161,7 @@ class Terminal:
     shown: bytes = b""
 
     def until(self, pattern: bytes, seconds: float = 20.0) -> bytes:
-        """Read on until a pattern is shown; give what matched, and forget what was before."""
+        """Read on until a pattern is shown; return what matched, and forget what was before."""
         end = time.monotonic() + seconds
         while (match := re.search(pattern, self.shown)) is None:
             assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], self.shown
@@ -179,15 +175,13 @@ class Terminal:
         return match.group()
 
     def type(self, text: bytes) -> None:
-        """Press keys."""
         os.write(self.fd, text)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Make the window another size."""
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def end(self) -> int:
-        """Wait for ssh to end; give its exit code."""
+        """Wait for ssh to end; return its exit code."""
         try:
             while os.read(self.fd, 4096):
                 pass
@@ -198,7 +192,6 @@ class Terminal:
 
 @contextmanager
 def terminal(room: SshRoom, *argv: str) -> Iterator[Terminal]:
-    """Give a terminal in which ssh runs."""
     pid, fd = pty.fork()
     if not pid:
         os.chdir(room.folder)
@@ -250,7 +243,6 @@ def test_who_hangs_up_ends_a_command_without_a_terminal(room: SshRoom) -> None:
 
 @pytest.fixture
 def tree(room: SshRoom) -> Path:
-    """Give a folder of this machine to be copied."""
     folder = room.folder / "tree"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "below").mkdir(parents=True)
@@ -263,7 +255,6 @@ def tree(room: SshRoom) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Read every file of a folder."""
     return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
@@ -312,7 +303,7 @@ def test_rsync_copies_both_ways_and_again_only_what_changed(room: SshRoom, tree:
 
 
 def bring_rsync(room: SshRoom) -> str:
-    """Put this machine's rsync into the desk, whose image has none; give how it is started."""
+    """Put this machine's rsync into the desk, whose image has none; return how it is started."""
     program = shutil.which("rsync")
     assert program is not None, "`make test-tools` installs rsync"
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
@@ -348,7 +339,7 @@ def test_much_passes_a_forwarded_port(room: SshRoom) -> None:
 
 
 def exchange(sock: socket.socket, data: bytes) -> bytes:
-    """Send everything while reading what comes; give that, without the last word."""
+    """Send everything while reading what comes; return that, without the last word."""
     sock.setblocking(False)
     sent, said = 0, b""
     while not said.endswith(b"[end]") or sent < len(data):
@@ -367,7 +358,7 @@ def exchange(sock: socket.socket, data: bytes) -> bytes:
 
 
 def ask_socks(port: int, host: str, target: int) -> tuple[int, socket.socket]:
-    """Ask a SOCKS proxy for a connection; give its answer and the socket."""
+    """Ask a SOCKS proxy for a connection; return its answer and the socket."""
     sock = socket.create_connection(("127.0.0.1", port), timeout=20)
     sock.sendall(b"\5\1\0")
     assert sock.recv(2) == b"\5\0"
@@ -467,7 +458,7 @@ def test_a_burnt_desk_ends_its_sessions(settings: Config) -> None:
 
 @contextmanager
 def forwarding(room: SshRoom, *argv: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Forward a port; give where it is here, and the process."""
+    """Forward a port; yield where it is here, and the process."""
     with room.running([*HOTDESK, "forward", room.desk, *argv]) as process:
         assert process.stderr is not None
         line = process.stderr.readline()

@@ -43,13 +43,12 @@ def shelf(home: Path, settings: Config) -> Iterator[Config]:
 
 
 def loops(settings: Config) -> list[str]:
-    """List the loop devices that show a sterile copy of a store."""
     shown = Path("/sys/block").glob("loop*/loop/backing_file")
     return [text for file in shown if (text := file.read_text().strip()).startswith(str(settings.images))]
 
 
 def settled(settings: Config) -> list[str]:
-    """Give the loop devices that stay: the kernel clears a device a moment after its last user."""
+    """Return the loop devices that stay: the kernel clears a device a moment after its last user."""
     end = time.monotonic() + 5
     while (left := loops(settings)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -57,7 +56,6 @@ def settled(settings: Config) -> list[str]:
 
 
 def mounts(keeper: int) -> list[str]:
-    """List the sterile copies a keeper has mounted."""
     lines = Path(f"/proc/{keeper}/mountinfo").read_text().splitlines()
     return [line for line in lines if "/private/sterile-" in line]
 

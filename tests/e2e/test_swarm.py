@@ -37,12 +37,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples/contracts"
 
 @pytest.fixture
 def swarm_command(hotdesk: Hotdesk) -> Hotdesk:
-    """Run `hotdesk` with the code of this test."""
     return partial(hotdesk, **source_path())
 
 
 def read_events(settings: Config, chain: str) -> list[Event]:
-    """Read a chain of the journal."""
     return [row.read_event() for row in read(settings.lib / "keys" / FILE, chain)]
 
 
@@ -82,7 +80,6 @@ def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
 
 
 def write_workbook(path: Path, rows: list[list[str]], *, dtd: str = "") -> None:
-    """Write the smallest workbook there is, its texts in the cells."""
     cells = "".join(
         f'<row r="{row}">'
         + "".join(f'<c r="{"ABC"[at]}{row}" t="inlineStr"><is><t>{text}</t></is></c>' for at, text in enumerate(cells))

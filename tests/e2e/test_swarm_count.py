@@ -61,7 +61,6 @@ def test_every_item_has_its_own_desk_and_costs_what_is_promised(count: int, sett
 
 
 def measure_memory(pid: int) -> int:
-    """Give the bytes of memory that only a process has."""
     try:
         fields = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

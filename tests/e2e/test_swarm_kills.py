@@ -34,14 +34,12 @@ READ = '    word = (await hands.read("item.txt")).decode().strip()\n'
 
 @pytest.fixture(scope="module")
 def fetching() -> str:
-    """Give a script whose items go through the door."""
     assert READ in SCRIPT
     return SCRIPT.replace(READ, READ + FETCH % HOST)
 
 
 @pytest.fixture
 def site(settings: Config) -> Iterator[None]:
-    """Have the doors of a state directory know a site."""
     with door_template.site() as names:
         folder = settings.run.parent / "etc"
         folder.mkdir(exist_ok=True)

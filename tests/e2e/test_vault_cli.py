@@ -31,14 +31,11 @@ DESK = "i" + "a1b2" * 5
 
 @pytest.fixture
 def here(settings: Config, tmp_path: Path) -> dict[str, str]:
-    """Give the variables that put the program into this test's own state directory."""
     return {**environment(settings), "HOTDESK_HOME": str(tmp_path), "PYTHONPATH": SOURCE}
 
 
 @pytest.fixture
 def run(hotdesk: Hotdesk, here: dict[str, str]) -> Hotdesk:
-    """Run `hotdesk` in this test's own state directory."""
-
     def run(*argv: str, **more: object) -> subprocess.CompletedProcess[bytes]:
         return hotdesk(*argv, **{**here, **more})
 
@@ -47,12 +44,11 @@ def run(hotdesk: Hotdesk, here: dict[str, str]) -> Hotdesk:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """Give the folder the vault and the journal are in."""
     return tmp_path / "lib/keys"
 
 
 def typed(here: dict[str, str], argv: list[str], lines: list[bytes]) -> tuple[int, bytes]:
-    """Run a program at a terminal and type a line at each prompt; give its exit code and all it showed."""
+    """Run a program at a terminal and type a line at each prompt; return its exit code and all it showed."""
     ours, theirs = pty.openpty()
     command = ["setsid", "--ctty", "--wait", PROGRAM, *argv]
     program = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=here)
@@ -223,7 +219,6 @@ EVENTS: list[Event] = [
 
 @pytest.fixture
 def journal(keys: Path) -> Path:
-    """Write a journal of two desks."""
     private_files.make_folder(keys)
     made = Journal(keys / "journal.db", load_signer(keys))
     for event in EVENTS:

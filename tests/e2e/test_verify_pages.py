@@ -20,14 +20,12 @@ FOOT = {"sources": ["https://a.example/report"], "footer": True}
 
 
 async def verdict(desk: Desk, name: str, **expect: object) -> Verdict:
-    """Have a file looked at."""
     check = find(name.rpartition(".")[2], expect)
     return check.judge(await check.gather(desk, name))
 
 
 @pytest.fixture(scope="module")
 async def desk(settings: Config) -> AsyncIterator[Desk]:
-    """Open a clean desk, with every file in it."""
     async with Host(settings) as host, host.open_desk(Spec(image="office", sterile=True)) as desk:
         await desk.write("made.py", MAKES.read_bytes())
         done = await desk.run(["python3", "made.py"], timeout=60)

@@ -27,7 +27,6 @@ print(json.dumps({"faults": faults, "held": ["it has a total"], "values": {"lett
 
 @pytest.fixture(scope="module")
 async def machine(settings: Config, home: Path) -> AsyncIterator[Verifier]:
-    """Give a machine that verifies, for all tests here, and a brief's folder with what its checks need."""
     folder = home / "small-brief"
     for name, text in {"src/__init__.py": "", "src/code.py": CODE, "test_code.py": TESTS}.items():
         (folder / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +39,6 @@ async def machine(settings: Config, home: Path) -> AsyncIterator[Verifier]:
 
 
 def archive(**members: str) -> bytes:
-    """Make an archive."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         for name, text in members.items():
@@ -49,7 +47,6 @@ def archive(**members: str) -> bytes:
 
 
 def picture(spot: str) -> bytes:
-    """Make a picture with a spot."""
     made, drawn = io.BytesIO(), Image.new("RGB", (60, 40), "white")
     drawn.paste(spot, (0, 0, 10, 10))
     drawn.save(made, "PNG")

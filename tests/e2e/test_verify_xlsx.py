@@ -87,7 +87,6 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 async def desk(home: Path) -> AsyncIterator[Desk]:
-    """Open a clean desk with an office, and write every workbook in it. Its office comes and goes from test to test."""
     spec = Spec(image="office", sterile=True)
     async with Host(settings_in(home / "xlsx"), control=False) as host, host.open_desk(spec) as desk:
         await desk.write("workbooks.py", SOURCE.read_bytes())
@@ -97,7 +96,6 @@ async def desk(home: Path) -> AsyncIterator[Desk]:
 
 
 async def looked(desk: Desk, name: str, expect: dict[str, Any]) -> tuple[Evidence, Verdict]:
-    """Have a workbook looked at, and judge it."""
     check = find("xlsx", expect)
     evidence = await check.gather(desk, f"{name}.xlsx")
     return evidence, check.judge(evidence)

@@ -57,14 +57,13 @@ class Place:
 
     @asynccontextmanager
     async def look(self, *rights: str) -> AsyncIterator[Viewer]:
-        """Look at the desk."""
         name = secrets.token_hex(16)
         sock = await self.owner.upgrade("/".join(["/desks", self.desk.id, "view", name, *rights]), "hotdesk-screen")
         async with connect("", opener=lambda *_: asyncio.open_connection(sock=sock)) as client:
             yield Viewer(self, name, client)
 
     async def arrived(self) -> str:
-        """Give which keys and clicks reached the program since the last time; the worker's own is the last of them."""
+        """Return the keys and clicks that reached the program since the last time; the worker's own is the last."""
         await self.host.get_seat(self.desk).ask(
             "screen.input", events=[["key", ord("."), True], ["key", ord("."), False]]
         )
@@ -75,11 +74,9 @@ class Place:
         return seen[:-1]
 
     async def clipboard(self, selection: str) -> str:
-        """Give what a selection of the desk's holds."""
         return (await self.desk.run(["sh", "-c", GET.format(selection)], env=DISPLAY, timeout=10)).text
 
     def noted(self) -> list[TookOver | HandedBack]:
-        """Give what was written down of who drove."""
         events = [row.read_event() for row in read(self.host.config.lib / "keys" / FILE, self.desk.id)]
         return [event for event in events if isinstance(event, TookOver | HandedBack)]
 
@@ -101,7 +98,6 @@ class Viewer:
         await self.client.screenshot()
 
     async def turn(self, act: str) -> None:
-        """Do something with the wheel."""
         told = {"act": act, "viewer": self.name, "secret": ""}
         await self.place.owner.call("POST", f"/desks/{self.place.desk.id}/wheel", told)
 

@@ -39,23 +39,19 @@ PATH = "result.csv"
 
 
 async def count(hands: Any) -> None:
-    """Count."""
     await hands.write(PATH, b"Thing,Amount\nnuts,5\n")
 
 
 async def look(hands: Any) -> None:
-    """Look."""
     await hands.write("seen.txt", b"seen")
 
 
 def job_in(folder: Path, **changes: Any) -> Brief:
-    """Give the brief of a small job."""
     check = RequiredCheck("csv", {"columns": ["Thing", "Amount"], "rows": 1})
     return Brief("Count.", (Deliverable(PATH, "csv", (check,)),), folder, "ab" * 32, seconds=60, **changes)
 
 
 async def carry_out(host: Host, job: Brief, *steps: Any, seen: list[Event] | None = None) -> Receipt:
-    """Carry a job out in this process."""
     model = ScriptedModel.of(*steps)
     order = JobContext(host, job, exact=True, listener=(seen if seen is not None else []).append)
     return await work(order, ModelBrain(job, [model], [model]))
@@ -63,14 +59,12 @@ async def carry_out(host: Host, job: Brief, *steps: Any, seen: list[Event] | Non
 
 @pytest.fixture
 async def host(settings: Config) -> AsyncIterator[Host]:
-    """Give a machine that has a stronger wall than containers."""
     with strong_wall.install():
         async with Host(settings, control=False, keeper=strong_wall.start_keeper(settings)) as host:
             yield host
 
 
 def walls_by_step(settings: Config, receipt: Receipt) -> list[tuple[str, str]]:
-    """Give which wall was proven around each desk, and what the desk was for."""
     rows = read(settings.lib / "keys" / FILE, receipt.job, names=["StepBegun"])
     desks = {event.desk: event.what for row in rows if (event := row.read_event()).step == "desk"}  # type: ignore[union-attr]
     return [(what, receipt.walls[desk].wall) for desk, what in desks.items()]

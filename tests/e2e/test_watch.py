@@ -52,14 +52,12 @@ class Scene:
     up: Upstream
 
     async def see(self, expression: str, seat: DeskSeat | None = None) -> object:
-        """Give what an expression is in the page."""
         asked = f"JSON.stringify({expression})"
         told = (await (seat or self.eye).ask("browser.evaluate", expression=asked)).value
         assert isinstance(told, dict)
         return json.loads(json.loads(str(told["text"])))
 
     async def until(self, expression: str, seat: DeskSeat | None = None) -> None:
-        """Wait until an expression is so in the page."""
         with anyio.fail_after(30):
             while not await self.see(expression, seat):
                 await anyio.sleep(0.02)
@@ -75,27 +73,22 @@ class Scene:
         await self.eye.ask("screen.input", events=events)
 
     async def type(self, text: str) -> None:
-        """Type, as the person does."""
         keys = [["key", KEYS.get(letter, ord(letter)), down] for letter in text for down in (True, False)]
         await self.eye.ask("screen.input", events=[*keys, ["pause", 0.1]])
 
     async def press(self, name: str) -> None:
-        """Press a button of the page's."""
         await self.see(f"document.getElementById('{name}').click() || true")
 
     async def take(self) -> None:
-        """Take the wheel, by the page's button."""
         await self.press("wheel")
         await self.until("!document.getElementById('banner').hidden")
 
     async def work_at(self, url: str) -> DeskSeat:
-        """Have the browser of the desk that is worked at show a page."""
         seat = self.host.get_seat(self.desk)
         await seat.ask("browser.goto", url=url)
         return seat
 
     async def typed(self) -> object:
-        """Give what arrived in the form of the desk that is worked at."""
         return await self.see("i.value", self.host.get_seat(self.desk))
 
     async def arrives(self, text: str) -> None:
@@ -105,7 +98,6 @@ class Scene:
                 await anyio.sleep(0.05)
 
     def noted(self) -> list[dict[str, object]]:
-        """Give what was written down of who drove."""
         rows = read(self.host.config.lib / "keys" / FILE, self.desk.id)
         return [{"name": row.name, **json.loads(row.data)} for row in rows if row.name in ("TookOver", "HandedBack")]
 
@@ -141,7 +133,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def page(scene: Scene, *options: str) -> AsyncIterator[str]:
-    """Have a page served on the loopback of the desk that looks, opened there and live; give its address."""
+    """Have a page served on the loopback of the desk that looks, opened there and live; yield its address."""
     assert isinstance(scene.eye.desk, LinkedDesk)
     assert isinstance(scene.eye.desk.outside, KeeperHandle)
     inside = ["nsenter", f"--net=/proc/{scene.eye.desk.outside.pid}/ns/net"]

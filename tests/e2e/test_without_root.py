@@ -58,7 +58,6 @@ REST = {
 
 @pytest.fixture(scope="module")
 def somebody() -> Iterator[OrdinaryUser]:
-    """Give an ordinary user."""
     folder = Path(tempfile.mkdtemp(prefix="somebody-", dir="/var/tmp"))
     folder.chmod(0o755)
     nowhere = {"HOTDESK_SERVER": str(folder / "serve.sock")}  # a server of this machine is not theirs

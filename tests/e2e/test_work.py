@@ -57,7 +57,6 @@ true
 
 
 def load(name: str) -> ModuleType:
-    """Load a module of the example."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -80,7 +79,6 @@ class Office:
         )
 
     def hotdesk(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-        """Run `hotdesk` as a person does."""
         return subprocess.run(
             [*load("run").HOTDESK, *argv],
             env=self.env,
@@ -90,16 +88,13 @@ class Office:
         )
 
     def events(self) -> list[Event]:
-        """Give everything in the journal."""
         return [row.read_event() for row in read(self.config.lib / "keys" / FILE)]
 
     def desks(self) -> list[str]:
-        """List the desks that are left."""
         folder = self.config.run / "desks"
         return os.listdir(folder) if folder.exists() else []
 
     def blobs(self) -> list[str]:
-        """List what is kept."""
         return sorted(os.listdir(self.config.lib / "drive/blobs"))
 
 
@@ -115,7 +110,6 @@ def shared_office(settings: Config, home: Path) -> Iterator[Office]:
 
 @pytest.fixture
 def office(settings: Config, shared_office: Office) -> Iterator[Office]:
-    """Give the office, and see that no desk is left in it."""
     shared_office.erp.asked.clear()
     shared_office.erp.sessions.clear()
     yield shared_office
@@ -123,19 +117,17 @@ def office(settings: Config, shared_office: Office) -> Iterator[Office]:
 
 
 def job(**changes: Any) -> Brief:
-    """Give the example's job, changed."""
     return replace(read_job(EXAMPLE, scope_of), **changes)
 
 
 async def carry_out(office: Office, job: Brief, *acts: Any) -> Any:
-    """Carry a job out in this process, with a brain of functions."""
     model = ScriptedModel.of(*acts)
     async with Host(office.config, control=False) as host:
         return await work(JobContext(host, job, exact=True), ModelBrain(job, [model], [model]))
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Give every plain file below a folder, but the pool of disks and what the vault keeps its secrets in."""
+    """Yield every plain file below a folder, but the pool of disks and what the vault keeps its secrets in."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24:
             yield path, path.read_bytes()
@@ -210,7 +202,6 @@ async def test_nothing_in_the_desk_holds_password_or_session_while_it_works_with
     told: list[bytes] = []
 
     async def look(hands: Hands) -> Done:
-        """Look everywhere."""
         done = await hands.run(["sh", "-c", LOOK], timeout=60)
         told.append(done.stdout)
         return done
@@ -225,7 +216,6 @@ async def test_nothing_in_the_desk_holds_password_or_session_while_it_works_with
 
 async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
     async def early(hands: Hands) -> Done:
-        """Ask too soon."""
         return await hands.run(["curl", "--fail", "https://erp.example.test/login"], timeout=60)
 
     receipt = await carry_out(office, job(), early)
@@ -237,7 +227,6 @@ async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
 @pytest.mark.parametrize("data", [b"PK but no workbook", pytest.param(b"", marks=pytest.mark.long)])
 async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> None:
     async def cheat(hands: Hands) -> None:
-        """Write anything."""
         await hands.write(REPORT, data)
 
     Drive(office.config.lib / "drive")
@@ -267,11 +256,10 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
         """Do nothing."""
 
     async def broken(hands: Hands) -> None:
-        """Break."""
         raise KeyError("x")
 
     async def desk(hands: Hands) -> None:
-        """Tell a false story."""
+        """Return a false story."""
 
     receipt = await carry_out(office, job(), idle)
     assert (receipt.outcome, receipt.why) == ("failed", f"{REPORT} cannot be delivered: missing")
@@ -285,7 +273,6 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
 
 async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -> None:
     async def slow(hands: Hands) -> Any:
-        """Dawdle."""
         await hands.write("so-far", b"kept")
         return await hands.run(["sleep", "100"])
 
@@ -297,7 +284,6 @@ async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -
 
 async def test_a_job_that_loses_its_desk_has_failed(office: Office) -> None:
     async def arson(hands: Hands) -> Any:
-        """Lose the desk."""
         (desk,) = office.desks()
         await hands.run(["true"])
         office.hotdesk("burn", desk)
@@ -311,7 +297,6 @@ async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office
     with anyio.move_on_after(10) as scope:
 
         async def stopped(hands: Hands) -> None:
-            """Be broken off."""
             assert len(office.desks()) == 1
             scope.cancel()
             await hands.run(["sleep", "100"])

@@ -45,7 +45,6 @@ def write(name: str, change: Change = lambda book, sheets: None, *, fill: bool =
 
 
 def furnish(book: Any, sheets: dict[str, Any], charted: bool) -> None:
-    """Add what a careless program loses."""
     sheets["Assumptions"].data_validation(
         "B2", {"validate": "decimal", "criteria": "between", "minimum": 0, "maximum": 1}
     )
@@ -70,8 +69,6 @@ def put(sheet: str, at: str, *what: object) -> Change:
 
 
 def painted(column: str) -> Change:
-    """Colour rows by a condition on a column."""
-
     def change(book: Any, sheets: dict[str, Any]) -> None:
         red = book.add_format({"bg_color": "#FFC7CE"})
         rule = {"type": "formula", "criteria": f"=${column}2<>0", "format": red}
@@ -88,7 +85,6 @@ def rewrite(name: str, change: Callable[[Any], object]) -> None:
 
 
 def patch(name: str, part: str, old: str, new: str) -> None:
-    """Write the good workbook again with one part changed."""
     with zipfile.ZipFile("good.xlsx") as source, zipfile.ZipFile(f"{name}.xlsx", "w") as target:
         for each in source.namelist():
             text = source.read(each)
@@ -110,25 +106,21 @@ def share(name: str) -> None:
 
 
 def remove_name(book: Any) -> None:
-    """Remove a name, and what needs it."""
     del book.defined_names["Tax"]
     book["Summary"]["B2"] = 10.8
 
 
 def circle(book: Any, sheets: dict[str, Any]) -> None:
-    """Let two cells need each other."""
     sheets["Summary"].write_formula("B6", "=B7+1", None, 5)
     sheets["Summary"].write_formula("B7", "=B6-1", None, 4)
 
 
 def hide(book: Any, sheets: dict[str, Any]) -> None:
-    """Hide a sheet, and a row where nothing is asked of rows."""
     sheets["Assumptions"].hide()
     sheets["Summary"].set_row(20, None, None, {"hidden": True})
 
 
 def main() -> None:
-    """Write them all."""
     write("good")
     write("stale", put("Data", "D3", "=B3-C3", 0))
     write("division", put("Summary", "B6", "=1/0", "#DIV/0!"))

@@ -28,7 +28,6 @@ async def count(hands: Hands) -> str:
 
 
 async def tidy(hands: Hands) -> str:
-    """Tidy up, too much at first."""
     if hands.attempt == 1:
         await surely(hands.run(["rm", "stock.txt", "count.txt"]))
         raise ValueError("that was too much")
@@ -37,14 +36,12 @@ async def tidy(hands: Hands) -> str:
 
 
 async def serve(hands: Hands) -> str:
-    """Start what tells the number."""
     started = await surely(hands.run(["sh", "-c", SERVER], timeout=20))
     assert started.ok, started.stderr
     return "it runs"
 
 
 async def call(hands: Hands) -> str:
-    """Ask what runs."""
     told = await surely(hands.run(["sh", "-c", CALL], timeout=20))
     assert told.ok, told.stderr
     await surely(hands.write("told.txt", told.stdout))
@@ -52,7 +49,6 @@ async def call(hands: Hands) -> str:
 
 
 async def apart(hands: Hands) -> str:
-    """Double the number, where nothing else is."""
     there = await surely(hands.run(["ls"]))
     assert set(there.stdout.split()) <= {b"told.txt", b"double", b"double.txt", b"litter"}, there.stdout
     await surely(hands.run(["sh", "-c", "mkdir -p double; echo $(( $(cat told.txt) * 2 )) | tee double.txt > litter"]))
@@ -60,21 +56,18 @@ async def apart(hands: Hands) -> str:
 
 
 async def again(hands: Hands) -> str:
-    """Go on there."""
     there = await surely(hands.run(["sh", "-c", "cat litter > double/copy.txt"]))
     assert there.ok, there.stderr
     return "it is copied"
 
 
 async def ask(hands: Hands) -> str:
-    """Ask what it is called."""
     name = await surely(hands.ask("What is it called?"))
     await surely(hands.write("answer.txt", name.strip().splitlines()[0].encode()))
     return "now it has a name"
 
 
 async def write(hands: Hands) -> str:
-    """Write what it comes to."""
     known = await surely(hands.recall("word of the day"))
     assert "walnut" in known, known
     found = await surely(hands.run(["sh", "-c", "cat count.txt told.txt double.txt double/copy.txt; ls -1"]))
@@ -84,7 +77,6 @@ async def write(hands: Hands) -> str:
 
 
 async def table(hands: Hands) -> str:
-    """Write a table, of too little at first."""
     rows = 3 if "list.csv failed its checks" in hands.before else 2
     await surely(hands.run(["sh", "-c", TABLE.format(rows=rows)]))
     return "tabled"
@@ -104,7 +96,6 @@ PLAN = (
 
 
 async def surely(wanted: ToolCall[T]) -> T:
-    """Do what harms nobody when it is done twice."""
     try:
         return await wanted
     except Failed:

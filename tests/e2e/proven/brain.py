@@ -25,7 +25,6 @@ PARTS = {
 
 
 async def count(hands: Hands) -> None:
-    """Count the stock."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         for name, told in PARTS.items():

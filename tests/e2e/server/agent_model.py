@@ -44,7 +44,6 @@ class Model:
     """Why requests were answered with 400."""
 
     def answer(self, path: str, key: str, body: Body) -> Body:
-        """Check a request, and answer it."""
         if key != f"Bearer {KEY}" or body.get("stream"):
             raise Refused("the key is wrong, or a stream was asked for")
         match path:
@@ -55,7 +54,6 @@ class Model:
         raise Refused(f"there is no {path}")
 
     def chat(self, body: Body) -> Body:
-        """Answer as chat completions does."""
         for tool in body.get("tools", []):
             check_tool(tool["function"])
         messages = body["messages"]
@@ -75,7 +73,6 @@ class Model:
                 "choices": [choice], "usage": USAGE}  # fmt: skip
 
     def responses(self, body: Body) -> Body:
-        """Answer as Responses does."""
         for tool in body["tools"]:
             check_tool(tool)
         items = body["input"] if isinstance(body["input"], list) else []
@@ -96,7 +93,6 @@ class Model:
 
 @contextmanager
 def thinking(mind: Mind) -> Iterator[Model]:
-    """Run a model with a mind."""
     model = Model(mind)
     server = Threads(("127.0.0.1", 0), type("Talk", (Talk,), {"model": model}))
     model.url = f"http://127.0.0.1:{server.server_port}/v1"
@@ -118,7 +114,6 @@ class Talk(BaseHTTPRequestHandler):
     model: Model
 
     def do_POST(self) -> None:
-        """Take a request."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         status = 200
         try:
@@ -139,7 +134,6 @@ class Talk(BaseHTTPRequestHandler):
 
 
 def check_tool(tool: Body) -> None:
-    """Refuse a tool that OpenAI refuses."""
     schema = tool.get("parameters") or {}
     if not NAME.fullmatch(tool["name"]) or schema.get("type") != "object":
         raise Refused(f"{tool['name']}: bad name, or its parameters are no object")
@@ -148,7 +142,6 @@ def check_tool(tool: Body) -> None:
 
 
 def check_strict(schema: Body, where: str) -> None:
-    """Refuse a schema that claims to be strict and leaves something open."""
     properties = schema.get("properties", {})
     if schema.get("type") == "object" and (
         schema.get("additionalProperties") is not False or set(schema.get("required", [])) != set(properties)
@@ -159,12 +152,11 @@ def check_strict(schema: Body, where: str) -> None:
 
 
 def in_order(uses: list[str], seen: dict[str, str]) -> list[str]:
-    """Give what came of each use; refuse a use without a result, and a result without a use."""
+    """Return what came of each use; refuse a use without a result, and a result without a use."""
     if set(uses) != set(seen):
         raise Refused(f"No tool output found for call, or no call for output: {set(uses) ^ set(seen)}")
     return [seen[use] for use in uses]
 
 
 def text(content: Any) -> str:
-    """Give the text of a result, whole or in parts."""
     return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)

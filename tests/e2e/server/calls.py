@@ -28,7 +28,6 @@ class Use:
 
 
 def uses(module: str) -> Iterator[Use]:
-    """Give everything the tests and fixtures of a module touch."""
     found = import_module(module)
     for node in ast.parse(inspect.getsource(found)).body:
         if isinstance(node, Function):
@@ -46,7 +45,6 @@ class Reader:
     found: list[Use] = field(default_factory=list)
 
     def read(self) -> list[Use]:
-        """Read all of it."""
         self.names = {each.arg: self.named(each.annotation) for each in self.function.args.args}
         acts = [first(hint) for hint in self.names.values() if typing.get_origin(hint) is Callable]
         for decorator in self.function.decorator_list:
@@ -57,17 +55,14 @@ class Reader:
         return self.found
 
     def lambdas(self, node: ast.Lambda, kind: Any) -> None:
-        """Read a small function that is a test's parameter."""
         self.names |= {each.arg: kind for each in node.args.args}
         self.look(node.body, failing=False)
 
     def block(self, body: list[ast.stmt], *, failing: bool) -> None:
-        """Read statements in their order."""
         for node in body:
             self.statement(node, failing=failing)
 
     def statement(self, node: ast.stmt, *, failing: bool) -> None:
-        """Read one statement, and what is nested in it."""
         if isinstance(node, Function):
             self.names |= {each.arg: self.named(each.annotation) for each in node.args.args}
             self.names[node.name] = node
@@ -92,7 +87,6 @@ class Reader:
             self.block(getattr(node, part, []), failing=failing)
 
     def bind(self, target: ast.expr | None, kind: Any, value: ast.expr | None = None) -> None:
-        """Remember what a variable is."""
         if isinstance(target, ast.Name):
             self.names[target.id] = kind
         elif isinstance(target, ast.Tuple):
@@ -101,7 +95,6 @@ class Reader:
                 self.bind(each, self.kind(parts[number]) if parts else first(kind))
 
     def look(self, node: ast.expr, *, failing: bool) -> None:
-        """Note every method and property an expression touches."""
         for each in ast.walk(node):
             if isinstance(each, ast.comprehension):
                 self.bind(each.target, first(self.kind(each.iter)))
@@ -111,7 +104,7 @@ class Reader:
                     self.found.append(Use(kind, each.attr, failing))
 
     def kind(self, node: ast.expr | None) -> Any:
-        """Say what an expression gives, as a hint; None if that is not known."""
+        """Return what an expression gives, as a hint; None if that is not known."""
         match node:
             case ast.Name(id):
                 known = self.names.get(id, getattr(self.module, id, None))
@@ -131,7 +124,6 @@ class Reader:
         return None
 
     def named(self, node: ast.expr | None) -> Any:
-        """Give what an annotation names."""
         with suppress(NameError):
             return eval(ast.unparse(node), vars(self.module)) if node else None  # noqa: S307 - a test's own annotation
         return None
@@ -145,7 +137,6 @@ class Method:
 
 
 def of_member(hint: Any, name: str) -> Any:
-    """Say what a member of something is."""
     for kind in kinds(hint):
         member = inspect.getattr_static(kind, name, None)
         if isinstance(member, property):
@@ -160,18 +151,15 @@ def of_member(hint: Any, name: str) -> Any:
 
 
 def any_of(hints: Iterable[Any]) -> Any:
-    """Give the hint of what is one of these."""
     found = list(hints)
     return reduce(or_, found) if found else None
 
 
 def given(hint: Any) -> Any:
-    """Say what a call gives."""
     return hint.gives if isinstance(hint, Method) else first(hint) if typing.get_origin(hint) is type else None
 
 
 def kinds(hint: Any) -> Iterator[type]:
-    """Give the classes something may be of."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
         for each in typing.get_args(hint):
             yield from kinds(each)
@@ -182,7 +170,7 @@ def kinds(hint: Any) -> Iterator[type]:
 
 
 def first(hint: Any) -> Any:
-    """Give what something is of: a list's items, an iterator's, a callable's first argument."""
+    """Return what something is of: a list's items, an iterator's, a callable's first argument."""
     found = typing.get_args(hint)
     while found and isinstance(found[0], list):
         found = tuple(found[0])
@@ -190,17 +178,14 @@ def first(hint: Any) -> Any:
 
 
 def entered(hint: Any) -> Any:
-    """Say what a block is given."""
     return first(hint) if typing.get_origin(hint) is not None else hint
 
 
 def is_raises(node: ast.expr) -> bool:
-    """Say whether a block is one that must raise."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.raises"
 
 
 def hints_of(function: Any) -> dict[str, Any]:
-    """Give the hints of a function, as far as they can be read."""
     with suppress(NameError, TypeError, AttributeError):
         return typing.get_type_hints(inspect.unwrap(function))
     return {}

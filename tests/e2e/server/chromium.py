@@ -33,21 +33,18 @@ class Seen:
     wrong: list[str] = field(default_factory=list)
 
     def sign_in(self, server: Place, key: str = "") -> None:
-        """Open the page, and sign in."""
         self.page.goto(server.url)
         self.page.get_by_label("Key").fill(key or server.key)
         self.page.get_by_role("button", name="Sign in").click()
         self.page.get_by_role("navigation", name="Main").wait_for()
 
     def require_peace(self) -> None:
-        """Refuse a page in which a rule was broken, or what a desk wrote ran."""
         assert self.wrong == []
         assert self.page.evaluate("window.hit") is None
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run one."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         try:
@@ -58,7 +55,6 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, width: int = 1280, height: int = 860, dark: bool = False) -> Iterator[Seen]:
-    """Give a page of its own, with nobody signed in."""
     scheme = "dark" if dark else "light"
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
     seen = Seen(context.new_page())

@@ -43,7 +43,7 @@ class Served:
 
     @property
     def e2b(self) -> dict[str, Any]:
-        """Give what an E2B program is told instead of E2B's own cloud."""
+        """Return what an E2B program is told instead of E2B's own cloud."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
@@ -73,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Iterator[Served]:
-    """Give a server that the files share which need no other; noVNC is installed.
+    """Yield a server that the files share which need no other; noVNC is installed.
 
     Its state directory is apart from the session's: it opens and burns desks while tests look for what they left.
     """
@@ -85,7 +85,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Served]:
-    """Give a server of a file's own: for tests that look at all that a server has.
+    """Yield a server of a file's own: for tests that look at all that a server has.
 
     Its state directory is apart from the session's: the server opens ready desks while tests look for what they left.
     """
@@ -144,13 +144,11 @@ def served(
 
 
 def add_wall(config: str, wall: str) -> str:
-    """Give settings by which several tenants may have containers, or shall have a stronger wall."""
     heading, line = "[serve]\n", f'wall = "{wall}"\n'
     return config.replace(heading, heading + line, 1) if heading in config else f"{config}\n{heading}{line}"
 
 
 def remove_snapshots(url: str, key: str) -> list[str]:
-    """Delete the snapshots tests left in the machine's own images, and name those that stay."""
     headers = {"X-API-Key": key}
     left: list[str] = []
     with suppress(httpx.TransportError), httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
@@ -163,7 +161,6 @@ def remove_snapshots(url: str, key: str) -> list[str]:
 
 
 def remove_template_images(settings: Config) -> None:
-    """Remove the images that template builds of a server left in the machine's own store."""
     for file in [settings.lib / "serve/templates.json", *settings.lib.glob("tenants/*/serve/templates.json")]:
         records = json.loads(file.read_bytes()) if file.exists() else {"layers": []}
         for name in {str(each["image"]) for each in records["layers"]}:
@@ -172,7 +169,7 @@ def remove_template_images(settings: Config) -> None:
 
 
 def wait(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a server answers; give its address."""
+    """Wait until a server answers; return its address."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         url = log.read_text().partition("\n")[0]

@@ -53,7 +53,6 @@ PLAN = (step(fetch, makes=["pages.json"]),)
 
 
 def install(templates: Path, name: str = "fetching") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True)
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):
@@ -64,7 +63,6 @@ class Pages(BaseHTTPRequestHandler):
     """Has every page."""
 
     def do_GET(self) -> None:
-        """Answer."""
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -76,7 +74,7 @@ class Pages(BaseHTTPRequestHandler):
 
 @contextmanager
 def site() -> Iterator[str]:
-    """Serve pages on loopback; give the settings by which a door finds them."""
+    """Serve pages on loopback; yield the settings by which a door finds them."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

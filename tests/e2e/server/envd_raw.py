@@ -18,7 +18,6 @@ PROCESS, FILESYSTEM = "process.Process", "filesystem.Filesystem"
 
 
 def envelope(value: object, flags: int = 0) -> bytes:
-    """Put a message in its envelope."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return bytes((flags,)) + len(data).to_bytes(4, "big") + data
 
@@ -42,13 +41,11 @@ class Envd:
     client: httpx.Client
 
     def unary(self, path: str, message: object) -> httpx.Response:
-        """Call once."""
         content = message if isinstance(message, bytes) else json.dumps(message)
         return self.client.post(f"/{path}", content=content, headers={"Content-Type": "application/json"})
 
     @contextmanager
     def stream(self, path: str, message: object, **headers: str) -> Iterator[Iterator[dict[str, Any]]]:
-        """Call, and hear what is told."""
         content = message if isinstance(message, bytes) else envelope(message)
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         lines = {"Content-Type": "application/connect+json", **more}
@@ -57,23 +54,19 @@ class Envd:
             yield told(answer)
 
     def start(self, command: str, **more: object) -> dict[str, object]:
-        """Give the message that starts a command."""
         return {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", command]}, **more}
 
 
 @contextmanager
 def envd(server: Served, sandbox: Sandbox, headers: Mapping[str, str] | None = None) -> Iterator[Envd]:
-    """Give envd of a sandbox to a caller who knows the token."""
     shown = {"E2b-Sandbox-Id": sandbox.sandbox_id, "X-Access-Token": str(sandbox._envd_access_token)}
     with httpx.Client(base_url=server.url, headers={**shown, **(headers or {})}, timeout=30) as client:
         yield Envd(client)
 
 
 def said(event: Mapping[str, Any], kind: str = "stdout") -> str:
-    """Give what a program said in one event."""
     return base64.b64decode(event["event"]["data"][kind]).decode()
 
 
 def octets(text: str) -> str:
-    """Write bytes as messages have them."""
     return base64.b64encode(text.encode()).decode()

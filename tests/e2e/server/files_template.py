@@ -81,7 +81,6 @@ print("made")
 
 
 def install(templates: Path, name: str = "files") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True)
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN), ("make.py", MAKE)):

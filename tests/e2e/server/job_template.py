@@ -41,7 +41,6 @@ PLAN = (step(greet, files=["names.txt"], makes=["hello.json"]),)
 
 
 def install(templates: Path, name: str = "greeting") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True, exist_ok=True)  # tests of one worker share a server
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):

@@ -26,7 +26,7 @@ class JsRun:
 
 
 def install(folder: Path, *more: str) -> Path:
-    """Install the packages into a folder; give it."""
+    """Install the packages into a folder; return it."""
     (folder / "package.json").write_text('{"private": true, "type": "module"}')
     named = [f"{name}@{version}" for name, version in VERSIONS.items()]
     argv = ["npm", "install", "--silent", "--no-audit", "--no-fund", *named, *more]
@@ -37,7 +37,6 @@ def install(folder: Path, *more: str) -> Path:
 
 
 def run(folder: Path, program: str, server: Served, timeout: float = 300) -> JsRun:
-    """Run a program against a server."""
     argv = ["node", program, server.key, server.url]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

@@ -16,14 +16,13 @@ PATIENCE = 60.0
 
 @contextmanager
 def client(server: Served, key: str = "") -> Iterator[httpx.Client]:
-    """Give a client with a key; the server's own may do everything."""
+    """Yield a client with a key; the server's own may do everything."""
     headers = {"Authorization": f"Bearer {key or server.key}"}
     with httpx.Client(base_url=f"{server.url}/api/v1", headers=headers, timeout=60) as made:
         yield made
 
 
 def job_when(api: httpx.Client, job: str, *states: str) -> dict[str, Any]:
-    """Wait until a job stands so, and give it."""
     end = time.monotonic() + PATIENCE
     while True:
         told: dict[str, Any] = api.get(f"/jobs/{job}").raise_for_status().json()
@@ -35,7 +34,6 @@ def job_when(api: httpx.Client, job: str, *states: str) -> dict[str, Any]:
 
 
 def waits(api: httpx.Client, job: str, kind: str) -> dict[str, Any]:
-    """Wait until a job waits for a person, and give what for."""
     end = time.monotonic() + PATIENCE
     while True:
         for each in api.get("/approvals").raise_for_status().json()["items"]:

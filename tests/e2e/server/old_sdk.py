@@ -15,7 +15,6 @@ from e2b import AsyncSandbox, CommandExitException, NotFoundException, PtySize, 
 
 @contextmanager
 def raises(kind: type[Exception], words: str = "") -> Iterator[None]:
-    """Expect an exception that says these words."""
     try:
         yield
     except kind as e:
@@ -26,7 +25,6 @@ def raises(kind: type[Exception], words: str = "") -> Iterator[None]:
 
 
 def runs_commands(sandbox: Sandbox) -> None:
-    """Programs are run, fed, followed, killed."""
     done = sandbox.commands.run("echo out; echo err >&2; echo $A", envs={"A": "b"})
     assert (done.stdout, done.stderr) == ("out\nb\n", "err\n")
     with raises(CommandExitException, "code 3"):
@@ -42,13 +40,11 @@ def runs_commands(sandbox: Sandbox) -> None:
 
 
 def refuses_in_time(sandbox: Sandbox) -> None:
-    """A command whose time is up is killed, and that is what the program hears."""
     with raises(TimeoutException):
         sandbox.commands.run("sleep 60", timeout=1)
 
 
 def handles_files(sandbox: Sandbox) -> None:
-    """Files are written, read, described, listed, moved, removed."""
     sandbox.files.write("notes/a.txt", "text")
     sandbox.files.write_files([{"path": "notes/b.bin", "data": b"\0\xff"}, {"path": "notes/c.txt", "data": "c"}])
     assert sandbox.files.read("notes/a.txt") == "text"
@@ -66,7 +62,6 @@ def handles_files(sandbox: Sandbox) -> None:
 
 
 def watches_folders(sandbox: Sandbox) -> None:
-    """What happens in a folder is told."""
     sandbox.files.make_dir("watched")
     handle = sandbox.files.watch_dir("watched")
     sandbox.files.write("watched/new.txt", "x")
@@ -75,7 +70,6 @@ def watches_folders(sandbox: Sandbox) -> None:
 
 
 def uses_a_terminal(sandbox: Sandbox) -> None:
-    """A terminal has a size, is fed, and says what it says."""
     seen: list[bytes] = []
     handle = sandbox.pty.create(PtySize(rows=30, cols=100))
     sandbox.pty.resize(handle.pid, PtySize(rows=40, cols=120))
@@ -85,7 +79,6 @@ def uses_a_terminal(sandbox: Sandbox) -> None:
 
 
 def pauses_and_connects(sandbox: Sandbox, options: dict[str, Any]) -> None:
-    """A paused sandbox has its files when somebody connects."""
     sandbox.files.write("kept.txt", "kept")
     sandbox.pause()
     again = Sandbox.connect(sandbox.sandbox_id, **options)
@@ -94,7 +87,6 @@ def pauses_and_connects(sandbox: Sandbox, options: dict[str, Any]) -> None:
 
 
 def hears_of_its_end(options: dict[str, Any]) -> None:
-    """A program that follows a sandbox's command hears when the sandbox is killed."""
     sandbox = Sandbox.create(**options)
     handle = sandbox.commands.run("echo begun; sleep 60", background=True)
     threading.Timer(1, sandbox.kill).start()
@@ -125,7 +117,6 @@ async def works_asynchronously(options: dict[str, Any]) -> None:
 
 
 async def killed_soon(sandbox: AsyncSandbox) -> None:
-    """Kill a sandbox while somebody follows it."""
     await asyncio.sleep(1)
     await sandbox.kill()
 

@@ -46,7 +46,6 @@ SNAPSHOT = ("post", "/desks/{desk}/snapshots", "201")
 
 
 def until(holds: Callable[[], object], pause: float = 0.2) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > end:
@@ -85,7 +84,6 @@ class Feed:
         self.screen: ClientConnection | None = None
 
     def feed(self, case: Case) -> None:
-        """Put what is there into every other request of an operation."""
         label = f"{case.method} {case.operation.path.removeprefix(V1)}"
         self.spare(label, case)
         self.counts[label] += 1
@@ -111,7 +109,7 @@ class Feed:
     # -- desks
 
     def desk_for(self, case: Case) -> str:
-        """Give an open desk; for the wheel, one that somebody looks at."""
+        """Return an open desk; for the wheel, one that somebody looks at."""
         if case.operation.path.endswith("/wheel"):
             return self.told["desk"]
         found = self.api.get(f"/desks/{self.desk or 'i' + '0' * 20}")
@@ -131,25 +129,20 @@ class Feed:
         case.body = {"act": "take"}
 
     def order_desk(self, case: Case) -> None:
-        """Order a small desk of an image there is."""
         case.body = {"image": "base", "memory": "256M"}
 
     def use_snapshot(self, case: Case) -> None:
-        """Name a snapshot there is."""
         made = self.api.post(f"/desks/{self.desk_for(case)}/snapshots").raise_for_status()
         case.body = {"snapshot": made.json()["snapshot"]}
 
     def use_file(self, case: Case) -> None:
-        """Name a file there is."""
         self.api.put(f"/desks/{self.desk_for(case)}/file", params={"path": "fed"}, content=b"fed").raise_for_status()
         case.query = {**(case.query or {}), "path": "fed"}
 
     def use_folder(self, case: Case) -> None:
-        """Name a folder there is."""
         case.query = {**(case.query or {}), "path": "/etc"}
 
     def sweep(self, most: int) -> None:
-        """Burn what was opened on the way."""
         while len(self.opened) > most:
             self.api.delete(f"/desks/{self.opened.pop(0)}")
 
@@ -161,29 +154,24 @@ class Feed:
         return str(self.api.post("/jobs", json=order).raise_for_status().json()["id"])
 
     def order(self, approve: str = "auto") -> dict[str, Any]:
-        """Write what a job is ordered by."""
         upload = self.api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").raise_for_status().json()
         files = [{"upload": upload["id"], "name": "names.txt"}]
         return {"template": "greeting", "files": files, "approve": approve}
 
     def order_job(self, case: Case) -> None:
-        """Order a job that a template describes."""
         case.body = self.order()
 
     def own(self) -> str:
-        """Give a job of the feed's own that asked its question."""
         if not self.job:
             self.job = self.begin("auto")
             until(lambda: self.api.get(f"/jobs/{self.job}").json()["state"] == "waiting")
         return self.job
 
     def use_running(self, case: Case) -> None:
-        """Name a job that can be stopped."""
         self.api.post(f"/jobs/{self.own()}/resume")
         case.path_parameters["job"] = self.job
 
     def use_stopped(self, case: Case) -> None:
-        """Name a job that can go on."""
         until(lambda: self.api.post(f"/jobs/{self.own()}/stop").status_code == 409, 0.5)
         case.path_parameters["job"] = self.job
 
@@ -193,7 +181,6 @@ class Feed:
         self.job = ""
 
     def use_swarm(self, case: Case) -> None:
-        """Name a swarm that is done, and what it has."""
         case.path_parameters["job"] = self.told["swarm"]
         if "item" in case.path_parameters:
             case.path_parameters["item"] = "line-000001"
@@ -211,11 +198,9 @@ class Feed:
         case.body = {"files": [{"upload": upload["id"], "name": "words.txt"}]}
 
     def allow(self, case: Case) -> None:
-        """Name a rule there is."""
         case.body = {"rule": "GET https://more.example.test/fed"}
 
     def decide(self, case: Case) -> None:
-        """Answer what waits, as it wants to be answered."""
         self.planned = self.planned or self.begin("plan")
         until(self.waiting)
         found = self.waiting()[0]
@@ -225,40 +210,33 @@ class Feed:
         case.body = {**answer, "digest": found["digest"]}
 
     def waiting(self) -> list[dict[str, Any]]:
-        """List what the job that has a plan waits for."""
         return [each for each in self.api.get("/approvals").json()["items"] if each["job"] == self.planned]
 
     # -- what else a tenant has
 
     def file_for(self, case: Case) -> str:
-        """Give a name the drive has."""
         self.api.put("/drive/fed/file.txt", content=b"fed").raise_for_status()
         return "fed/file.txt"
 
     def keep_file(self, case: Case) -> None:
-        """Keep a file under a name that one may have."""
         case.path_parameters["path"] = "fed/kept.txt"
 
     def look_at(self, case: Case) -> None:
-        """Name a file to look at."""
         case.body = {"kind": "drive", "path": self.file_for(case)}
 
     def secret_for(self, case: Case) -> str:
-        """Give the name of a secret there is."""
         self.api.put("/vault/fed", json={"value": VALUE}).raise_for_status()
         return "fed"
 
     def keep_secret(self, case: Case) -> None:
-        """Keep a secret that is long enough."""
         case.body = {"value": VALUE}
 
     def key_for(self, case: Case) -> str:
-        """Give the id of a key there is: never the one that is asked with."""
+        """Return the id of a key there is: never the one that is asked with."""
         order = {"name": "fed", "powers": ["drive"], "seconds": 600}
         return str(self.api.post("/keys", json=order).raise_for_status().json()["id"])
 
     def sign_in(self, case: Case) -> None:
-        """Sign in with a key there is."""
         case.body = {"key": self.told["key"]}
 
 
@@ -309,7 +287,6 @@ HARMLESS = (
 
 
 def linked(raw: dict[str, Any]) -> None:
-    """Say in a schema where ids come from, for everything that takes them."""
     acts = {(method, path.removeprefix(V1)): act for path, each in raw["paths"].items() for method, act in each.items()}
     for method, path, status, name, expression in LINKS:
         links = acts[method, path]["responses"][status].setdefault("links", {})
@@ -333,7 +310,6 @@ if VARIABLE in os.environ:
 
     @schemathesis.hook
     def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None:
-        """Add links, where they are wanted."""
         if FEED.told["linked"]:
             linked(raw_schema)
 
@@ -353,7 +329,6 @@ if VARIABLE in os.environ:
 
     @schemathesis.hook
     def after_call(context: HookContext, case: Case, response: Response) -> None:
-        """Write down what was answered, and burn what was opened on the way."""
         label = f"{case.method} {case.operation.path}"
         with open(FEED.told["log"], "a") as log:
             log.write(f"{response.status_code} {label}\n")

@@ -55,7 +55,6 @@ PLAN = (step(ask, risk="high"), step(write, makes=["hello.json"], risk="high"))
 
 
 def install(templates: Path, name: str = "slowly") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True)
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):

@@ -21,7 +21,6 @@ Options = dict[str, Any]
 
 @contextmanager
 def raises(kind: type[Exception], words: str = "") -> Iterator[list[Exception]]:
-    """Expect an exception that says these words."""
     caught: list[Exception] = []
     try:
         yield caught
@@ -35,7 +34,6 @@ def raises(kind: type[Exception], words: str = "") -> Iterator[list[Exception]]:
 
 @contextmanager
 def sandbox(name: str, options: Options) -> Iterator[Sandbox]:
-    """Give a sandbox of a template."""
     made = Sandbox.create(name, **options)
     try:
         yield made
@@ -51,7 +49,7 @@ def build(template: Any, name: str, options: Options, **more: Any) -> list[str]:
 
 
 def api(options: Options) -> Options:
-    """Give what a template call is told instead of E2B's own cloud."""
+    """Return what a template call is told instead of E2B's own cloud."""
     return {name: options[name] for name in ("api_key", "api_url")}
 
 
@@ -81,7 +79,6 @@ def runs_steps(options: Options, folder: Path) -> None:
 
 
 def copies_files(options: Options, folder: Path) -> None:
-    """Files, folders, wildcards, links, owners and modes are copied."""
     (folder / "tree/deep").mkdir(parents=True, exist_ok=True)
     (folder / "tree/a.txt").write_text("a")
     (folder / "tree/deep/b.txt").write_text("b")
@@ -156,7 +153,6 @@ def starts_servers(options: Options, folder: Path) -> None:
 
 
 def stands_on_templates(options: Options, folder: Path) -> None:
-    """A template can be built on another one, and on a Dockerfile."""
     build(Template().from_template("steps").run_cmd("echo more > more.txt"), "above", options)
     with sandbox("above", options) as made:
         assert made.commands.run("cat /app/more.txt /app/there.txt").stdout == "more\n/app\n"
@@ -191,7 +187,6 @@ def tags_builds(options: Options, folder: Path) -> None:
 
 
 def builds_in_background(options: Options, folder: Path) -> None:
-    """A build goes on by itself, and its log is read from an offset on."""
     made = Template.build_in_background(
         Template().from_base_image().run_cmd(f"echo working; sleep 1; : {time.time()}"), "behind", **api(options)
     )
@@ -226,7 +221,7 @@ def names_failures(options: Options, folder: Path) -> None:
 
 
 def skips_the_cache(options: Options, folder: Path) -> None:
-    """What is built again takes no time, unless it shall be made anew."""
+    """What is built again takes no time, unless it shall be made again."""
 
     def template() -> Any:
         return Template().from_base_image().run_cmd("date +%N > a").run_cmd("date +%N > b")
@@ -248,8 +243,6 @@ def skips_the_cache(options: Options, folder: Path) -> None:
 
 
 def builds_async(options: Options, folder: Path) -> None:
-    """The asynchronous SDK does the same."""
-
     async def work() -> None:
         template = AsyncTemplate().from_base_image().run_cmd("echo async > how")
         made = await AsyncTemplate.build_in_background(template, "later", **api(options))
@@ -269,7 +262,6 @@ def builds_async(options: Options, folder: Path) -> None:
 
 
 def sizes_sandboxes(options: Options, folder: Path) -> None:
-    """A template says how large its sandboxes are."""
     build(Template().from_base_image().run_cmd("true"), "sized", options, cpu_count=1, memory_mb=512)
     with sandbox("sized", options) as made:
         info = made.get_info()
@@ -277,7 +269,6 @@ def sizes_sandboxes(options: Options, folder: Path) -> None:
 
 
 def clones(options: Options, folder: Path) -> None:
-    """A repository is cloned."""
     template = (
         Template()
         .from_base_image()
@@ -292,7 +283,6 @@ def clones(options: Options, folder: Path) -> None:
 
 
 def installs_packages(options: Options, folder: Path) -> None:
-    """Packages come through the door."""
     template = Template().from_base_image().pip_install("six").apt_install("hello", no_install_recommends=True)
     build(template, "packages", options)
     with sandbox("packages", options) as made:
@@ -308,7 +298,6 @@ PARTS: list[Callable[[Options, Path], None]] = [
 
 
 def main() -> None:
-    """Do everything that is named, or all of it."""
     key, url, *wanted = sys.argv[1:]
     options = {"api_key": key, "api_url": url, "sandbox_url": url}
     with tempfile.TemporaryDirectory() as folder:

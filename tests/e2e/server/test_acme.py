@@ -17,7 +17,6 @@ NAME = "desk.example.test"
 
 
 def config(authority: Pebble, port: int) -> str:
-    """Give the settings of a server with such certificates."""
     return (
         f'[serve]\nacme = "{authority.directory}"\nacme_email = "ops@example.test"\nacme_ca = "{authority.ca}"\n'
         f'acme_port = {authority.http_port}\ntls_port = {port}\nnames = ["{NAME}"]\nready = {{}}\n'
@@ -25,7 +24,7 @@ def config(authority: Pebble, port: int) -> str:
 
 
 def serial(port: int, root: Path) -> int:
-    """Give the serial number of the certificate that a server shows, if the authority signed it; else 0."""
+    """Return the serial number of the certificate that a server shows, if the authority signed it; else 0."""
     trust = ssl.create_default_context(cafile=str(root))
     try:
         with (
@@ -39,7 +38,7 @@ def serial(port: int, root: Path) -> int:
 
 
 def wait_for(port: int, root: Path, other: int = 0, seconds: float = 90) -> int:
-    """Wait until a server shows a certificate of the authority's, other than that; give its number."""
+    """Wait until a server shows a certificate of the authority's, other than that; return its number."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if (found := serial(port, root)) not in (0, other):

@@ -41,19 +41,18 @@ ANSWER = "42 by user\nelsewhere"
 
 @pytest.fixture(scope="module")
 def here(home: Path) -> Iterator[Here]:
-    """Give a server that keeps no desk ready and does not soon miss a client: desks are there from use to farewell."""
+    """Yield a server that keeps no desk ready and does not soon miss a client: desks are there from use to farewell."""
     with served_here(home / "agents", mcp_grace=600) as found:
         yield found
 
 
 @pytest.fixture(scope="module", params=OVER_MCP)
 def example(request: pytest.FixtureRequest, home: Path) -> list[str]:
-    """Give an example over MCP, as it is started in an environment that has its framework."""
     return [str(installed(home / request.param, OVER_MCP[request.param])), str(EXAMPLES / f"{request.param}.py")]
 
 
 def installed(folder: Path, packages: list[str]) -> Path:
-    """Make an environment with packages; give its interpreter."""
+    """Make an environment with packages; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *packages], check=True, timeout=300)
@@ -61,7 +60,7 @@ def installed(folder: Path, packages: list[str]) -> Path:
 
 
 def run(argv: list[str], model: Model, folder: Path, **env: str) -> str:
-    """Run an example as a person would; give what it prints."""
+    """Run an example as a person would; return what it prints."""
     own = {"PATH": f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder)}
     own |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.url, **env}
     told = [*argv, "How", "much", "is", "it?"]
@@ -80,14 +79,12 @@ class Watching:
         """Before each use and after the last."""
 
     def __call__(self, seen: list[str]) -> Use | str:
-        """Use the desk, and in the end say what it said last."""
         self.desks.append(open_desks(self.settings))
         if len(seen) == len(self.uses):
             return f"The computer says: {seen[-1]}"
         return Use("shell", {"command": self.uses[len(seen)]})
 
     def check(self, said: str) -> None:
-        """Check that one desk did it all, and is gone."""
         assert said.startswith("The computer says: [desk ")
         assert ANSWER in said
         none, first, second = self.desks

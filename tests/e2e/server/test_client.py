@@ -67,7 +67,6 @@ async def test_a_job_is_asked_for_approved_answered_and_delivers(server: Served)
 
 
 async def asked(client: Client, job: str, kind: str) -> Approval:
-    """Wait until a job asks for something."""
     with anyio.fail_after(60):
         while True:
             for each in await client.approvals():

@@ -30,7 +30,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def site(folder: Path) -> Iterator[str]:
-    """Serve a folder; give its origin."""
+    """Serve a folder; yield its origin."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -44,20 +44,17 @@ def site(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder for a page."""
     return tmp_path_factory.mktemp("page")
 
 
 @pytest.fixture(scope="module")
 def origins(pages: Path) -> Iterator[tuple[str, str]]:
-    """Give a site that is listed, and one that is not."""
     with site(pages) as listed, site(pages) as other:
         yield listed, other
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, origins: tuple[str, str]) -> Iterator[Served]:
-    """Give a server that lists one of them."""
     config = f'[serve]\norigins = ["{origins[0]}"]\nready = {{}}\n'
     with served(home / f"origins-{time.monotonic_ns()}", config=config) as found:
         yield found

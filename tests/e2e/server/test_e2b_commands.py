@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox all tests here share."""
     made = Sandbox.create(envs={"GIVEN": "by the sandbox"}, **server.e2b)
     yield made
     made.kill()
@@ -35,7 +34,6 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
 
 @pytest.fixture
 async def remote(server: Served, sandbox: Sandbox) -> AsyncIterator[AsyncSandbox]:
-    """Give a sandbox to asynchronous tests."""
     made = await AsyncSandbox.create(**server.e2b)
     yield made
     await made.kill()

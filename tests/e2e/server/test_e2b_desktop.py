@@ -27,7 +27,6 @@ EVENTS = "/tmp/events"
 
 @pytest.fixture(scope="module")
 def desktop(server: Served) -> Iterator[Sandbox]:
-    """Give a desktop, and a window that writes down what the mouse and the keyboard do."""
     found = Sandbox.create(resolution=(1024, 768), dpi=96, timeout=600, **server.e2b)
     found.commands.run(
         f"stdbuf -oL xev -geometry 1000x600+10+100 -name watcher >{EVENTS} 2>&1", background=True, timeout=0
@@ -40,7 +39,6 @@ def desktop(server: Served) -> Iterator[Sandbox]:
 
 
 def until(holds: Callable[[], bool], complaint: str) -> None:
-    """Wait until something holds."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, complaint
@@ -48,12 +46,10 @@ def until(holds: Callable[[], bool], complaint: str) -> None:
 
 
 def titles(desktop: Sandbox) -> str:
-    """Give the titles of all windows."""
     return str(desktop.commands.run("wmctrl -l || true").stdout)
 
 
 def seen(desktop: Sandbox, act: Callable[[], object], *words: str) -> None:
-    """Do something, and wait until the window has seen it."""
     desktop.commands.run(f": >{EVENTS}")
     act()
     until(lambda: all(word in desktop.files.read(EVENTS) for word in words), f"{words} was not seen")
@@ -115,7 +111,6 @@ def test_a_search_says_what_xdotool_says(desktop: Sandbox, command: str, said: s
 
 @pytest.fixture(scope="module")
 def dark(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox that is no desktop to a program that takes it for one."""
     plain = Plain.create(timeout=300, **server.e2b)
     yield Sandbox.connect(plain.sandbox_id, **server.e2b)
     plain.kill()
@@ -263,7 +258,6 @@ def test_waiting_takes_its_time(desktop: Sandbox) -> None:
 
 
 def through(server: Served, desktop: Sandbox, port: int) -> dict[str, str]:
-    """Give what leads to a port of a sandbox by the server's own address."""
     return {"E2b-Sandbox-Id": desktop.sandbox_id, "E2b-Sandbox-Port": str(port)}
 
 
@@ -297,7 +291,6 @@ def test_the_stream_of_one_window_asks_for_a_key(server: Served, desktop: Sandbo
 
 
 async def greeting(server: Served, headers: dict[str, str]) -> bytes:
-    """Give the first thing the screen's server says."""
     url = f"{server.url.replace('http', 'ws', 1)}/websockify"
     async with connect(url, additional_headers=headers, subprotocols=["binary"], proxy=None) as found:  # type: ignore[list-item]
         first = await found.recv()
@@ -305,7 +298,6 @@ async def greeting(server: Served, headers: dict[str, str]) -> bytes:
 
 
 async def offered(server: Served, headers: dict[str, str]) -> list[int]:
-    """Give the ways to sign in that the screen's server offers."""
     url = f"{server.url.replace('http', 'ws', 1)}/websockify"
     async with connect(url, additional_headers=headers, subprotocols=["binary"], proxy=None) as found:  # type: ignore[list-item]
         await found.recv()

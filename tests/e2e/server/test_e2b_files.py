@@ -26,14 +26,12 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox all tests here share."""
     made = Sandbox.create(envs={"GIVEN": "here"}, **server.e2b)
     yield made
     made.kill()
 
 
 def own(server: Served, sandbox: Sandbox) -> dict[str, str]:
-    """Give the headers of a caller who knows the token."""
     return {"E2b-Sandbox-Id": sandbox.sandbox_id, "X-Access-Token": str(sandbox._envd_access_token)}
 
 

@@ -34,7 +34,6 @@ ASKING = "http://127.0.0.1:8401/x.git"
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox with a repository, another it comes from, and a server that wants a password."""
     made = Sandbox.create(**server.e2b)
     made.git.configure_user("Ada", "ada@example.test")
     made.git.init(FAR, bare=True, initial_branch="main")
@@ -173,7 +172,6 @@ def test_a_password_or_a_branch_that_is_missing_is_reported_as_such(sandbox: San
 
 @pytest.fixture
 async def remote(sandbox: Sandbox, server: Served) -> AsyncSandbox:
-    """Give the same sandbox to a program that waits for nothing."""
     return await AsyncSandbox.connect(sandbox.sandbox_id, **server.e2b)
 
 

@@ -28,7 +28,6 @@ Left = tuple[Sandbox, CommandHandle, WatchHandle]
 
 @pytest.fixture(scope="module")
 def left(server: Served) -> Iterator[Left]:
-    """Give what a program still holds of a sandbox that has ended."""
     sandbox = Sandbox.create(**server.e2b)
     handle = sandbox.commands.run("sleep 300", background=True, stdin=True)
     watch = sandbox.files.watch_dir(".")
@@ -39,7 +38,6 @@ def left(server: Served) -> Iterator[Left]:
 
 @pytest.fixture
 def gone(left: Left) -> Sandbox:
-    """Give a sandbox that has ended."""
     return left[0]
 
 
@@ -162,7 +160,6 @@ def test_an_unknown_key_is_reported_by_every_part_of_the_control_plane(server: S
 
 
 async def ended(server: Served) -> AsyncSandbox:
-    """Give a sandbox that has ended."""
     sandbox = await AsyncSandbox.create(**server.e2b)
     assert await sandbox.kill()
     return sandbox

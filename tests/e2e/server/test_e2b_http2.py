@@ -26,13 +26,11 @@ PROGRAM = Path(__file__).with_name("tls_program.py")
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Give an authority, and a certificate with its key."""
     return make_certificates(tmp_path_factory.mktemp("tls"), "localhost", "*.localhost")
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, certificates: tuple[Path, Path]) -> Iterator[Served]:
-    """Give a server with TLS."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     chain = str(certificates[1])
@@ -43,7 +41,6 @@ def server(home: Path, certificates: tuple[Path, Path]) -> Iterator[Served]:
 
 @pytest.fixture
 def client(server: Served, certificates: tuple[Path, Path]) -> Iterator[httpx.Client]:
-    """Give a client that speaks HTTP/2."""
     trust = ssl.create_default_context(cafile=str(certificates[0]))
     headers = {"X-API-Key": server.key}
     with httpx.Client(base_url=server.url, http2=True, verify=trust, headers=headers, timeout=60) as found:
@@ -75,7 +72,6 @@ def test_sandboxes_and_their_ports_are_reached_by_http_2(server: Served, client:
 
 
 def envelope(message: object) -> bytes:
-    """Write one message of a stream."""
     data = json.dumps(message).encode()
     return b"\0" + len(data).to_bytes(4, "big") + data
 

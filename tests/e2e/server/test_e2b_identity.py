@@ -21,21 +21,18 @@ HOST = "api.erp.test"
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """Give a server that the operator leads a name to."""
     with upstream(tmp_path_factory.mktemp("upstream"), HOST) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, outside: Upstream) -> Iterator[Served]:
-    """Give a server whose desks reach it."""
     door = f'[door]\nca = "{outside.ca}"\nnames = {{"{HOST}" = "{outside.address}"}}\n'
     with served(home / f"identity-{time.monotonic_ns()}", config=f"{door}[serve]\nready = {{}}\n") as found:
         yield found
 
 
 def network(headers: Any) -> Any:
-    """Give a network with one host, whose requests carry these headers."""
     return {"allow_out": [HOST], "deny_out": ["0.0.0.0/0"], "rules": {HOST: [{"transform": headers}]}}
 
 

@@ -31,7 +31,6 @@ DRAW = "import matplotlib.pyplot as plt\n"
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox that runs code."""
     found = Sandbox.create(envs={"CITY": "Bern"}, **server.e2b)
     yield found
     found.kill()
@@ -39,7 +38,6 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
 
 @pytest.fixture
 async def same(sandbox: Sandbox, server: Served) -> AsyncSandbox:
-    """Give the same sandbox to a program that waits for nothing."""
     return await AsyncSandbox.connect(sandbox.sandbox_id, **server.e2b)
 
 

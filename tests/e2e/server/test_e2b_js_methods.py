@@ -57,7 +57,6 @@ CANNOT_FAIL = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder in which the packages are installed."""
     return install(tmp_path_factory.mktemp("npm"))
 
 

@@ -36,7 +36,6 @@ PRINTS = {"typescript": "console.log('hi')", "r": "cat('hi\\n')", "java": 'Syste
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server, once the image is there."""
     subprocess.run([PROGRAM, "setup", "--image", IMAGE], check=True, timeout=900, env=os.environ)
     with served(home / f"kernels-{time.monotonic_ns()}") as found:
         yield found
@@ -44,7 +43,6 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox with all kernels."""
     with Sandbox.create(template=IMAGE, timeout=900, **server.e2b) as found:
         yield found
 

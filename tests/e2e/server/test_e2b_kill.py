@@ -28,19 +28,17 @@ MEASURE: Ask = ("GET", "/metrics", {})
 
 @pytest.fixture
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a plain client of the control plane."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as client:
         yield client
 
 
 def made(api: httpx.Client, **options: Any) -> str:
-    """Make a sandbox."""
     told = api.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, **options})
     return str(told.json()["sandboxID"])
 
 
 def together(api: httpx.Client, sandbox: str, *asks: Ask, apart: float = 0.0) -> list[int]:
-    """Ask for several things of a sandbox, each so long after the one before; give what each is answered."""
+    """Ask for several things of a sandbox, each so long after the one before; return what each is answered."""
 
     def ask(number: int) -> int:
         method, path, body = asks[number]

@@ -53,12 +53,10 @@ class State:
 
     @property
     def records(self) -> list[Path]:
-        """List what is written down of sandboxes that are left."""
         return list((self.folder / "lib/serve/left").glob("*"))
 
     @property
     def images(self) -> set[str]:
-        """Name the images this state directory's servers made, as far as they are there."""
         told = self.folder / "lib/serve/snapshots.json"
         made = {each["image"] for each in json.loads(told.read_bytes())} if told.exists() else set()
         return {each for each in made if (settings_in(self.folder).images / f"images/{each}.json").exists()}
@@ -66,14 +64,12 @@ class State:
 
 @pytest.fixture
 def state(home: Path) -> State:
-    """Give a state directory with a key."""
     folder = home / f"left-{time.monotonic_ns()}"
     (folder / "etc").mkdir(mode=0o755, parents=True)
     return State(folder, ApiKeys(settings_in(folder).lib / "serve").make("test"))
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
@@ -81,13 +77,11 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def listed(server: Served, **wanted: Any) -> list[str]:
-    """Give the ids of sandboxes that are paused."""
     query = SandboxQuery(state=[SandboxState.PAUSED], **wanted)
     return [each.sandbox_id for each in Sandbox.list(query, **server.e2b).next_items()]
 
 
 def changed(record: Path, **values: object) -> None:
-    """Change what is written down of a sandbox."""
     record.write_text(json.dumps({**json.loads(record.read_bytes()), **values}))
 
 
@@ -153,7 +147,6 @@ def test_each_is_left_as_it_was_and_again_until_it_continues(state: State) -> No
 
 
 def fork(server: Served, sandbox: Sandbox) -> list[str]:
-    """Make a sandbox of one."""
     headers = {"X-API-Key": server.key}
     url = f"{server.url}/sandboxes/{sandbox.sandbox_id}/fork"
     made = httpx.post(url, json={"count": 1, "timeout": 600}, headers=headers, timeout=60).raise_for_status().json()
@@ -161,7 +154,6 @@ def fork(server: Served, sandbox: Sandbox) -> list[str]:
 
 
 def snapshot_of(server: Served, sandbox: str) -> None:
-    """Have a sandbox's files kept."""
     headers = {"X-API-Key": server.key}
     answer = httpx.post(f"{server.url}/sandboxes/{sandbox}/snapshots", json={}, headers=headers, timeout=60)
     if answer.is_error:

@@ -55,7 +55,6 @@ def raw(server: Served) -> Iterator[Envd]:
 
 
 def refused(method: str, code: str) -> bool:
-    """Say whether an error is the caller's."""
     return code in ("invalid_argument", "not_found", "permission_denied", "already_exists", "resource_exhausted")
 
 
@@ -129,7 +128,6 @@ def test_an_odd_path_is_the_callers_error(raw: Envd, path: str, more: dict[str, 
 
 
 def quoted(text: str) -> str:
-    """Write any text for a query."""
     return "".join(f"%{byte:02x}" for byte in text.encode("utf-8", "surrogatepass"))
 
 

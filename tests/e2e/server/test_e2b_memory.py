@@ -18,7 +18,6 @@ COUNT = 'python3 -c \'import time; n = 0\nwhile True:\n n += 1; open("n", "w").w
 
 
 def count(sandbox: Sandbox) -> int:
-    """Read how far a sandbox's program has counted."""
     return int(sandbox.files.read("n") or 0)
 
 

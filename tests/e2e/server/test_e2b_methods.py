@@ -101,14 +101,12 @@ ASK_NOBODY = {
 
 @cache
 def used() -> frozenset[Use]:
-    """Give what the tests of this folder touch."""
     files = [*sorted(HERE.glob("test_e2b_*.py")), HERE / "template_program.py"]
     names = [f"tests.e2e.server.{file.stem}" for file in files]
     return frozenset(use for name in names if name != __name__ for use in uses(name))
 
 
 def touched(kind: type, *, failing: bool) -> set[str]:
-    """Give what tests touch of a class, by itself or by one that inherits it unchanged."""
     return {
         use.name
         for use in used()
@@ -132,7 +130,7 @@ def public(kind: type, *, properties: bool) -> set[str]:
 
 
 def offered() -> dict[str, type]:
-    """Give the classes that the packages export and that have methods of their own; errors and records have none."""
+    """Return the classes that the packages export and that have methods of their own; errors and records have none."""
     classes = {
         named(each): each
         for package in (e2b, code, desktop)
@@ -147,7 +145,7 @@ def offered() -> dict[str, type]:
 
 
 def named(kind: type) -> str:
-    """Give a class's full name: the asynchronous ones are called like the others."""
+    """Return a class's full name: the asynchronous ones are called like the others."""
     return f"{kind.__module__}.{kind.__name__}"
 
 

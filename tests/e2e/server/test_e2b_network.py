@@ -35,21 +35,19 @@ WITH_HEADER: Mapping[str, object] = {
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Upstream]:
-    """Give a server of two names, which the operator leads to loopback."""
     with upstream(tmp_path, "api.erp.test", "other.erp.test") as found:
         yield found
 
 
 @pytest.fixture
 async def host(settings: Config, outside: Upstream) -> AsyncIterator[Host]:
-    """Give a machine whose operator leads both names there."""
     names = {"api.erp.test": outside.address, "other.erp.test": outside.address}
     async with Host(replace(settings, ca=str(outside.ca), names=names), control=False) as found:
         yield found
 
 
 async def status(desk: Desk, url: str) -> str:
-    """Ask for something inside; give the status, 000 for none."""
+    """Ask for something inside; return the status, 000 for none."""
     argv = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", url]
     return (await desk.run(argv)).text
 
@@ -107,7 +105,6 @@ async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
 
 
 def reaches(url: str, egress: Egress, network: Mapping[str, object] | None, internet: bool | None = None) -> bool:
-    """Say whether a request would be admitted."""
     scope = resolve_scope(Serving(egress=egress), network, internet)
     scheme, _, host = url.partition("://")
     name, _, port = host.partition(":")
@@ -116,7 +113,6 @@ def reaches(url: str, egress: Egress, network: Mapping[str, object] | None, inte
 
 
 def index() -> str:
-    """Give an address of where this machine's own pip asks."""
     rule = scope_of(["pypi"]).rules[0]
     return f"{rule.scheme or 'https'}://{rule.host}" + (f":{rule.port}" if rule.port else "")
 

@@ -17,7 +17,6 @@ PROGRAM = Path(__file__).with_name("old_sdk.py")
 
 @pytest.fixture(scope="module")
 def old(home: Path) -> Path:
-    """Give an interpreter that has the older SDK."""
     folder = home / "old-sdk"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

@@ -22,14 +22,12 @@ ASK = "curl -s -o /dev/null -w '%{http_code}' --max-time 20 "
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """Give a server that only the proxies know how to reach."""
     with upstream(tmp_path_factory.mktemp("upstream"), "api.erp.test", "proxy.erp.test") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def plain(outside: Upstream) -> Iterator[SocksServer]:
-    """Give a proxy that wants a password."""
     names = {"api.erp.test": outside.address}
     with socks_server(names=names, credentials=("tenant", PASSWORD)) as found:
         yield found
@@ -37,14 +35,12 @@ def plain(outside: Upstream) -> Iterator[SocksServer]:
 
 @pytest.fixture(scope="module")
 def secured(outside: Upstream) -> Iterator[SocksServer]:
-    """Give a proxy that speaks TLS."""
     with socks_server(outside.ca.with_name("upstream.pem"), names={"api.erp.test": outside.address}) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, outside: Upstream, plain: SocksServer, secured: SocksServer) -> Iterator[Served]:
-    """Give a server whose operator leads the proxies' names to loopback."""
     names = f'{{"plain.erp.test" = "{plain.address}", "proxy.erp.test" = "{secured.address}"}}'
     config = f'[door]\nca = "{outside.ca}"\nnames = {names}\n[serve]\nready = {{}}\n'
     with served(home / f"proxy-{time.monotonic_ns()}", config=config) as found:
@@ -52,7 +48,6 @@ def server(home: Path, outside: Upstream, plain: SocksServer, secured: SocksServ
 
 
 def network(proxy: dict[str, Any] | None) -> Any:
-    """Give a network that reaches one host, by way of a proxy."""
     allowed = {"allow_out": ["api.erp.test"], "deny_out": ["0.0.0.0/0"]}
     return {**allowed, "egress_proxy": proxy} if proxy else allowed
 

@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox all tests here share."""
     made = Sandbox.create(**server.e2b)
     yield made
     made.kill()

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox all tests here share."""
     made = Sandbox.create(envs={"GIVEN": "by the sandbox"}, **server.e2b)
     yield made
     made.kill()
@@ -26,7 +25,6 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def raw(server: Served, sandbox: Sandbox) -> Iterator[Envd]:
-    """Give its envd."""
     with envd(server, sandbox) as found:
         yield found
 

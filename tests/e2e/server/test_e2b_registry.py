@@ -59,7 +59,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 def wait_until_it_answers(client: httpx.Client) -> None:
-    """Wait for a registry."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         try:
@@ -94,7 +93,7 @@ def upload(client: httpx.Client, data: bytes) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def server(home: Path, registry: Registry) -> Iterator[Served]:
-    """Give a server whose operator lists the registry, and lets builds reach nothing else."""
+    """Yield a server whose operator lists the registry, and lets builds reach nothing else."""
     config = f'[serve]\nbuild_egress = "deny"\nregistries = ["http://{registry.address}"]\n'
     with served(home / f"fetching-{os.getpid()}", config=config) as found:
         yield found

@@ -33,7 +33,6 @@ PATIENCE = 30.0
 
 @contextmanager
 def made(server: Served, template: str | None = None, **options: Any) -> Iterator[Sandbox]:
-    """Make a sandbox for the length of a block."""
     sandbox = Sandbox.create(template, **options, **server.e2b)
     try:
         yield sandbox
@@ -44,13 +43,11 @@ def made(server: Served, template: str | None = None, **options: Any) -> Iterato
 
 @pytest.fixture
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a plain client of the control plane."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as client:
         yield client
 
 
 def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end

@@ -20,7 +20,6 @@ BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 @pytest.fixture
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox for one test."""
     with made(server) as found:
         yield found
 

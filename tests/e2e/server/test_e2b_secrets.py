@@ -33,14 +33,12 @@ VALUE = "a-value-that-nobody-reads-back"
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """Give a server that the operator leads a name to."""
     with upstream(tmp_path_factory.mktemp("upstream"), "api.erp.test") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, outside: Upstream) -> Iterator[Served]:
-    """Give a server whose desks reach it."""
     door = f'[door]\nca = "{outside.ca}"\nnames = {{"api.erp.test" = "{outside.address}"}}\n'
     with served(home / f"secrets-{time.monotonic_ns()}", config=f"{door}[serve]\nready = {{}}\n") as found:
         yield found

@@ -43,14 +43,12 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Echo).serve_forever()
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server that logs every request to a port."""
     with served(home / f"shares-{time.monotonic_ns()}", config=CONFIG) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox whose ports are private, with a server at one of them."""
     made = Sandbox.create(network={"allow_public_traffic": False}, **server.e2b)
     made.files.write("/tmp/echo.py", INSIDE)
     made.commands.run("python3 /tmp/echo.py", background=True)
@@ -76,7 +74,6 @@ def share(api: httpx.Client, sandbox: Sandbox, **order: object) -> dict[str, Any
 
 
 def visit(server: Served, url: str, **more: Any) -> httpx.Response:
-    """Ask for an address as a browser would, at the server's own address."""
     parts = urlsplit(url)
     headers = {"Host": parts.netloc, **more.pop("headers", {})}
     return httpx.request(more.pop("method", "GET"), f"{server.url}{parts.path}?{parts.query}", headers=headers, **more)
@@ -125,7 +122,6 @@ def test_ports_that_run_commands_are_not_shared(api: httpx.Client, sandbox: Sand
 
 
 def access_log(server: Served) -> list[dict[str, object]]:
-    """List the requests to ports that a server logged."""
     return [
         json.loads(line)
         for line in server.log.read_text().splitlines(keepends=True)

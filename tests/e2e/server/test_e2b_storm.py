@@ -101,7 +101,6 @@ class Storm:
                 tasks.start_soon(call)
 
     async def make(self, target: Target) -> None:
-        """Make a sandbox with a server inside."""
         more = self.dice.choice(({}, {"autoPause": True}, {"autoPause": True, "autoResume": {"enabled": True}}))
         made = await self.client.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, **more})
         self.note("make", made.status_code, made.text)
@@ -111,7 +110,7 @@ class Storm:
             await self.talk(target, "start", self.rpc(target, "Start", message), 0.05)
 
     async def control(self, target: Target, act: str) -> None:
-        """Ask the control plane for something; a killed sandbox is made anew."""
+        """Ask the control plane for something; a killed sandbox is made again."""
         method, path, body = CONTROL[act]
         with anyio.move_on_after(self.dice.choice((0.002, 0.02, 60, 60, 60))):
             answer = await self.client.request(method, f"/sandboxes/{target.id}{path}", json=body)
@@ -127,14 +126,12 @@ class Storm:
                 self.note("kill", gone.status_code, gone.text)
 
     def rpc(self, target: Target, name: str, message: object) -> bytes:
-        """Write a streamed call of envd."""
         data = envelope(message)
         return (
             self.head(target, 49983, "POST", f"/process.Process/{name}", len(data), "application/connect+json") + data
         )
 
     def head(self, target: Target, port: int, method: str, path: str, size: int = 0, kind: str = "text/plain") -> bytes:
-        """Write a request's head."""
         lines = [
             f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"E2b-Sandbox-Id: {target.id}", f"E2b-Sandbox-Port: {port}",
             f"X-Access-Token: {target.token}", f"Content-Length: {size}", f"Content-Type: {kind}",
@@ -144,36 +141,30 @@ class Storm:
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     async def get(self, target: Target) -> None:
-        """Ask a server inside."""
         path = self.dice.choice(("/", "/long", "/upgrade"))
         await self.talk(target, path, self.head(target, PORT, "GET", path))
 
     async def post(self, target: Target) -> None:
-        """Send a server inside a body, or a part of one."""
         size = self.dice.choice((10, 300_000))
         sent = self.head(target, PORT, "POST", "/", size) + bytes(self.dice.choice((size, size // 2)))
         await self.talk(target, "post", sent)
 
     async def command(self, target: Target) -> None:
-        """Run a command and hear some of it."""
         line = self.dice.choice(("true", "sleep 5", "yes"))
         await self.talk(target, line, self.rpc(target, "Start", {"process": {"cmd": "/bin/sh", "args": ["-c", line]}}))
 
     async def ask(self, target: Target) -> None:
-        """Ask envd for something small."""
         path = self.dice.choice(("/process.Process/List", "/filesystem.Filesystem/ListDir"))
         data = b'{"path": "/home/user"}' if "List" in path else b"{}"
         head = self.head(target, 49983, "POST", path, len(data), "application/json")
         await self.talk(target, path, head + data)
 
     async def upload(self, target: Target) -> None:
-        """Write a file, or a part of one."""
         size = self.dice.choice((10, 300_000))
         head = self.head(target, 49983, "POST", "/files?path=note&username=user", size, "application/octet-stream")
         await self.talk(target, "upload", head + bytes(self.dice.choice((size, size // 2))))
 
     async def download(self, target: Target) -> None:
-        """Read a file."""
         await self.talk(target, "download", self.head(target, 49983, "GET", "/files?path=note&username=user"))
 
     async def talk(self, target: Target, act: str, data: bytes, patience: float | None = None) -> None:
@@ -192,7 +183,6 @@ class Storm:
             self.note(act, int(found[1]), heard.decode("latin-1") if is_whole(heard) else EXPECTED[0])
 
     async def connected(self) -> SocketStream:
-        """Connect to the server."""
         url = httpx.URL(self.server.url)
         return await anyio.connect_tcp(url.host, url.port or 80)
 
@@ -209,14 +199,12 @@ TRAFFIC: tuple[Callable[[Storm, Target], Awaitable[None]], ...] = (
 
 
 def is_whole(heard: bytes) -> bool:
-    """Say whether an answer with a length is all there."""
     head, end, body = heard.partition(b"\r\n\r\n")
     size = re.search(rb"content-length: (\d+)", head.lower())
     return bool(end) and size is not None and len(body) >= int(size[1])
 
 
 def abort(stream: SocketStream) -> None:
-    """Hang up with a reset."""
     raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no database
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -245,7 +233,6 @@ async def storm(server: Served, acts: int, *, costly: bool) -> None:
 
 
 def open_desks(server: Served) -> list[str]:
-    """Name the desks that are open and not just kept ready."""
     found = {each.name: read_facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
     return [name for name, told in found.items() if told.get("state") not in ("ready", "opening")]
 

@@ -30,7 +30,6 @@ COUNTED = re.compile(r'hotdesk_requests_total\{[^}]*status="5xx"[^}]*\} ([0-9.e+
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server that bounds nobody's pace."""
     quota = "[serve.quota]\ndesks = 100\nrate = 10000\ncalls = 10000\n"
     with served(home / f"stress-{time.monotonic_ns()}", config=f"[serve]\n{quota}") as found:
         yield found
@@ -74,7 +73,6 @@ async def use(sandbox: AsyncSandbox, server: Served, pick: random.Random, number
 
 
 async def call_often(server: Served, seed: int, count: int, done: Counter[str]) -> None:
-    """Make many calls, in one sandbox after the other."""
     pick = random.Random(seed)
     for first in range(0, count, LIVES):
         sandbox = await AsyncSandbox.create(timeout=600, request_timeout=120, **server.e2b)

@@ -28,7 +28,6 @@ async def test_a_port_is_reached_over_tls_by_a_wildcard_name(settings: Config, t
 
 
 def ask(ways: Ways, trust: ssl.SSLContext) -> bytes:
-    """Ask a server inside, over TLS, believing only its own name."""
     name = f"{PORT}-{ways.sandbox.id}.{DOMAIN}"
     with (
         socket.create_connection(("127.0.0.1", ways.port), timeout=15) as plain,

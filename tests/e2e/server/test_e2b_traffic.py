@@ -126,7 +126,6 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Echo).serve_forever()
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox in which two servers listen."""
     made = Sandbox.create(**server.e2b)
     try:
         serve_inside(made)
@@ -146,22 +145,18 @@ def serve_inside(sandbox: Sandbox) -> None:
 
 
 def quoted(text: str) -> str:
-    """Write a program for the shell."""
     return text.replace("'", "'\"'\"'")
 
 
 def at(server: Served, sandbox: Sandbox, port: int) -> dict[str, str]:
-    """Name a sandbox's port as a browser would."""
     return {"Host": sandbox.get_host(port)}
 
 
 def get(server: Served, sandbox: Sandbox, path: str, port: int = ECHO, **more: Any) -> httpx.Response:
-    """Ask a server inside."""
     return httpx.get(f"{server.url}{path}", headers={**at(server, sandbox, port), **more}, timeout=20)
 
 
 def names(answer: httpx.Response) -> dict[str, str]:
-    """Give the headers that arrived inside, by their names in lower case."""
     return {name.lower(): value for name, value in answer.json()["headers"]}
 
 
@@ -294,7 +289,6 @@ def test_killing_a_sandbox_cuts_what_is_under_way(server: Served) -> None:
 
 
 def dial(server: Served, sandbox: Sandbox, path: str = "/", port: int = SOCKETS, **more: Any) -> ClientConnection:
-    """Speak WebSocket with a server inside."""
     parts = urlsplit(server.url)
     sock = socket.create_connection((parts.hostname or "", parts.port or 0))
     return cast(ClientConnection, connect(f"ws://{sandbox.get_host(port)}{path}", sock=sock, **more))
@@ -352,13 +346,11 @@ def test_a_server_inside_sets_cookies_for_its_own_name(server: Served, sandbox: 
 
 
 def connected(server: Served) -> socket.socket:
-    """Call the server."""
     parts = urlsplit(server.url)
     return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20)
 
 
 def read_answer(sock: socket.socket) -> bytes:
-    """Read an answer with a length."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += sock.recv(1 << 16)
@@ -370,7 +362,6 @@ def read_answer(sock: socket.socket) -> bytes:
 
 
 def seen(sandbox: Sandbox, path: str) -> None:
-    """Wait until there is a file."""
     assert (
         sandbox.commands.run(f"for n in $(seq 200); do [ -e {path} ] && exit 0; sleep 0.05; done; exit 1").stdout == ""
     )

@@ -48,7 +48,6 @@ disk = "150M"
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose volumes are small."""
     with served(home / f"volumes-{time.monotonic_ns()}", config=CONFIG) as found:
         yield found
 
@@ -60,7 +59,6 @@ def _content_url(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def volume(server: Served) -> Iterator[Volume]:
-    """Give a volume, destroyed in the end."""
     made = Volume.create(f"v{time.monotonic_ns()}", **server.e2b)
     yield made
     Volume.destroy(made.volume_id, **server.e2b)
@@ -68,7 +66,6 @@ def volume(server: Served) -> Iterator[Volume]:
 
 @contextmanager
 def mounted(server: Served, volume: Volume | str, path: str = "/data") -> Iterator[Sandbox]:
-    """Give a sandbox that has a volume."""
     sandbox = Sandbox.create(volume_mounts={path: volume}, **server.e2b)
     try:
         yield sandbox
@@ -392,7 +389,6 @@ def test_a_volume_survives_its_keeper_and_its_server(home: Path, monkeypatch: py
 
 
 def await_keeper(work: Callable[[], T]) -> T:
-    """Try something until the tenant has a keeper again."""
     end = time.monotonic() + 60
     while True:
         try:
@@ -405,7 +401,6 @@ def await_keeper(work: Callable[[], T]) -> T:
 
 @contextmanager
 def again(folder: Path, key: str) -> Iterator[Served]:
-    """Run another server in the state directory of one that ended."""
     settings, log = settings_in(folder), folder / "again.log"
     with log.open("wb") as written:
         source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}

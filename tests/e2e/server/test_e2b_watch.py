@@ -25,7 +25,6 @@ UPLOAD = [Type.CREATE, Type.CHMOD, Type.WRITE]
 
 @pytest.fixture(scope="module")
 def sandbox(server: Served) -> Iterator[Sandbox]:
-    """Give a sandbox all tests here share."""
     made = Sandbox.create(**server.e2b)
     yield made
     made.kill()

@@ -33,13 +33,12 @@ CLAUDE = [line for line in typed("mcp") if line.startswith("claude")]
 
 
 def here(text: str, server: Served) -> str:
-    """Put the address and the key of a server where the guides have theirs."""
     found = re.sub(r"\be2b_…|\$KEY\b|\$E2B_API_KEY\b", server.key, text)
     return found.replace(WRITTEN, server.url)
 
 
 def run(lines: str, server: Served) -> str:
-    """Have lines carried out by a shell that finds `hotdesk` and `python`; give what they print."""
+    """Have lines carried out by a shell that finds `hotdesk` and `python`; return what they print."""
     env = {**environment(server.settings), "PATH": f"{Path(PROGRAM).parent}:/usr/bin:/bin"}
     argv = ["bash", "-euc", here(lines, server)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False, env=env)
@@ -48,7 +47,6 @@ def run(lines: str, server: Served) -> str:
 
 
 def readme() -> list[str]:
-    """List the commands of the README's section on the server."""
     section = (ROOT / "README.md").read_text().partition("\n### E2B and MCP\n")[2].partition("\n## ")[0]
     return re.findall("^    (.*)$", section, re.MULTILINE)
 
@@ -60,7 +58,6 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(autouse=True)
 def burnt(server: Served) -> Iterator[None]:
-    """Burn what a guide leaves open."""
     yield
     with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as api:
         for desk in api.get("/desks").raise_for_status().json()["items"]:

@@ -25,19 +25,16 @@ def key(server: Served, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def made(server: Served, *argv: str) -> str:
-    """Make a key."""
     done = key(server, "new", *argv)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def listed(server: Served, *argv: str) -> dict[str, dict[str, Any]]:
-    """List keys by their ids."""
     return {each["id"]: each for each in json.loads(key(server, "ls", "--json", *argv).stdout)}
 
 
 def status(server: Served, shown: str, path: str = "/api/v1/desks") -> int:
-    """Say how a server answers whoever shows a key."""
     return httpx.get(f"{server.url}{path}", headers={"X-API-Key": shown}, timeout=30).status_code
 
 

@@ -65,7 +65,7 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 async def client(server: Served) -> AsyncIterator[Client]:
-    """Give a client with a session at a real server; its desk serves a page to its own browser."""
+    """Yield a client with a session at a real server; its desk serves a page to its own browser."""
     async with connected(server.url, server.key) as found:
         assert not (await found.call_tool("shell", {"command": PAGE})).is_error
         yield found
@@ -73,14 +73,12 @@ async def client(server: Served) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def over_stdio(settings: Config, *options: str, mode: str = "auto") -> AsyncIterator[Client]:
-    """Connect a client to `hotdesk mcp`."""
     told = StdioServerParameters(command=PROGRAM, args=["mcp", *options], env=environment(settings))
     async with Client(stdio_client(told), mode=mode) as found:
         yield found
 
 
 async def until(settled: Callable[[], bool], why: str) -> None:
-    """Wait until something is so."""
     with anyio.move_on_after(PATIENCE):
         while not settled():
             await anyio.sleep(0.05)
@@ -89,7 +87,6 @@ async def until(settled: Callable[[], bool], why: str) -> None:
 
 
 def picture_of(seen: CallToolResult) -> Image.Image:
-    """Read the picture of a result."""
     (found,) = [each for each in seen.content if isinstance(each, ImageContent)]
     return Image.open(BytesIO(base64.b64decode(found.data)))
 
@@ -159,7 +156,6 @@ async def test_a_wrong_call_says_what_is_right(client: Client) -> None:
 
 
 async def installed(client: Client) -> None:
-    """Have a package installed from this machine's own sources, and used."""
     seen = await client.call_tool("packages", {"manager": "pip", "names": ["idna"]})
     assert not seen.is_error, text_of(seen)
     used = await client.call_tool("run", {"argv": ["python3", "-c", "import idna; print(idna.encode('bücher.test'))"]})

@@ -26,13 +26,11 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 def client(server: Served) -> Iterator[httpx.Client]:
-    """Give a client with a key."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as made:
         yield made
 
 
 def counted(client: httpx.Client) -> dict[tuple[str, str, str, str], int]:
-    """Read what was counted."""
     found = COUNTED.findall(client.get("/metrics").raise_for_status().text)
     return {(part, method, route, status): int(count) for part, method, route, status, count in found}
 

@@ -68,7 +68,6 @@ REFUSED, ALLOWED = ["403", "403", "403"], ["200", "403", "403"]
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose doors know a site."""
     with door_template.site() as settings, served(home / "native-allowed", config=settings) as found:
         folder = found.settings.lib / "templates/twice"
         folder.mkdir(parents=True)
@@ -79,13 +78,12 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything."""
     with client(server) as made:
         yield made
 
 
 def begun(api: httpx.Client) -> str:
-    """Begin a job; give it once its worker was refused a page, and waits."""
+    """Begin a job; return it once its worker was refused a page, and waits."""
     made = api.post("/jobs", json={"template": "twice", "approve": "auto"})
     assert made.status_code == 201, made.text
     waits(api, made.json()["id"], "question")
@@ -93,7 +91,7 @@ def begun(api: httpx.Client) -> str:
 
 
 def delivered(api: httpx.Client, job: str) -> dict[str, Any]:
-    """Answer what a job waits for; give what it delivers."""
+    """Answer what a job waits for; return what it delivers."""
     question = waits(api, job, "question")
     order = {"answer": "answer", "words": "Yes.", "digest": question["digest"]}
     assert api.post(f"/approvals/{question['id']}", json=order).status_code == 200

@@ -27,14 +27,12 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything."""
     with client(server) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def desk(api: httpx.Client) -> str:
-    """Give an open desk."""
     made = api.post("/desks", json={"memory": "512M", "root": True})
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
@@ -114,7 +112,6 @@ def test_a_terminal_takes_bytes_and_a_new_size(server: Served, desk: str) -> Non
 
 
 def type_on(line: ClientConnection) -> None:
-    """Type until nobody answers any more."""
     while True:
         line.send(b"x")
         line.recv(timeout=30)

@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose doors know a site."""
     with door_template.site() as settings, served(home / "native-door", config=settings) as found:
         door_template.install(found.settings.lib / "templates")
         yield found
@@ -29,14 +28,12 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything."""
     with client(server) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def job(api: httpx.Client) -> str:
-    """Give a job whose worker was refused a page, and waits."""
     made = api.post("/jobs", json={"template": "fetching", "approve": "auto"})
     assert made.status_code == 201, made.text
     waits(api, made.json()["id"], "question")
@@ -45,7 +42,7 @@ def job(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module")
 def over(api: httpx.Client, job: str) -> dict[str, Any]:
-    """Give the job once it is done: what was refused was allowed, what was asked was approved."""
+    """Return the job once it is done: what was refused was allowed, what was asked was approved."""
     answered(api, waits(api, job, "question"))
     asked = waits(api, job, "door")
     assert asked["card"]["facts"]["host"] == HOST
@@ -58,19 +55,16 @@ def over(api: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def answered(api: httpx.Client, question: dict[str, Any]) -> None:
-    """Answer a worker's question."""
     order = {"answer": "answer", "words": "Yes.", "digest": question["digest"]}
     assert api.post(f"/approvals/{question['id']}", json=order).status_code == 200
 
 
 def desk_of(api: httpx.Client, job: str) -> str:
-    """Give the desk a job works at."""
     [desk] = [each["id"] for each in api.get(f"/jobs/{job}").json()["desks"] if not each["gone"]]
     return str(desk)
 
 
 def looking(server: Served, desk: str) -> ClientConnection:
-    """Look at a desk's screen."""
     url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/screen"
     return connect(url, additional_headers={"X-API-Key": server.key}, subprotocols=["binary"])  # type: ignore[list-item]
 

@@ -22,7 +22,6 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything."""
     with client(server) as made:
         yield made
 

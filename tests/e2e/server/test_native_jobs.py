@@ -22,7 +22,6 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client, and a template that is installed."""
     job_template.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
@@ -30,7 +29,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def done(api: httpx.Client) -> str:
-    """Give a job that was asked for, approved, answered, and is done."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
     order = {"template": "greeting", "values": {"whom": "Anna"}, "approve": "plan",
              "files": [{"upload": upload["id"], "name": "names.txt"}]}  # fmt: skip
@@ -104,6 +102,5 @@ def test_a_paused_job_continues_with_a_key_and_with_no_model_that_is_not_allowed
 
 
 def events(api: httpx.Client, path: str, headers: dict[str, str] | None = None) -> list[dict[str, object]]:
-    """Read a stream to its end."""
     lines = api.get(path, headers=headers).raise_for_status().text.splitlines()
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]

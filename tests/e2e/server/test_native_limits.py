@@ -51,7 +51,6 @@ NEAR = ("http://127.0.0.1/*", "https://10.1.2.3", "192.168.0.0/16", "http://[::1
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server with little to give, where nobody approves what they asked for."""
     with served(home / "native-limits", config=SETTINGS) as found:
         job_template.install(found.settings.lib / "templates")
         yield found
@@ -59,20 +58,18 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give the client of who asks for things."""
     with client(server) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def boss(server: Served) -> Iterator[httpx.Client]:
-    """Give the client of somebody else of the same tenant."""
     with client(server, ApiKeys(server.settings.lib / "serve").make("boss")) as made:
         yield made
 
 
 def started(api: httpx.Client) -> str:
-    """Start a job whose plan waits for a person; give its id."""
+    """Start a job whose plan waits for a person; return its id."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
     files = [{"upload": upload["id"], "name": "names.txt"}]
     order = {"template": "greeting", "approve": "plan", "files": files}
@@ -83,7 +80,6 @@ def started(api: httpx.Client) -> str:
 
 
 def decided(api: httpx.Client, waiting: dict[str, Any], **told: str) -> httpx.Response:
-    """Decide what waits."""
     return api.post(f"/approvals/{waiting['id']}", json={"digest": waiting["digest"], **told})
 
 
@@ -253,7 +249,6 @@ def test_a_burst_opens_as_many_streams_as_may_be_and_not_one_more(server: Served
 
 
 def stream(server: Served) -> socket.socket:
-    """Open a stream of events."""
     line = begun(server)
     line.sendall(asking(server))
     line.recv(1)
@@ -261,11 +256,9 @@ def stream(server: Served) -> socket.socket:
 
 
 def begun(server: Served) -> socket.socket:
-    """Begin a connection."""
     host, port = server.url.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=30)
 
 
 def asking(server: Served) -> bytes:
-    """Give a request for a stream of events."""
     return f"GET /api/v1/events?after=now HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {server.key}\r\n\r\n".encode()

@@ -29,7 +29,7 @@ anyio.run(main)
 
 
 def as_somebody(server: Served, groups: list[int], *argv: str, program: str = RUN) -> tuple[int, str, str]:
-    """Run a program as an ordinary user who is in some groups; give how it ended and what it said."""
+    """Run a program as an ordinary user who is in some groups; return how it ended and what it said."""
     sock = server.settings.run / "serve.sock"
     env = {**environment(server.settings), "HOTDESK_SERVER": str(sock), "HOME": "/", "PYTHONPATH": str(source())}
     member = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
@@ -42,7 +42,6 @@ def as_somebody(server: Served, groups: list[int], *argv: str, program: str = RU
 
 
 def source() -> Path:
-    """Give where the package lies."""
     return Path(__file__).parents[3] / "src"
 
 

@@ -46,7 +46,6 @@ MANY = httpx.Limits(max_connections=None)
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server with jobs to ask for."""
     with door_template.site() as site, served(home / "native-schema", config=site + QUOTA) as found:
         install(found.settings.lib / "templates")
         yield found
@@ -65,14 +64,12 @@ def install(templates: Path) -> None:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything."""
     with client(server) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def told(server: Served, api: httpx.Client) -> Told:
-    """Give a job that waits, with a picture of its screen."""
     job = api.post("/jobs", json={"template": "fetching", "approve": "auto"}).raise_for_status().json()["id"]
     question = waits(api, job, "question")["id"]
     [desk] = [each["id"] for each in api.get(f"/jobs/{job}").json()["desks"]]
@@ -85,7 +82,7 @@ def told(server: Served, api: httpx.Client) -> Told:
 
 
 def begin_swarm(api: httpx.Client) -> str:
-    """Have a swarm carried out; give its id."""
+    """Have a swarm carried out; return its id."""
     text = "".join(f"{word}\n" for word in WORDS).encode()
     upload = api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()["id"]
     files = [{"upload": upload, "name": "words.txt"}]
@@ -96,7 +93,7 @@ def begin_swarm(api: httpx.Client) -> str:
 
 
 def tried(told: Told, *options: str, seed: int = 1, checks: tuple[str, ...] = CHECKS) -> dict[str, set[int]]:
-    """Have schemathesis ask; give what each operation was answered. What it finds is told whole."""
+    """Have schemathesis ask; return what each operation was answered. What it finds is told whole."""
     program = str(Path(sys.executable).parent / "schemathesis")
     command = [
         program, "run", f"{told['url']}/api/openapi.json", "-H", f"Authorization: Bearer {told['key']}",
@@ -120,13 +117,11 @@ def tried(told: Told, *options: str, seed: int = 1, checks: tuple[str, ...] = CH
 
 
 def described(server: Served) -> dict[str, dict[str, Any]]:
-    """Give every operation that is described, by method and path."""
     paths = httpx.get(f"{server.url}/api/openapi.json").json()["paths"]
     return {f"{method.upper()} {path}": act for path, acts in paths.items() for method, act in acts.items()}
 
 
 def is_met(answers: set[int]) -> bool:
-    """Say whether an operation did what it is for, and not only refused."""
     return any(200 <= status < 300 for status in answers)
 
 
@@ -206,7 +201,6 @@ def test_streams_end_when_their_reader_disconnects(api: httpx.Client, told: Told
 
 @pytest.fixture
 def waiting(api: httpx.Client) -> tuple[str, str]:
-    """Give a job that waits, and its desk."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()["id"]
     files = [{"upload": upload, "name": "names.txt"}]
     order = {"template": "greeting", "files": files, "approve": "auto"}

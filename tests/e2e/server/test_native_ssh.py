@@ -54,7 +54,6 @@ class FarRoom(SshRoom):
     url: str = ""
 
     def configure(self) -> None:
-        """Write ssh's configuration."""
         command = f"{sys.executable} -c 'from hotdesk.cli import main; main()'"
         entry = ENTRY.format(command=command, known=self.settings.run / "known_hosts")
         (self.folder / "config").write_text(entry.replace("--stdio", f"--stdio --server {self.url}"))
@@ -139,7 +138,6 @@ def test_a_revoked_key_ends_its_session(server: Served, room: FarRoom) -> None:
 
 
 def as_nobody(server: Served, folder: Path, groups: list[int], *argv: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a program as an ordinary user who is in some groups."""
     env = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(SOURCE),
         "HOTDESK_SERVER": str(server.settings.run / "serve.sock"), "HOTDESK_IMAGES": str(server.settings.images),

@@ -24,14 +24,12 @@ ITEMS = [f"line-{number:06}" for number in range(1, len(WORDS) + 1)]
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client that may do everything, of a server with a swarm's template."""
     swarm_template.install(server.settings.lib / "templates", "counted")
     with client(server) as made:
         yield made
 
 
 def start(api: httpx.Client, **order: object) -> str:
-    """Start a swarm over words."""
     upload = api.post("/uploads?name=words.txt", content="".join(f"{word}\n" for word in WORDS).encode()).json()["id"]
     files = [{"upload": upload, "name": "words.txt"}]
     made = api.post("/jobs", json={"template": "counted", "files": files, "approve": "auto", **order})
@@ -41,7 +39,7 @@ def start(api: httpx.Client, **order: object) -> str:
 
 @pytest.fixture(scope="module")
 def job(api: httpx.Client) -> str:
-    """Give a swarm that is done, after its pilot was approved."""
+    """Return a swarm that is done, after its pilot was approved."""
     made = start(api, swarm={"pilot": 1, "most": 4})
     pilot = waits(api, made, "pilot")
     assert "forecast for all" in pilot["card"]["facts"]

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(240), pytest.mark.long]
 
 @pytest.fixture
 def room() -> Iterator[ClusterRoom]:
-    """Give a folder for a cluster, whose nodes are ended."""
     with state_directory() as folder:
         found = ClusterRoom(folder)
         try:
@@ -30,19 +29,16 @@ def room() -> Iterator[ClusterRoom]:
 
 @pytest.fixture
 def nodes(room: ClusterRoom) -> list[NodeProcess]:
-    """Give two nodes."""
     return [room.start_node("n1"), room.start_node("n2", pool=True)]
 
 
 @pytest.fixture
 def server(room: ClusterRoom, nodes: list[NodeProcess]) -> Iterator[ServerProcess]:
-    """Give a server for them."""
     with room.serve(*(each.address for each in nodes)) as found:
         yield found
 
 
 def node_names(*sandboxes: Sandbox) -> set[str]:
-    """Name the nodes that have these sandboxes."""
     return {
         name for each in sandboxes for name in ("n1", "n2") if compute_node_code(name) == get_node_code(each.sandbox_id)
     }

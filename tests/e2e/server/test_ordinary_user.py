@@ -19,7 +19,6 @@ GROUP = grp.getgrnam("hotdesk").gr_gid
 
 @pytest.fixture(scope="module")
 def member(server: Served) -> Iterator[OrdinaryUser]:
-    """Give a member of the group."""
     folder = Path(tempfile.mkdtemp(prefix="member-", dir="/var/tmp"))
     folder.chmod(0o755)
     variables = {"HOTDESK_SERVER": str(server.settings.run / "serve.sock")}
@@ -28,7 +27,6 @@ def member(server: Served) -> Iterator[OrdinaryUser]:
 
 
 def opened(member: OrdinaryUser) -> str:
-    """Open a desk as a member."""
     done = member.run("open")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

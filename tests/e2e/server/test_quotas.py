@@ -49,7 +49,6 @@ NEW = {"templateID": "base", "timeout": 300}
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose tenants may have little."""
     with served(home / f"quota-{time.monotonic_ns()}", config=CONFIG) as found:
         job_template.install(found.settings.lib / "templates")
         yield found
@@ -57,7 +56,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def client(server: Served) -> Iterator[httpx.Client]:
-    """Give a client of a tenant that has nothing yet; what it made is gone afterwards."""
+    """Yield a client of a tenant that has nothing yet; what it made is gone afterwards."""
     with as_tenant(server, "default") as made:
         yield made
         for each in made.get("/sandboxes").json():
@@ -67,13 +66,11 @@ def client(server: Served) -> Iterator[httpx.Client]:
 
 
 def as_tenant(server: Served, tenant: str) -> httpx.Client:
-    """Give a client of a tenant."""
     key = ApiKeys(server.settings.lib / "serve").make("test", tenant)
     return httpx.Client(base_url=server.url, headers={"X-API-Key": key}, timeout=60)
 
 
 def fill(client: httpx.Client) -> list[str]:
-    """Make as many sandboxes as may be."""
     made = [client.post("/sandboxes", json=NEW) for _ in range(DESKS)]
     assert [each.status_code for each in made] == [201] * DESKS
     return [each.json()["sandboxID"] for each in made]
@@ -183,7 +180,6 @@ def test_the_desks_of_a_job_count_from_its_start_to_its_end(server: Served) -> N
 
 
 def started(client: httpx.Client) -> httpx.Response:
-    """Ask for a job whose plan waits for a person."""
     upload = client.post("/api/v1/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()["id"]
     order = {"template": "greeting", "approve": "plan", "files": [{"upload": upload, "name": "names.txt"}]}
     return client.post("/api/v1/jobs", json=order)

@@ -28,14 +28,13 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 
 def free_port() -> int:
-    """Give a port nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
 
 
 def certified(folder: Path, *names: str) -> tuple[Path, Path]:
-    """Make a certificate for some names, signed by itself; give it and its key."""
+    """Make a certificate for some names, signed by itself; return it and its key."""
     folder.mkdir()
     chain, key = folder / "chain.pem", folder / "key.pem"
     names_of = ",".join(f"DNS:{name}" for name in names)
@@ -46,7 +45,7 @@ def certified(folder: Path, *names: str) -> tuple[Path, Path]:
 
 
 def fails(home: Path, *options: str) -> str:
-    """Run a server that must refuse to start; give what it says."""
+    """Run a server that must refuse to start; return what it says."""
     folder = home / f"serve-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     argv = [PROGRAM, "serve", "--port", "0", *options]

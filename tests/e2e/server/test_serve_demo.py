@@ -40,7 +40,6 @@ class Demo:
     api: httpx.Client
 
     def judge(self) -> None:
-        """Compare the workbook's red rows with the truth, as the demo does."""
         argv = [sys.executable, str(AUDIT / "judge.py"), str(self.out / BOOK), str(self.out)]
         invoices = str(self.out / "audit/invoices")
         judged = subprocess.run([*argv, invoices], capture_output=True, timeout=120, check=False)
@@ -49,7 +48,7 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """Give the demo as somebody has it who started it; in the end nothing is left of it."""
+    """Yield the demo as somebody has it who started it; in the end nothing is left of it."""
     out = tmp_path_factory.mktemp("demo")
     argv = [sys.executable, str(AUDIT / "serve.py"), "--seed", "3", "--count", str(FEW), "--out", str(out)]
     with (out / "said").open("wb") as said:
@@ -141,7 +140,6 @@ def test_the_audit_is_taken_over_at_several_moments_and_ends_verified(demo: Demo
 
 
 def finished(demo: Demo, job: str) -> dict[str, Any]:
-    """Wait for the job, for as long as it takes on a busy machine."""
     for _ in range(3):
         try:
             return job_when(demo.api, job, "done")

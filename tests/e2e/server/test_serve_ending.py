@@ -31,13 +31,11 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def server(home: Path) -> Iterator[Served]:
-    """Give a server that a test may end."""
     with served(home / f"serve-{time.monotonic_ns()}") as found:
         yield found
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
@@ -45,7 +43,6 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def desks(server: Served) -> set[str]:
-    """Name the desks there are."""
     return set(os.listdir(server.settings.run / "desks"))
 
 
@@ -59,7 +56,7 @@ def begin_job(api: httpx.Client) -> str:
 
 
 def started_again(server: Served) -> tuple[subprocess.Popen[bytes], str]:
-    """Start another server on the same state; give it and its address."""
+    """Start another server on the same state; return it and its address."""
     log = server.log.with_name("again.log")
     with log.open("wb") as written:
         argv = [PROGRAM, "serve", "--port", "0"]
@@ -68,7 +65,7 @@ def started_again(server: Served) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    """Ask a server to stop; give its exit code."""
+    """Ask a server to stop; return its exit code."""
     process.terminate()
     return process.wait(PATIENCE)
 

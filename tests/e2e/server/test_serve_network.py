@@ -59,7 +59,6 @@ class Far:
     key: str
 
     def argv(self, *argv: str) -> list[str]:
-        """Give a command that runs there."""
         return [*within(self.netns), *argv]
 
     def curl(self, url: str, *options: str, name: str = NAME) -> subprocess.CompletedProcess[str]:
@@ -70,13 +69,12 @@ class Far:
 
 
 def within(netns: str) -> list[str]:
-    """Give what runs a command in a network namespace, and leaves everything else as it is."""
+    """Return what runs a command in a network namespace, and leaves everything else as it is."""
     return ["nsenter", f"--net=/run/netns/{netns}"]
 
 
 @contextmanager
 def linked() -> Iterator[tuple[str, str]]:
-    """Give two network namespaces with a cable between them."""
     near, far = f"near-{os.getpid()}", f"far-{os.getpid()}"
     script = LINK.format(near=near, far=far, server=SERVER, client=CLIENT)
     try:
@@ -89,7 +87,6 @@ def linked() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def far(home: Path) -> Iterator[Far]:
-    """Give a client's machine, with a server at the other end of its cable."""
     folder = home / f"serve-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)

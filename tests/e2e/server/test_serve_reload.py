@@ -23,7 +23,7 @@ SECONDS = 30.0
 
 
 def reload(server: Served, word: str = "reload") -> str:
-    """Have a server read its settings again; give what it says of that."""
+    """Have a server read its settings again; return what it says of that."""
     before = len(server.log.read_text())
     server.process.send_signal(signal.SIGHUP)
     end = time.monotonic() + SECONDS
@@ -34,14 +34,12 @@ def reload(server: Served, word: str = "reload") -> str:
 
 
 def free_port() -> int:
-    """Find a port nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def certificate_at(port: int) -> bytes:
-    """Read the certificate a server shows."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port), SECONDS) as plain, context.wrap_socket(plain) as secured:

@@ -20,7 +20,7 @@ SILENT = "127.77.0.1"
 
 @contextmanager
 def silent_resolver(folder: Path) -> Iterator[list[str]]:
-    """Give the command that runs another with a name server that never answers."""
+    """Yield the command that runs another with a name server that never answers."""
     told = folder / "resolv.conf"
     told.write_text(f"nameserver {SILENT}\noptions timeout:3 attempts:1\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

@@ -45,7 +45,6 @@ class Size:
 
 
 def children(pid: int) -> Iterator[int]:
-    """List the processes below one."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             yield child
@@ -53,19 +52,17 @@ def children(pid: int) -> Iterator[int]:
 
 
 def part_of(pid: int) -> str | None:
-    """Say which part of a server a process is; None: a desk's."""
+    """Return which part of a server a process is; None: a desk's."""
     command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     return next((part for word, part in PARTS.items() if word in command), None)
 
 
 def size_of(pid: int) -> Size:
-    """Say how large a process is."""
     told = Path(f"/proc/{pid}/status").read_text()
     return Size(int(told.partition("RssAnon:")[2].split()[0]) << 10, len(os.listdir(f"/proc/{pid}/fd")))
 
 
 def sizes(server: Served) -> dict[str, Size]:
-    """Say how large a server is, and what works for it."""
     found = {"server": size_of(server.process.pid)}
     for pid in children(server.process.pid):
         if (part := part_of(pid)) is not None:
@@ -74,7 +71,6 @@ def sizes(server: Served) -> dict[str, Size]:
 
 
 async def live(server: Served, count: int) -> None:
-    """Make, use and end so many sandboxes."""
     left = iter(range(count))
 
     async def one_after_another() -> None:

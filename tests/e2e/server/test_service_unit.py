@@ -62,16 +62,13 @@ class Booted:
 
     @property
     def home(self) -> Path:
-        """Give the server's state directory."""
         return self.folder / "home"
 
     def inside(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a program where systemd runs."""
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--net", "--ipc", "--uts"]
         return subprocess.run([*enter, *argv], capture_output=True, text=True, timeout=120, check=False)
 
     def show(self, name: str) -> str:
-        """Give a property of the unit."""
         return self.inside("systemctl", "show", "--property", name, "--value", "hotdesk").stdout.strip()
 
     def ask(self, path: str, *options: str) -> str:
@@ -80,19 +77,17 @@ class Booted:
         return self.inside("curl", "--silent", "--max-time", "30", "-H", f"X-API-Key: {self.key}", *options, url).stdout
 
     def open_sandbox(self) -> str:
-        """Open a sandbox; give its id."""
+        """Open a sandbox; return its id."""
         told = self.ask("/sandboxes", "-H", "Content-Type: application/json", "-d", '{"templateID": "base"}')
         name: str = json.loads(told)["sandboxID"]
         return name
 
     def desks(self) -> set[str]:
-        """Name the desks there are."""
         with suppress(FileNotFoundError):
             return set(os.listdir(self.home / "run/desks"))
         return set()
 
     def processes(self) -> list[str]:
-        """List what runs beside systemd itself and this look."""
         listed = self.inside("ps", "-e", "--no-headers", "-o", "pid,comm").stdout.splitlines()
         rows = [row.split(None, 1) for row in listed]
         return [name for pid, name in rows if pid != "1" and name not in ("ps", "(sd-pam)")]
@@ -100,7 +95,6 @@ class Booted:
 
 @pytest.fixture(scope="module")
 def booted(home: Path) -> Iterator[Booted]:
-    """Boot a systemd that knows our unit and stubs of the targets it names."""
     if not SYSTEMD.exists() or shutil.which("systemctl") is None:
         pytest.fail("systemd is not installed: apt-get install systemd", pytrace=False)
     folder = home / f"unit-{time.monotonic_ns()}"
@@ -122,7 +116,7 @@ def booted(home: Path) -> Iterator[Booted]:
 
 
 def prepare(folder: Path, home: Path) -> str:
-    """Lay out units, the program and a state directory; give a key."""
+    """Lay out units, the program and a state directory; return a key."""
     for name in ("units/hotdesk.service.d", "bin", "claims", "none", "home"):
         (folder / name).mkdir(parents=True)
     folder.chmod(0o755)
@@ -138,7 +132,6 @@ def prepare(folder: Path, home: Path) -> str:
 
 
 def made_below(hierarchy: Path) -> Path:
-    """Make a cgroup that processes can join."""
     group = hierarchy / f"unit-test-{os.getpid()}"
     group.mkdir()
     for name in ("cpuset.cpus", "cpuset.mems"):
@@ -158,14 +151,12 @@ def removed(group: Path) -> bool:
 
 
 def first_child(process: subprocess.Popen[bytes]) -> int:
-    """Give the pid, as seen from here, of what became the first process of its namespace."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     until(lambda: bool(children.read_text()) and str(SYSTEMD) in cmdline(int(children.read_text())))
     return int(children.read_text())
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
@@ -174,7 +165,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def running(booted: Booted) -> Booted:
-    """Give a systemd whose unit was started, and does answer: that is what starting it waits for."""
+    """Return a systemd whose unit was started, and does answer: that is what starting it waits for."""
     done = booted.inside("systemctl", "start", "hotdesk")
     assert done.returncode == 0, done.stderr + booted.inside("systemctl", "status", "hotdesk").stdout
     assert booted.ask("/health") == '{"status":"ok"}'

@@ -51,7 +51,6 @@ class Collector:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """Give a collector on loopback."""
     found = Collector("")
 
     class Posted(BaseHTTPRequestHandler):
@@ -74,7 +73,6 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def python(home: Path) -> Path:
-    """Give an interpreter that has what ours has, and OpenTelemetry's SDK."""
     folder = home / f"telemetry-{time.monotonic_ns()}"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     found = folder / "bin/python"
@@ -87,7 +85,7 @@ def python(home: Path) -> Path:
 
 @contextmanager
 def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, str, Path]]:
-    """Run a server that is told of a collector; give its address, a key and what it says."""
+    """Run a server that is told of a collector; yield its address, a key and what it says."""
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)
     key, log = ApiKeys(settings.lib / "serve").make("test"), folder / "serve.log"
@@ -102,7 +100,6 @@ def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, st
 
 
 def decoded(python: Path, posted: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """Read what was sent, by OpenTelemetry's own definition of it."""
     told = json.dumps([(path, body.hex()) for path, body in posted])
     done = subprocess.run([python, "-c", DECODE], input=told, capture_output=True, text=True, check=True, timeout=60)
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -110,7 +107,6 @@ def decoded(python: Path, posted: list[tuple[str, bytes]]) -> list[dict[str, Any
 
 
 def ask(url: str, key: str) -> None:
-    """Ask for things, with something to hide in every place a caller can write to."""
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as api:
         assert api.get("/desks", params={"after": HIDDEN[0]}).status_code in (200, 422)
         assert api.get("/desks").status_code == 200
@@ -121,12 +117,10 @@ def ask(url: str, key: str) -> None:
 
 
 def named(told: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """Give attributes by name, of each thing by its own."""
     return {each["name"]: attributes(each) for each in told}
 
 
 def attributes(told: dict[str, Any]) -> dict[str, str]:
-    """Give the attributes of something."""
     return {each["key"]: str(next(iter(each["value"].values()))) for each in told["attributes"]}
 
 

@@ -43,7 +43,6 @@ class Owned:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """List what nobody else may be told."""
         return self.desk, self.sandbox, self.key, FILE
 
 
@@ -56,13 +55,11 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def other(server: Served) -> str:
-    """Give another tenant's key."""
     return ApiKeys(server.settings.lib / "serve").make("eve", "other")
 
 
 @pytest.fixture(scope="module")
 def owned(server: Served) -> Iterator[Owned]:
-    """Give what the first tenant has."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
         desk = client.post("/api/v1/desks", json={"image": "base"}).json()["id"]
         sandbox = client.post("/sandboxes", json={"templateID": "base", "timeout": 300}).json()["sandboxID"]
@@ -84,13 +81,12 @@ def routes(server: Served) -> list[tuple[str, str]]:
 
 
 def filled(path: str, owned: Owned) -> str:
-    """Put what the first tenant has into a route."""
     known = {"desk": owned.sandbox if path.startswith("/sandboxes") else owned.desk, "key": owned.key, "path": FILE}
     return re.sub(r"\{(\w+)[^}]*\}", lambda found: known.get(found[1], owned.desk), path)
 
 
 def answer(server: Served, key: str, method: str, path: str) -> tuple[int, str]:
-    """Ask; give the status and what was said, but for streams without an end."""
+    """Ask; return the status and what was said, but for streams without an end."""
     with (
         httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client,
         client.stream(method, path, json=BODY if method in ("POST", "PUT") else None) as told,

@@ -83,7 +83,6 @@ LOST = """
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client beside the page, and a template that is installed."""
     job_template.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
@@ -91,7 +90,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def ids(api: httpx.Client) -> Iterator[dict[str, str]]:
-    """Give a job that waits, a desk that is open, and a file that is kept."""
     api.put("/drive/kept.txt", content=b"kept").raise_for_status()
     desk = api.post("/desks", json={}).raise_for_status().json()["id"]
     job = begun(api)
@@ -100,7 +98,6 @@ def ids(api: httpx.Client) -> Iterator[dict[str, str]]:
 
 
 def begun(api: httpx.Client) -> str:
-    """Start a job that waits for its plan to be approved."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
     files = [{"upload": upload["id"], "name": "names.txt"}]
     job = str(api.post("/jobs", json={"template": "greeting", "approve": "plan", "files": files}).json()["id"])
@@ -110,7 +107,6 @@ def begun(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module", params=["light", pytest.param("dark", marks=pytest.mark.long)])
 def seen(request: pytest.FixtureRequest, server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page in one of the two colour schemes, with somebody signed in."""
     with opened(browser, dark=request.param == "dark") as made:
         made.sign_in(server)
         yield made
@@ -118,7 +114,6 @@ def seen(request: pytest.FixtureRequest, server: Served, browser: Browser) -> It
 
 @pytest.fixture(scope="module")
 def one(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made

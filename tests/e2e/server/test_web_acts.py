@@ -24,7 +24,6 @@ RULES = ["GET https://example.com/*", "https://files.example.com"]
 
 @pytest.fixture(scope="module")
 def server(own_server: Served) -> Served:
-    """Give a server whose machine has no noVNC."""
     return own_server
 
 
@@ -36,7 +35,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -44,7 +42,6 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def desk(seen: Seen, server: Served) -> str:
-    """Give a desk that was opened from the page."""
     page = at(seen, server, "desks")
     page.get_by_label("Image").select_option("base")
     page.get_by_role("button", name="Open a desk").click()

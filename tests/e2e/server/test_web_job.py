@@ -22,7 +22,6 @@ LONG = 60_000
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in, and a template that is installed."""
     web_template.install(server.settings.lib / "templates")
     with opened(browser) as made:
         made.sign_in(server)
@@ -31,7 +30,6 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def asked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """Give the page of a job that was started from a form and approved, and that asks something."""
     page, names = seen.page, tmp_path_factory.mktemp("sent") / "names.txt"
     names.write_text("Anna\n")
     page.get_by_role("link", name="New job").click()

@@ -39,7 +39,6 @@ async ([rows, columns, bytes]) => {
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -47,14 +46,12 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client beside the page, and a template that is installed."""
     job_template.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
 
 
 def begun(api: httpx.Client) -> str:
-    """Start a job that waits for its plan to be approved."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
     files = [{"upload": upload["id"], "name": "names.txt"}]
     made = api.post("/jobs", json={"template": "greeting", "approve": "plan", "files": files})

@@ -27,7 +27,6 @@ TOP = "(box) => box.getBoundingClientRect().top"
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client beside the page, and a template that is installed."""
     files_template.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
@@ -35,7 +34,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -43,7 +41,6 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def waiting(api: httpx.Client) -> str:
-    """Give a job that waits for its plan to be approved."""
     job = str(api.post("/jobs", json={"template": "files", "approve": "plan"}).raise_for_status().json()["id"])
     waits(api, job, "plan")
     return job
@@ -51,7 +48,7 @@ def waiting(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module")
 def done(api: httpx.Client, seen: Seen, server: Served, waiting: str) -> str:
-    """Give the same job when it is done; its timeline is open meanwhile."""
+    """Return the same job when it is done; its timeline is open meanwhile."""
     page = at(seen, server, f"jobs/{waiting}/timeline")
     plan = waits(api, waiting, "plan")
     api.post(f"/approvals/{plan['id']}", json={"answer": "approve", "digest": plan["digest"]}).raise_for_status()
@@ -69,7 +66,6 @@ def at(seen: Seen, server: Served, place: str) -> Page:
 
 
 def no_wider(page: Page) -> None:
-    """Refuse a page that scrolls sideways."""
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 

@@ -22,7 +22,6 @@ LONG = 90_000
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose doors know a site, and a swarm whose items ask for it."""
     with door_template.site() as settings, served(home / "web-swarm", config=settings) as found:
         swarm_template.install(found.settings.lib / "templates", asks=True)
         yield found
@@ -30,7 +29,6 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -38,7 +36,6 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def begun(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """Give the page of a swarm that was started from a form, and whose plan was approved."""
     page, words = seen.page, tmp_path_factory.mktemp("sent") / "words.txt"
     words.write_text("".join(f"{word}\n" for word in WORDS))
     page.get_by_role("link", name="New job").click()

@@ -31,7 +31,6 @@ def server(own_server: Served) -> Served:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     takeover_template.install(server.settings.lib / "templates")
     (server.settings.lib / "viewer").symlink_to(config.load().lib / "viewer")
     with opened(browser) as made:
@@ -46,25 +45,21 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 
 def canvas(page: Page) -> Locator:
-    """Give the picture of the desk's screen."""
     return page.locator(".screen canvas")
 
 
 def take_over(page: Page) -> None:
-    """Take over as soon as the button can be used."""
     page.get_by_role("button", name="Take over").click(timeout=LONG)
     expect(page.get_by_text("You have control.")).to_be_visible(timeout=LONG)
     expect(page.get_by_role("button", name="Hand back")).to_be_enabled()
 
 
 def hand_back(page: Page) -> None:
-    """Hand back."""
     page.get_by_role("button", name="Hand back").click()
     expect(page.get_by_text("You have control.")).to_be_hidden(timeout=LONG)
 
 
 def events(server: Served, *chains: str) -> list[Event]:
-    """Read what was written down of a job and its desks."""
     return [row.read_event() for chain in chains for row in read(server.settings.lib / "keys" / FILE, chain)]
 
 
@@ -101,7 +96,6 @@ def test_a_job_is_taken_over_again_and_again_and_ends_verified(server: Served, s
 
 
 def reach(api: httpx.Client, job: str, step: str) -> None:
-    """Wait until a job has begun a step."""
     end = time.monotonic() + LONG / 1000
     while time.monotonic() < end:
         told = api.get(f"/jobs/{job}").raise_for_status().json()
@@ -141,7 +135,6 @@ def windows(api: httpx.Client, desk: str) -> str:
 
 
 def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = time.monotonic() + LONG / 1000
     while not true():
         assert time.monotonic() < end, "it never came about"

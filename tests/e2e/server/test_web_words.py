@@ -27,21 +27,18 @@ KEYLESS = "openai:gpt-5"
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    """Give a model server on loopback whose mind is a script."""
     with behind("chat", Acting(Path(__file__).with_name("words_worker.py"))) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def keyless() -> Iterator[Provider]:
-    """Give a provider the server has no key for."""
     with behind("openai", Acting(Path(__file__).with_name("words_worker.py"))) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def server(home: Path, provider: Provider, keyless: Provider) -> Iterator[Served]:
-    """Give a server that offers a model it has no key for, and one it has."""
     config = f'[serve]\nmodels = ["{KEYLESS}", "chat:worker@{provider.base_url}"]\n'
     env = {"HOTDESK_CHAT_KEY": KEY, "HOTDESK_CHAT_URL": provider.base_url, "HOTDESK_CHAT_WINDOW": "64000",
            "OPENAI_BASE_URL": keyless.base_url}  # fmt: skip
@@ -51,7 +48,6 @@ def server(home: Path, provider: Provider, keyless: Provider) -> Iterator[Served
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -59,7 +55,7 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def paused(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """Give the page of a job that was started from the form with the server's default, for which there is no key."""
+    """Return the page of a job that was started from the form with the server's default, for which there is no key."""
     page, numbers = seen.page, tmp_path_factory.mktemp("sent") / "numbers.csv"
     numbers.write_text("nuts,5\nbolts,7\n")
     page.get_by_role("link", name="New job").click()

@@ -52,7 +52,6 @@ PLAN = (step(greet, intent="Greet. " + HOSTILE, files=["names.txt"], makes=["hel
 
 
 def install(templates: Path, name: str = "watched") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True)
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):

@@ -18,7 +18,6 @@ book.save("Report.xlsx")
 
 
 async def make(hands: Hands) -> None:
-    """Make the workbook."""
     await hands.run(["python3", "-c", MAKE])
 
 
