@@ -34,7 +34,6 @@ class NodeProcess:
     log: Path
 
     def kill(self) -> None:
-        """End it as a machine ends that loses power."""
         self.process.kill()
         self.process.wait()
 
@@ -50,7 +49,7 @@ class ServerProcess:
 
     @property
     def e2b(self) -> dict[str, Any]:
-        """Give what an E2B program is told instead of E2B's own cloud."""
+        """Return what an E2B program is told instead of E2B's own cloud."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
@@ -62,14 +61,12 @@ class ClusterRoom:
     nodes: dict[str, NodeProcess] = field(default_factory=dict)
 
     def identity(self, role: Any, name: str) -> Path:
-        """Give the folder with a certificate, made on first need."""
         place = self.folder / "identities" / f"{role}-{name.replace(ANY_NODE, 'pool')}"
         if not place.exists():
             enroll(self.folder / "authority", role, name, place, 30)
         return place
 
     def environment(self, name: str) -> dict[str, str]:
-        """Give the variables of one machine."""
         settings = settings_in(self.folder / name)
         source = {key: os.environ[key] for key in ("PYTHONPATH",) if key in os.environ}
         return {**environment(settings), **source, "HOTDESK_MEMORY_FLOOR": "64M"}
@@ -123,7 +120,6 @@ class ClusterRoom:
             process.wait(PATIENCE)
 
     def close(self) -> None:
-        """End every node, its desks with it."""
         for node in self.nodes.values():
             for _ in range(2):
                 with suppress(ProcessLookupError):
@@ -134,7 +130,7 @@ class ClusterRoom:
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a server can open desks; give its address."""
+    """Wait until a server can open desks; return its address."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         url = log.read_text().partition("\n")[0]

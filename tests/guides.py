@@ -24,6 +24,5 @@ def blocks(name: str) -> list[tuple[str, str]]:
 
 
 def typed(name: str) -> list[str]:
-    """List what a guide has people type, a command a line."""
     text = "\n".join(code for form, code in blocks(name) if form == "sh").replace("\\\n", " ")
     return [line.removeprefix("$ ").strip() for line in text.splitlines() if line.strip()]

@@ -50,7 +50,6 @@ def packed(parts: Mapping[str, str | bytes]) -> bytes:
 
 
 def relations(*listed: Relation) -> str:
-    """Write a part of relations."""
     told = "".join(
         f'<Relationship Id="{id}" Type="{RELATION}/{kind}" Target="{target}"'
         + (' TargetMode="External"/>' if out else "/>")
@@ -60,7 +59,6 @@ def relations(*listed: Relation) -> str:
 
 
 def package(parts: Mapping[str, str | bytes]) -> bytes:
-    """Make an Office Open XML file of parts, with its content types."""
     default = "".join(
         f'<Default Extension="{each}" ContentType="{kind}"/>'
         for each, kind in {
@@ -81,14 +79,12 @@ def package(parts: Mapping[str, str | bytes]) -> bytes:
 
 
 def docx(body: str, *listed: Relation, parts: Mapping[str, str | bytes] | None = None) -> bytes:
-    """Make a document."""
     size = '<w:sectPr><w:pgSz w:w="11906" w:h="16838"/></w:sectPr>'
     text = f"<w:document {WORD_SPACES}><w:body>{body}{size}</w:body></w:document>"
     return package({"word/document.xml": text, "word/_rels/document.xml.rels": relations(*listed), **(parts or {})})
 
 
 def picture(attribute: str) -> str:
-    """Write a paragraph with a picture that is where an attribute says."""
     shape = '<pic:spPr><a:xfrm><a:ext cx="914400" cy="914400"/></a:xfrm><a:prstGeom prst="rect"/></pic:spPr>'
     filled = f"<pic:blipFill><a:blip {attribute}/><a:stretch><a:fillRect/></a:stretch></pic:blipFill>"
     named = '<pic:nvPicPr><pic:cNvPr id="1" name="p"/><pic:cNvPicPr/></pic:nvPicPr>'
@@ -150,12 +146,10 @@ def open_document(kind: str, body: str, before: str = "", parts: Mapping[str, st
 
 
 def odt(body: str, before: str = "", parts: Mapping[str, str | bytes] | None = None) -> bytes:
-    """Make an OpenDocument text."""
     return open_document("text", body, before, parts)
 
 
 def framed(inside: str) -> str:
-    """Write a paragraph with a frame around something."""
     frame = '<draw:frame text:anchor-type="as-char" svg:width="5cm" svg:height="5cm">'
     return f"<text:p>Text.{frame}{inside}</draw:frame></text:p>"
 
@@ -167,7 +161,6 @@ def ods(cell: str, above: str = "") -> bytes:
 
 
 def calculated(formula: str) -> str:
-    """Write a cell of an OpenDocument spreadsheet with a formula."""
     shape = 'office:value-type="float" office:value="0"'
     return f'<table:table-cell table:formula="{formula}" {shape}><text:p>0</text:p></table:table-cell>'
 
@@ -187,7 +180,6 @@ def pdf(catalog: str = "", page: str = "", *objects: str) -> bytes:
 
 
 def renamed_zip(name: str, meant: str, kind: int = 0x7075) -> bytes:
-    """Make an archive whose one member has another name for programs that read its Unicode path."""
     field = struct.pack("<BI", 1, zlib.crc32(name.encode())) + meant.encode()
     info = zipfile.ZipInfo(name)
     info.extra = struct.pack("<HH", kind, len(field)) + field

@@ -57,13 +57,11 @@ class Ledger:
         self.journal = Journal(self.path, SIGNER)
 
     def note(self, *events: Event) -> None:
-        """Write events down, together."""
         for event in events:
             self.journal.add(get_chain(event), "owner", event)
         self.journal.commit()
 
     def begin(self, job: str = JOB, goal: str = "compare the invoices") -> Papers:
-        """Begin a job whose plan has two steps."""
         made = papers.create(self.jobs, job)
         self.note(JobBegun(job, goal, "ab" * 32, "recorded script 1a2b", "uid 0 pid 1"))
         self.note(Planned(job, PLAN.digest, ("read", "write"), made.write(to_json(PLAN))))
@@ -72,7 +70,6 @@ class Ledger:
     def ask(
         self, kept: Papers, kind: str = "plan", seconds: float = 60.0, words: str = "", job: str = JOB, step: str = ""
     ) -> Pending:
-        """Have a job wait for a person."""
         subject = to_json(PLAN) if kind in ("plan", "amendment") else "which of the two?"
         card = Card("the plan", {"steps": "2", "host": "erp.test"}, ("1 read", "2 write"), words, subject)
         pending = new_pending(job, kind, card, kept, seconds, step)
@@ -81,7 +78,6 @@ class Ledger:
 
 
 def whole_job(ledger: Ledger) -> None:
-    """Write a job that went through nearly everything."""
     kept = ledger.begin()
     pending = ledger.ask(kept, words="let me")
     card = kept.write("x")
@@ -119,6 +115,5 @@ def whole_job(ledger: Ledger) -> None:
 
 
 def paused_job(ledger: Ledger, job: str, why: str = "its operator stopped it") -> None:
-    """Write a job that paused."""
     ledger.begin(job)
     ledger.note(JobPaused(job, why))

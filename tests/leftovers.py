@@ -53,7 +53,6 @@ class Running:
 
     @property
     def is_keeper(self) -> bool:
-        """Say whether it is a keeper."""
         return "keeper.main()" in self.line
 
 
@@ -68,7 +67,6 @@ class Look:
 
     @cached_property
     def keepers(self) -> set[int]:
-        """List the keepers of this state directory."""
         return {each.pid for each in self.running if each.is_keeper and f"{self.home}/" in each.line}
 
     @cached_property
@@ -81,7 +79,6 @@ class Look:
         return names
 
     def things(self) -> set[str]:
-        """List what desks of this state directory, and local ones of this process, hold."""
         found = {f"mount {line}" for line in Path("/proc/self/mountinfo").read_text().splitlines() if self.owns(line)}
         found |= {f"loop {name}" for name in loops() if self.owns(name)}
         found |= {f"cgroup {folder}" for folder in cgroups()}
@@ -97,11 +94,10 @@ class Look:
         return {thing for thing in found if not any(name in thing for name in self.strangers)}
 
     def owns(self, text: str) -> bool:
-        """Say whether a text names something in this state directory."""
         return f"{self.home}/" in text
 
     def is_ours(self, each: Running) -> bool:
-        """Say whether a process is of our desks: a keeper, door, runtime, guest or what they started; or our zombie."""
+        """Return whether a process belongs to our desks: keeper, door, runtime, guest, their children, or our zombie."""
         if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER, uids.VOLUMES):
             above = self.by_pid.get(each.parent)
             return each.parent in (1, *self.keepers) or (above is not None and above.parent in self.keepers)
@@ -113,7 +109,7 @@ class Look:
         return self.owns(each.line) or self.is_local(each)
 
     def is_stub(self, each: Running) -> bool:
-        """Say whether a process is a program behind gVisor, as the host sees it: they come and go while a desk is open.
+        """Return whether a process is a program behind gVisor as the host sees it; they come and go with an open desk.
 
         It has no arguments and root's id of its desk. What is left of one shows in the desk's cgroup.
         """
@@ -121,7 +117,7 @@ class Look:
         return is_root and not each.line and not each.zombie
 
     def is_local(self, each: Running) -> bool:
-        """Say whether a process is a guest without a wall, or was started by one."""
+        """Return whether a process is a guest without a wall, or was started by one."""
         folder = LOCAL_FOLDER.search(each.line)
         if folder is None:
             environment = read(each.pid, "environ")
@@ -130,18 +126,14 @@ class Look:
 
 
 def things(home: Path) -> set[str]:
-    """List what desks of a state directory, and local ones of this process, hold on this machine."""
     return Look(home).things()
 
 
 def keepers(home: Path) -> list[int]:
-    """List the keepers of a state directory that run."""
     return sorted(Look(home).keepers)
 
 
 def end_holders(home: Path) -> None:
-    """End the resident holders of a state directory, those that are just starting included, and their keepers."""
-
     def look() -> set[str]:
         found = {each.pid for each in Look(home).running if HOLDER in each.line and f"{home}/" in environment(each.pid)}
         for pid in found:
@@ -168,7 +160,6 @@ def read_processes() -> Iterator[Running]:
 
 
 def claims() -> dict[int, Path]:
-    """Return the user id ranges in use, and the desk each is for."""
     found = {}
     with suppress(FileNotFoundError):
         for file in uids.CLAIMS.iterdir():
@@ -179,14 +170,12 @@ def claims() -> dict[int, Path]:
 
 
 def loops() -> Iterator[str]:
-    """List the files loop devices show."""
     for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
             yield f"{entry.parts[3]} {entry.read_text().strip()}"
 
 
 def cgroups() -> Iterator[Path]:
-    """List the cgroups of desks in every hierarchy."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         if right.startswith(("cgroup ", "cgroup2 ")):
@@ -207,7 +196,6 @@ def namespaces(pid: int) -> Iterator[str]:
 
 
 def pids() -> list[int]:
-    """List every process but ourselves."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
 
 
@@ -217,7 +205,6 @@ def cmdline(pid: int) -> str:
 
 
 def settled_cmdline(pid: int) -> str:
-    """Read a process's arguments. They are empty amid exec, when whoever started it goes on already."""
     for _ in range(10):
         if (line := cmdline(pid)) or not read(pid, "stat"):
             return line
@@ -226,7 +213,6 @@ def settled_cmdline(pid: int) -> str:
 
 
 def parent(pid: int) -> int:
-    """Read a process's parent, 0 when it is gone."""
     stat = read(pid, "stat")
     return int(stat.rpartition(")")[2].split()[1]) if stat else 0
 

@@ -21,7 +21,6 @@ DONE = ("passed", "xfailed", "skipped")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take where outcomes are recorded, how long to run, and which part."""
     parser.addoption("--record", type=Path, help="a file of outcomes; tests that passed on this commit are left out")
     parser.addoption("--minutes", type=float, default=60.0, help="stop after this many minutes")
     parser.addoption("--since", default="", help="a commit: what passed on it or on a later one need not run again")
@@ -29,7 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to record, where a run asks for it."""
     if config.getoption("record"):
         config.pluginmanager.register(LongRun(config), "long-run")
 
@@ -51,7 +49,6 @@ class LongRun:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what has passed, and what is another shard's."""
         mine = [item for item in items if zlib.crc32(item.path.name.encode()) % self.parts == self.part - 1]
         again = [item for item in mine if self.outcomes.get(item.nodeid) not in DONE]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
@@ -60,7 +57,6 @@ class LongRun:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Learn from a worker how many tests there are."""
         self.left = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -75,17 +71,14 @@ class LongRun:
                 file.write(json.dumps({**line, "commit": self.commit}) + "\n")
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Remember what to stop."""
         self.session = session
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Count, and stop when the time is up."""
         self.left -= self.outcomes.get(nodeid) in DONE
         if self.left and time.monotonic() > self.until:
             self.session.shouldstop = "the time is up: run it again to go on"
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Succeed when all have passed before and none is left to run."""
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.left:
             session.exitstatus = pytest.ExitCode.OK
 
@@ -100,13 +93,11 @@ class LongRun:
 
 
 def git(*args: str) -> list[str]:
-    """Return the lines of a git command's output."""
     argv = ["git", "-c", "safe.directory=*", *args]  # root may run this in a user's checkout
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def read(file: Path, commits: set[str]) -> dict[str, str]:
-    """Read the latest outcome of each test on these commits."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]

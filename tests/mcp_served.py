@@ -57,7 +57,6 @@ def served_here(folder: Path, **serve: object) -> Iterator[Here]:
 
 @asynccontextmanager
 async def connected(url: str, key: str) -> AsyncIterator[Client]:
-    """Connect a client to `/mcp` of a server."""
     headers = {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
@@ -67,11 +66,9 @@ async def connected(url: str, key: str) -> AsyncIterator[Client]:
 
 
 def text_of(seen: CallToolResult) -> str:
-    """Give all a result says."""
     return "\n".join(each.text for each in seen.content if isinstance(each, TextContent))
 
 
 def open_desks(settings: Config) -> list[str]:
-    """List the desks of a state directory."""
     folder = settings.run / "desks"
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []

@@ -54,7 +54,7 @@ class OrdinaryUser:
         )
 
     def command(self, *argv: str, program: str = COMMAND) -> list[str]:
-        """Give what runs `hotdesk`, or another program of Python's, as this user."""
+        """Return what runs `hotdesk`, or another program of Python's, as this user."""
         shown = [sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE)]
         python = self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
         member = ["--groups", ",".join(map(str, self.groups))] if self.groups else ["--clear-groups"]
@@ -64,7 +64,6 @@ class OrdinaryUser:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Give this user's variables."""
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "ROOM": str(self.folder),

@@ -39,7 +39,6 @@ class BehindGvisor(Opened):
     """Desks behind gVisor, whatever their spec says; a sentry takes more memory than a small container has."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open one."""
         return await super().open(replace(spec, wall="gvisor", memory=max(spec.memory, MIN_MEMORY)), scope)
 
 
@@ -47,7 +46,6 @@ class BehindMicrovm(Opened):
     """Desks as virtual machines, whatever their spec says; with what a kernel of its own takes at least."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open one."""
         memory = max(256 * MIB, min(spec.memory, 512 * MIB))
         return await super().open(replace(spec, wall="microvm", memory=memory, disk=max(spec.disk, 64 * MIB)), scope)
 
@@ -66,7 +64,6 @@ class Pooled(Opened):
         return desk
 
     async def prepared(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool]:
-        """Have the pool keep one ready for just long enough, proven where it shall have a way out."""
         proven = scope != CLOSED
         try:
             self.pool.keep(spec, 1, proven=proven)
@@ -82,7 +79,6 @@ class Forked(Opened):
     """Desks forked from another, which is gone."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open one, fork it and burn it."""
         first = await super().open(spec, scope)
         if spec.disk_in == "memory":
             return first
@@ -99,7 +95,6 @@ class RolledBack(Opened):
     """Desks that were changed, and had their files put back."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open one, and roll it back to what it was."""
         desk = await super().open(spec, scope)
         if spec.disk_in == "memory":
             return desk
@@ -116,7 +111,6 @@ class Resumed(Opened):
     """Desks that were stopped, with their memory and without, and went on."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open one, stop it in both ways, and let it go on."""
         desk = await super().open(spec, scope)
         async with self.unless_whole(desk.id):
             for memory in (True, False):

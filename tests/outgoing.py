@@ -23,7 +23,6 @@ IS_JSON = (b"content-type", b"application/json; charset=UTF-8")
 def held(
     *places: SecretPlace, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1"
 ) -> LiveGrant:
-    """Hold a grant for the test host."""
     return LiveGrant(id, Grant("erp-token", HOST, places=places, foreign=foreign), placeholder, kind)
 
 
@@ -36,12 +35,10 @@ def asks(
     port: int = 443,
     scheme: str = "https",
 ) -> Outgoing:
-    """Make a request."""
     return Outgoing(scheme, host, port, method, path, query, [(b"Host", host.encode()), *headers])
 
 
 def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest | Refusal:
-    """Plan a request and put its secrets in."""
     made = plan_injection(out, grants)
     if isinstance(made, Refusal):
         return made
@@ -49,24 +46,22 @@ def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VA
 
 
 def sent(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest:
-    """Give a request as it goes; it does."""
+    """Return a request as it goes; it does."""
     done = send(out, *grants, body=body, value=value)
     assert isinstance(done, OutgoingRequest), done
     return done
 
 
 def refused(out: Outgoing, *grants: LiveGrant, body: bytes = b"") -> Refusal:
-    """Give why a request does not go; it does not."""
+    """Return why a request does not go; it does not."""
     done = send(out, *grants, body=body)
     assert isinstance(done, Refusal), done.headers
     return done
 
 
 def values(headers: Headers, name: bytes) -> list[bytes]:
-    """Give what a header says."""
     return [value for one, value in headers if one.lower() == name]
 
 
 def basic(pair: bytes) -> bytes:
-    """Write user and password as `Basic`."""
     return b"Basic " + base64.b64encode(pair)

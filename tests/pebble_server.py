@@ -34,7 +34,6 @@ class Pebble:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nobody uses."""
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in found]
@@ -42,7 +41,6 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def pebble(folder: Path, *, validity_s: int = 0, http_port: int = 0, **env: str) -> Iterator[Pebble]:
-    """Run an authority whose certificates last so long, and that finds every name on loopback."""
     listen, manage, dns, challenges, spare = free_ports(5)
     challenges = http_port or challenges
     ca, chain = make_certificates(folder, "localhost")
@@ -69,7 +67,6 @@ def pebble(folder: Path, *, validity_s: int = 0, http_port: int = 0, **env: str)
 
 
 def fetch(url: str, ca: Path) -> bytes:
-    """Fetch something, as soon as it is there."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:

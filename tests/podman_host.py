@@ -44,22 +44,18 @@ class PodmanHost:
 
     @property
     def state(self) -> str:
-        """Give the volume of the state directory."""
         return f"--volume={self.folder / 'lib'}:/var/lib/hotdesk"
 
     @property
     def cgroups(self) -> str:
-        """Give the option that lets a container make cgroups."""
         is_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
         return "--security-opt=unmask=/sys/fs/cgroup" if is_v2 else "--volume=/sys/fs/cgroup:/sys/fs/cgroup"
 
     @property
     def setup(self) -> str:
-        """Give the command that sets hotdesk up in a container."""
         return f"hotdesk setup --from /base.image --signer {self.signer}"
 
     def run(self, script: str, *options: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-        """Run a line of shell in a new container with these options."""
         own = [f"--{name}={self.folder / name}" for name in ("root", "runroot", "tmpdir")]
         podman = ["podman", "--cgroup-manager=cgroupfs", "--runtime=crun", *own, "run", "--rm", "--network=none"]
         podman += [
@@ -103,7 +99,6 @@ def make(folder: Path, images: Path) -> PodmanHost:
 
 
 def install(root: Path) -> None:
-    """Put this checkout into a root file system, compiled as an installer leaves it, with its command."""
     place = root / INSTALLED.relative_to("/")
     shutil.copytree(SOURCE, place, ignore=shutil.ignore_patterns("__pycache__"))
     argv = [sys.executable, "-m", "compileall", "-q", "-s", str(root), str(place)]

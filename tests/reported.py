@@ -47,24 +47,20 @@ from tests.ledger import DESK, JOB, PLAN, Ledger
 
 
 def screen(width: int = 640, height: int = 400) -> bytes:
-    """Give a picture of a screen, as it is written outside a desk."""
     return encode_png(Image.linear_gradient("L").resize((width, height)).convert("RGB"))
 
 
 def foreign() -> bytes:
-    """Give a picture as another program writes it."""
     made = io.BytesIO()
     Image.new("RGBA", (64, 64), (200, 10, 10, 128)).save(made, "PNG")
     return made.getvalue()
 
 
 def seen(text: str, ok: bool = True, image: bytes = b"") -> str:
-    """Write an observation."""
     return json.dumps({"text": text, "ok": ok, "image": base64.b64encode(image).decode(), "media": "image/png"})
 
 
 def verdict(word: str, *, passed: bool) -> bytes:
-    """Write a verdict with three pages."""
     sheet = Image.new("RGB", (620, 877), (250, 250, 250))
     pages = tuple(DrawnPixels(*sheet.size, sheet.tobytes()) for _ in range(3))
     faults = () if passed else (Fault("total", f"Sheet1!C42 {word}", f"1,204.00 {word}", f"1,240.00 {word}"),)
@@ -102,7 +98,6 @@ def begin(ledger: Ledger, kept: Papers, word: str, brain: str, plan: Plan) -> No
 
 
 def first_step(ledger: Ledger, kept: Papers, word: str) -> None:
-    """Write a step that fails, is rolled back, and succeeds."""
     call = kept.write(json.dumps({"id": "1", "tool": "shell", "arguments": {"command": f"python3 parse.py {word}"}}))
     reply = kept.write(json.dumps({"text": f"I read the invoices. {word}", "calls": []}))
     ledger.note(
@@ -125,7 +120,6 @@ def first_step(ledger: Ledger, kept: Papers, word: str) -> None:
 
 
 def second_step(ledger: Ledger, kept: Papers, word: str, more: int) -> None:
-    """Write a step whose result goes back, and one more try."""
     call = kept.write(json.dumps({"id": "1", "tool": "shell", "arguments": {word: word}}))
     wrong, right = (kept.write(verdict(word, passed=passed)) for passed in (False, True))
     path = f"Report {word}.xlsx"
@@ -156,7 +150,6 @@ def second_step(ledger: Ledger, kept: Papers, word: str, more: int) -> None:
 
 
 def at_the_door(ledger: Ledger, word: str) -> None:
-    """Write what the desk asked of the door."""
     host = f"erp.test{word}"
     ledger.note(
         Exchange(
@@ -174,7 +167,6 @@ def at_the_door(ledger: Ledger, word: str) -> None:
 
 
 def finish(ledger: Ledger, kept: Papers, word: str) -> None:
-    """Write its end."""
     path = f"Report {word}.xlsx"
     ledger.note(
         Kept(JOB, path, "ef" * 32, 48_211, 1),

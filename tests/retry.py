@@ -15,7 +15,6 @@ LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 
 
 def failed() -> set[str]:
-    """Read which tests failed in the last run."""
     return set(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else set()
 
 

@@ -9,23 +9,19 @@ VERSION = b"RFB 003.008\n"
 
 
 def hello(width: int = SIZE[0], height: int = SIZE[1], name: bytes = b"desk") -> bytes:
-    """Shake hands as a server does."""
     init = struct.pack(">HH16xI", width, height, len(name)) + name
     return VERSION + b"\x01\x01" + bytes(4) + init
 
 
 def update(*rectangles: bytes) -> bytes:
-    """Frame an update."""
     return struct.pack(">BxH", 0, len(rectangles)) + b"".join(rectangles)
 
 
 def raw(x: int, y: int, width: int, height: int, pixel: bytes = b"\x01\x02\x03\x00") -> bytes:
-    """Paint a rectangle in one colour."""
     return struct.pack(">HHHHi", x, y, width, height, 0) + pixel * (width * height)
 
 
 def head(x: int, y: int, width: int, height: int, encoding: int = 0) -> bytes:
-    """Announce a rectangle alone."""
     return struct.pack(">HHHHi", x, y, width, height, encoding)
 
 

@@ -14,8 +14,6 @@ T = TypeVar("T")
 
 
 def run(what: Awaitable[T]) -> T:
-    """Wait for something in a loop of its own."""
-
     async def waited() -> T:
         return await what
 
@@ -25,7 +23,7 @@ def run(what: Awaitable[T]) -> T:
 def asked(
     data: bytes = b"", cuts: Iterable[int] = (), headers: Mapping[str, str] | None = None, *, whole: bool = True
 ) -> Request:
-    """Give a request with a body that comes in pieces; one that is not whole breaks off."""
+    """Return a request with a body that comes in pieces; one that is not whole breaks off."""
     lines = [(name.encode(), value.encode("latin-1", "replace")) for name, value in (headers or {}).items()]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": lines}
     events = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces(data, cuts)]

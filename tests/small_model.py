@@ -51,7 +51,7 @@ def small_model() -> Iterator[Served]:
 
 
 def first_line(server: subprocess.Popen[bytes], log: Path) -> bytes:
-    """Wait until the model is loaded; give what its server says then."""
+    """Wait until the model is loaded; return what its server says then."""
     assert server.stdout is not None
     ready, _, _ = select.select([server.stdout], [], [], LOADING)
     if not ready or not (line := server.stdout.readline()):
@@ -61,12 +61,11 @@ def first_line(server: subprocess.Popen[bytes], log: Path) -> bytes:
 
 
 def cache() -> Path:
-    """Give the folder in which the model stays from run to run."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotdesk-tests/small-model"
 
 
 def environment(folder: Path) -> tuple[Path, Path]:
-    """Give a Python that can serve the model, and the model's file, made unless they are there."""
+    """Return a Python that can serve the model, and the model's file, made unless they are there."""
     folder.mkdir(parents=True, exist_ok=True)
     whole, made = folder / "whole", folder / "made"
     with (folder / "lock").open("w") as lock:

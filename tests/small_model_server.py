@@ -26,7 +26,6 @@ DIRECT = build_opener(ProxyHandler({}))
 
 
 def prompt(body: dict[str, Any]) -> str:
-    """Write a conversation in the model's own form."""
     tools = [tool["function"] for tool in body.get("tools", [])]
     told = [(message["role"], written(message)) for message in body["messages"]]
     if tools:
@@ -37,20 +36,18 @@ def prompt(body: dict[str, Any]) -> str:
 
 
 def example(tool: dict[str, Any]) -> str:
-    """Show how a tool is used."""
     given = dict.fromkeys(tool["parameters"]["required"], "...")
     return f"{BEGIN}{tool['name']}{NEXT}{json.dumps(given)}}}\n{END}"
 
 
 def written(message: dict[str, Any]) -> str:
-    """Write what was said in a message."""
     calls = [each["function"] for each in message.get("tool_calls", [])]
     uses = [f"{BEGIN}{each['name']}{NEXT}{each['arguments']}}}\n{END}" for each in calls]
     return "\n".join(filter(None, [message.get("content"), *uses]))
 
 
 def delta(said: str, has_tools: bool) -> dict[str, Any]:
-    """Give what the model said as a message: a use where there are tools and it has the form of one, else text."""
+    """Return what the model said as a message: a use where there are tools and it has the form of one, else text."""
     name, found, rest = said.partition(NEXT.strip())
     if not has_tools or not found:
         return {"content": said}
@@ -60,7 +57,6 @@ def delta(said: str, has_tools: bool) -> dict[str, Any]:
 
 
 def chunks(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give a stream's events for what a model said."""
     message = delta(answer["content"], bool(body.get("tools")))
     cut = answer.get("stop_type") == "limit"
     reason = "length" if cut else "tool_calls" if "tool_calls" in message else "stop"
@@ -78,7 +74,6 @@ class Handler(BaseHTTPRequestHandler):
     """Where llama.cpp answers."""
 
     def do_POST(self) -> None:
-        """Complete a conversation, as a stream."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path.startswith("/plain/"):
             body.pop("tools", None)
@@ -94,7 +89,6 @@ class Handler(BaseHTTPRequestHandler):
         self.give(200, "text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]))
 
     def give(self, code: int, kind: str, text: str) -> None:
-        """Send an answer."""
         data = text.encode()
         self.send_response(code)
         self.send_header("Content-Type", kind)

@@ -28,7 +28,6 @@ class SocksServer:
 
     @property
     def address(self) -> str:
-        """Give where it listens."""
         return f"127.0.0.1:{self.port}"
 
     def serve(self, client: socket.socket) -> None:
@@ -55,7 +54,6 @@ class SocksServer:
                 back.join()
 
     def check(self, client: socket.socket) -> bool:
-        """Read a user name and password, and say whether they are right."""
         take(client, 1)
         pair = tuple(take(client, take(client, 1)[0]).decode() for _ in range(2))
         self.users.append((pair[0], pair[1]))
@@ -64,7 +62,6 @@ class SocksServer:
 
 
 def take(sock: socket.socket, count: int) -> bytes:
-    """Read so many bytes."""
     data = b""
     while len(data) < count:
         if not (more := sock.recv(count - len(data))):
@@ -74,7 +71,6 @@ def take(sock: socket.socket, count: int) -> bytes:
 
 
 def read_target(client: socket.socket) -> tuple[int, str, int]:
-    """Read what a request is for."""
     _, _, _, kind = take(client, 4)
     if kind == 3:
         host = take(client, take(client, 1)[0]).decode()

@@ -15,14 +15,12 @@ OFFER = (b"curve25519-sha256", ssh.STRICT_CLIENT)
 
 
 def packet(payload: bytes) -> bytes:
-    """Write a packet before there are keys."""
     padding = 8 - (len(payload) + 5) % 8 + 4
     padding += -(len(payload) + 5 + padding) % 8
     return encode_uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
 
 
 def kexinit(kinds: tuple[bytes, ...] = OFFER, cipher: bytes = b"aes128-gcm@openssh.com", follows: int = 0) -> bytes:
-    """Write a client's offer."""
     lists = [
         encode_names(kinds),
         encode_names((ssh.KEY_NAME,)),
@@ -42,7 +40,7 @@ class SshTestClient:
         self.opening: PacketCipher | None = None
 
     def send(self, data: bytes) -> list[bytes]:
-        """Send bytes; give the messages that were for others."""
+        """Send bytes; return the messages that were for others."""
         self.transport.buffer += data
         found = []
         while (payload := self.transport.receive()) is not None:
@@ -50,7 +48,6 @@ class SshTestClient:
         return found
 
     def seal(self, payload: bytes) -> bytes:
-        """Encrypt a packet."""
         assert self.sealing is not None
         padding = -(len(payload) + 1) % 16
         padding += 16 if padding < 4 else 0
@@ -59,7 +56,6 @@ class SshTestClient:
         return length + self.sealing.aead.encrypt(self.sealing.take_nonce(), plain, length)
 
     def read(self) -> bytes:
-        """Take the next packet of the server's."""
         out = self.transport.out
         length = int.from_bytes(out[:4], "big")
         end = 4 + length + (0 if self.opening is None else 16)
@@ -70,7 +66,7 @@ class SshTestClient:
         return body[1 : length - body[0]]
 
     def exchange(self, session: bytes = b"") -> bytes:
-        """Exchange keys; give the session's id."""
+        """Exchange keys; return the session's id."""
         if not session:
             line, _, _ = self.transport.out.partition(b"\r\n")
             assert line == ssh.VERSION

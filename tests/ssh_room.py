@@ -50,17 +50,14 @@ class SshRoom:
 
     @property
     def name(self) -> str:
-        """Give the desk's name as a host."""
         return f"{self.desk}.desk"
 
     def environment(self) -> dict[str, str]:
-        """Give the variables of every program here."""
         places = {"HOTDESK_HOME": str(self.settings.run.parent), "HOTDESK_IMAGES": str(self.settings.images)}
         own = {"PATH": os.environ["PATH"], "HOME": "/root", "TMPDIR": tempfile.gettempdir(), "HOTDESK_LINGER": "0.5"}
         return {**own, **places, "PYTHONPATH": str(SOURCE), **self.env}
 
     def hotdesk(self, *argv: str) -> subprocess.CompletedProcess[bytes]:
-        """Run a command of ours to its end."""
         return self.call([*HOTDESK, *argv])
 
     def ssh(self, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -69,13 +66,11 @@ class SshRoom:
         return self.call(["ssh", "-F", str(self.config), *argv[:at], self.name, *argv[at + 1 :]], stdin)
 
     def call(self, argv: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a program to its end."""
         env = self.environment()
         return subprocess.run(argv, check=False, input=stdin, capture_output=True, timeout=60, env=env, cwd=self.folder)
 
     @contextmanager
     def running(self, argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """Have a program run for the length of a block."""
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment(), cwd=self.folder, bufsize=0
@@ -88,7 +83,7 @@ class SshRoom:
 
     @contextmanager
     def port(self) -> Iterator[int]:
-        """Have a server inside that echoes; give its port."""
+        """Have a server inside that echoes; yield its port."""
         with self.running([*HOTDESK, "exec", self.desk, "--", "/usr/bin/python3", "-c", ECHO]) as inside:
             assert inside.stdout is not None
             yield int(inside.stdout.readline())
@@ -105,7 +100,6 @@ class SshRoom:
 
 @contextmanager
 def ssh_room(settings: Config, *options: str) -> Iterator[SshRoom]:
-    """Open a desk for the length of a block."""
     with tempfile.TemporaryDirectory(prefix="hotdesk-ssh-") as folder:
         room = SshRoom(Path(folder), settings)
         opened = room.hotdesk("open", *options)
@@ -135,7 +129,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for something that must come."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come"

@@ -37,18 +37,15 @@ class StrongWall(ContainerWall):
 
 
 def look(settings: Config) -> WallStatus:
-    """Say that it is available."""
     return replace(status.look(settings), name=NAME, traits=StrongWall.traits, platform=PLATFORM)
 
 
 def register_here() -> None:
-    """Have this process know the wall."""
     register(WallKind(NAME, StrongWall, look))
 
 
 @contextmanager
 def install() -> Iterator[None]:
-    """Have this process know the wall for the length of a block."""
     before = dict(KINDS)
     register_here()
     try:
@@ -59,7 +56,6 @@ def install() -> Iterator[None]:
 
 
 def start_keeper(settings: Config) -> Started:
-    """Start a keeper that can put the wall up."""
     ours, theirs = pair()
     with theirs, open(os.devnull, "r+b") as null:
         pid = os.posix_spawn(

@@ -82,7 +82,6 @@ class SwarmRoom:
         prompt: Prompt = ask_nobody,
         **options: object,
     ) -> SwarmReceipt:
-        """Carry it out, or go on with it."""
         brief = parse_job((BRIEF % (self.top, self.over, self.each)).encode(), self.folder, scope_of)
         async with local_machine(self.settings) as machine:
             order = JobContext(machine, brief, listener=listener, prompt=prompt, exact=True)

@@ -51,7 +51,6 @@ print(json.dumps({path.decode("utf-8", "backslashreplace"): told for path, told 
 
 
 async def tree(desk: Desk, user: str = "root") -> Tree:
-    """Describe every path of a desk as far as a user may read it."""
     done = await desk.run(["python3", "-c", WALK], user=user, timeout=100)
     assert done.ok, done.stderr
     found: Tree = json.loads(done.stdout)

@@ -29,7 +29,6 @@ class Seen:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """Give a header's value."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
@@ -46,7 +45,6 @@ class Upstream:
 
     @property
     def address(self) -> str:
-        """Give where it listens."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -63,7 +61,6 @@ class Talk(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do(self) -> None:
-        """Take one request."""
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
         if len(body) < length:  # the connection was closed: an incomplete request is not one that arrived
@@ -93,7 +90,7 @@ class Talk(BaseHTTPRequestHandler):
 
 
 def make_certificates(folder: Path, *names: str) -> tuple[Path, Path]:
-    """Make an authority and a server's certificate and key; give both files."""
+    """Make an authority and a server's certificate and key; return both files."""
     now = datetime.now(UTC)
 
     def sign(
@@ -124,7 +121,6 @@ def make_certificates(folder: Path, *names: str) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def upstream(folder: Path, *names: str, tls: bool = True) -> Iterator[Upstream]:
-    """Serve, for the length of a block, a host of these names."""
     ca, chain = make_certificates(folder, *names)
     found = Upstream(0, ca)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Talking", (Talk,), {"upstream": found}))

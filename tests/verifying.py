@@ -30,19 +30,16 @@ class Verifier:
     count: int = 0
 
     async def look(self, path: str, data: bytes, check: str, *active: str, **expect: object) -> Candidate:
-        """Have one file looked at by one check, and by what is always looked for."""
         self.count += 1
         kind = path.rpartition(".")[2]
         item = Deliverable(path, kind, (RequiredCheck(check, expect),), active)
         return await self.verifying.verify(self.count, Candidate(item, data))
 
     def shared(self, name: str = "base") -> Desk | None:
-        """Give the desk in which files are only opened."""
         found = self.verifying.shared.get(name)
         return found.desk if found else None
 
     def verdicts(self) -> list[Verified]:
-        """Give what was written down of each look."""
         return [event for event in self.events if isinstance(event, Verified)]
 
 
@@ -50,7 +47,6 @@ class Verifier:
 async def verifier(
     settings: Config, home: Path, folder: Path, *images: str, wall: str = "container"
 ) -> AsyncIterator[Verifier]:
-    """Open a machine with clean copies of images, for a brief in a folder."""
     config = replace(settings, run=home / "run", lib=home / "lib")
     home.mkdir(mode=0o755, exist_ok=True)
     for name in ("base", *images):

@@ -209,20 +209,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_idle(item: pytest.Function) -> bool:
-    """Say whether a test would show nothing new."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     return params.get("wall", "container") != "container" and params.get("origin", "opened") != "opened"
 
 
 @pytest.fixture(scope="module", params=WALLS)
 def wall(request: pytest.FixtureRequest) -> str:
-    """Name the wall to try."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[Runtime]:
-    """Give a runtime several tests share."""
     if wall == "local":
         async with local_runtime() as local:
             yield local
@@ -234,7 +231,7 @@ async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[
 
 @pytest.fixture(scope="module")
 async def desk(runtime: Runtime) -> AsyncIterator[Desk]:
-    """Give a desk several tests share; each works in a folder of its own name."""
+    """Yield a desk several tests share; each works in a folder of its own name."""
     opened = await runtime.open(Spec(env={"FROM_SPEC": "spec", "BOTH": "spec"}))
     yield opened
     await runtime.burn(opened.id)
@@ -242,8 +239,6 @@ async def desk(runtime: Runtime) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def fresh(runtime: Runtime) -> Open:
-    """Give a way to open a desk that nobody shares."""
-
     @asynccontextmanager
     async def opened(spec: Spec) -> AsyncIterator[Desk]:
         desk = await runtime.open(spec)

@@ -94,7 +94,6 @@ PAGE = DrawnPixels(4, 4, b"\xff\0\0" * 8 + b"\xff\xff\xff" * 8)
 
 @pytest.fixture(params=CHECKS)
 def check(request: pytest.FixtureRequest) -> Check:
-    """Give each check in turn."""
     return find(request.param, SAMPLES[request.param])
 
 
@@ -142,7 +141,7 @@ def test_evidence_a_hostile_desk_made_up_fails_and_is_no_error(check: Check, evi
 
 
 def places(told: object) -> list[tuple[Any, Any]]:
-    """Give every place in what was told where something stands: what holds it, and its key."""
+    """Return every place in what was told where something stands: what holds it, and its key."""
     keys = told if isinstance(told, dict) else range(len(told)) if isinstance(told, list) else ()
     return [place for key in keys for place in ((told, key), *places(told[key]))]  # type: ignore[index]
 
@@ -154,7 +153,6 @@ def test_what_each_could_be_told_can_be_read(name: str) -> None:
 
 
 def see(check: Check, told: object, pages: tuple[DrawnPixels, ...]) -> None:
-    """See that evidence is judged, and that what is said of it can be shown."""
     verdict = check.judge(Evidence(json.dumps(told).encode(), pages))
     assert verdict.looked_for
     assert all(finding.isprintable() and len(finding) <= 1100 for finding in verdict.findings)

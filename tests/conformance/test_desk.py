@@ -50,7 +50,7 @@ for child in children:
 
 
 async def gone_within(desk: Desk, seconds: float) -> float:
-    """Wait until a desk is gone; give how long that took."""
+    """Wait until a desk is gone; return how long that took."""
     start = anyio.current_time()
     with anyio.move_on_after(seconds):
         try:
@@ -277,7 +277,6 @@ async def test_burning_ends_waiting_calls(runtime: Runtime) -> None:
 
 
 def find_listed(settings: Config, desk: Desk) -> dict[str, Any]:
-    """Return the facts that a desk is listed with."""
     return next(facts for facts in state.list_own_desks(settings) if facts["id"] == desk.id)
 
 
@@ -305,7 +304,7 @@ async def test_a_killed_first_process_ends_the_desk(runtime: Runtime, wall: str)
 
 
 def is_first_of(pid: str, desk: DeskId) -> bool:
-    """Say whether a process is the guest of a desk: pid 1 of its namespace, in its cgroup."""
+    """Return whether a process is the guest of a desk: pid 1 of its namespace, in its cgroup."""
     try:
         with open(f"/proc/{pid}/cgroup") as cgroup, open(f"/proc/{pid}/status") as status:
             inside = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])

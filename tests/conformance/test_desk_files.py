@@ -20,14 +20,13 @@ BLOCK = bytes(range(256)) * 1024
 
 
 async def sh(desk: Desk, script: str) -> str:
-    """Run a shell script that must succeed; give what it says."""
+    """Run a shell script that must succeed; return what it says."""
     done = await desk.run(["sh", "-c", script], timeout=30)
     assert done.ok, done
     return done.text
 
 
 async def blocks(count: int) -> AsyncIterator[bytes]:
-    """Give a stream of 256 KiB blocks."""
     for _ in range(count):
         yield BLOCK
 

@@ -51,7 +51,7 @@ while True:
 
 @asynccontextmanager
 async def serving(desk: Desk, kind: str = "4", backlog: int = 16) -> AsyncIterator[int]:
-    """Have a server in a desk; give its port."""
+    """Have a server in a desk; yield its port."""
     process = await desk.start(["python3", "-c", SERVER, kind, str(backlog)], stdin=False, timeout=50)
     try:
         yield int(await line(process))
@@ -60,7 +60,6 @@ async def serving(desk: Desk, kind: str = "4", backlog: int = 16) -> AsyncIterat
 
 
 async def line(process: Process) -> bytes:
-    """Read a program's first line."""
     said = b""
     async for _, data in process.output():
         said += data
@@ -98,7 +97,6 @@ async def talk(sock: socket.socket, data: bytes = b"", *, end: bool = False) -> 
 
 
 async def counted(desk: Desk) -> int:
-    """Give how far a desk has counted."""
     return int((await desk.run(["sh", "-c", "while ! cat count 2>/dev/null | grep .; do sleep 0.01; done"])).stdout)
 
 

@@ -21,17 +21,14 @@ pytestmark = pytest.mark.timeout(60)
 
 
 async def sh(desk: Desk, script: str, *, timeout: float | None = 20) -> Done:
-    """Run a shell script."""
     return await desk.run(["sh", "-c", script], timeout=timeout)
 
 
 async def python(desk: Desk, script: str, *, timeout: float | None = 20) -> Done:
-    """Run a Python script."""
     return await desk.run(["python3", "-c", textwrap.dedent(script)], timeout=timeout)
 
 
 async def everything(process: Process) -> dict[str, bytes]:
-    """Read all a program says."""
     said = {"stdout": b"", "stderr": b""}
     async for stream, data in process.output():
         said[stream] += data
@@ -39,7 +36,6 @@ async def everything(process: Process) -> dict[str, bytes]:
 
 
 async def first_line(output: AsyncIterator[tuple[str, bytes]]) -> bytes:
-    """Read until the first end of line."""
     said = b""
     async for _, data in output:
         said += data
@@ -59,7 +55,6 @@ async def until_still(desk: Desk, path: str) -> None:
 
 
 async def until_there(desk: Desk, path: str) -> bytes:
-    """Wait until a file has content."""
     with anyio.fail_after(10):
         while True:
             try:

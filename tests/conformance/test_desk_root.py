@@ -31,7 +31,6 @@ STATUS = "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapBnd|CapInh|CapAmb|NoNewPriv
 
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
-    """Give what was noted, in order."""
     return []
 
 
@@ -44,20 +43,17 @@ def events() -> list[Event]:
     ],
 )
 def wall(request: pytest.FixtureRequest) -> str:
-    """Name the wall to try."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 async def runtime(wall: str, settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
-    """Give a runtime that notes."""
     async with container_runtime(replace(settings, microvm_emulate=True), note=events.append) as opened:
         yield {"gvisor": BehindGvisor, "microvm": BehindMicrovm}.get(wall, origin)(opened)
 
 
 @pytest.fixture(scope="module")
 async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk with root several tests share."""
     opened = await runtime.open(Spec(root=True, env={"FROM_SPEC": "spec"}))
     await opened.run(["true"], user="root")  # later its guest would look like something left behind
     yield opened
@@ -65,17 +61,14 @@ async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 
 async def root(desk: Desk, script: str, *, timeout: float = 20, cwd: str | None = None) -> Done:
-    """Run a shell script as root."""
     return await desk.run(["sh", "-c", script], user="root", timeout=timeout, cwd=cwd)
 
 
 async def sudo(desk: Desk, *words: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Done:
-    """Run `sudo`."""
     return await desk.run(["sudo", *words], stdin=stdin, env=env, timeout=30)
 
 
 async def sh(desk: Desk, script: str) -> Done:
-    """Run a shell script as the desk's user."""
     return await desk.run(["sh", "-c", script], timeout=30)
 
 
@@ -103,7 +96,6 @@ async def terminal(desk: Desk, *argv: str) -> AsyncIterator[Process]:
 
 
 async def until(process: Process, text: bytes) -> bytes:
-    """Read on until a text has come."""
     said = b""
     with anyio.move_on_after(20):
         while text not in said:

@@ -112,64 +112,55 @@ def wall(request: pytest.FixtureRequest) -> str:
 
 
 async def boot_id(desk: Desk) -> str:
-    """Read which boot this is."""
     return (await desk.read("/proc/sys/kernel/random/boot_id")).decode().strip()
 
 
 async def who(desk: Desk) -> tuple[str, str]:
-    """Read a desk's name and its machine id."""
     name = (await desk.run(["hostname"])).text.strip()
     assert name == (await desk.read("/etc/hostname")).decode().strip()
     return name, (await desk.read("/etc/machine-id")).decode().strip()
 
 
 async def fill(desk: Desk, name: str, mebibytes: int) -> tuple[int, int]:
-    """Write random bytes to disk; give the MiB that went in, and the error that ended it."""
+    """Write random bytes to disk; return the MiB that went in, and the error that ended it."""
     done = await desk.run(["python3", "-c", FILL, name, str(mebibytes)])
     written, number = done.text.split()
     return int(written), int(number)
 
 
 async def line(process: Process) -> bytes:
-    """Read a program's first words."""
     async for _, data in process.output():
         return data
     raise AssertionError("it said nothing")
 
 
 async def ended(work: Callable[[], Awaitable[object]], kind: type[HotdeskError] = DeskGone) -> None:
-    """See that a call fails within a moment, and in this way."""
     with anyio.fail_after(10), pytest.raises(kind):
         await work()
 
 
 async def go_back_often(desk: Desk, snapshot: SnapshotId) -> None:
-    """Roll back until it fails."""
     while True:
         await desk.rollback(snapshot)
 
 
 async def wait_for(told: Callable[[], bool], seconds: float = 15) -> None:
-    """Wait until something is so."""
     with anyio.fail_after(seconds):
         while not told():
             await anyio.sleep(0.02)
 
 
 async def kept(stack: AsyncExitStack, runtime: Runtime, desks: Sequence[Desk]) -> Sequence[Desk]:
-    """Have desks burnt in the end."""
     for desk in desks:
         stack.push_async_callback(runtime.burn, desk.id)
     return desks
 
 
 def facts(settings: Config, desk: DeskId) -> dict[str, object] | None:
-    """Give what is written down about a desk."""
     return state.read_facts(settings.run / "desks" / desk)
 
 
 def listed(settings: Config, condition: str = "") -> set[str]:
-    """List the desks there are, or those in one state."""
     return {str(told["id"]) for told in state.list_own_desks(settings) if condition in ("", told["state"])}
 
 
@@ -336,7 +327,6 @@ async def test_what_names_no_snapshot_changes_nothing(desk: Desk, snapshot: str)
 
 
 async def refuse(desk: Desk, snapshot: str) -> None:
-    """See that nothing happens for a snapshot that is none."""
     boot = await boot_id(desk)
     process = await desk.start(["cat"])
     for call in (desk.rollback, desk.forget, lambda each: desk.fork(1, each)):

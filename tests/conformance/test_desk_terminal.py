@@ -60,7 +60,7 @@ class Screen:
         self.streams: set[str] = set()
 
     async def until(self, *patterns: str, seconds: float = 15) -> bytes:
-        """Read on until every pattern has come, in this order; give what came, and forget it."""
+        """Read on until every pattern has come, in this order; return what came, and forget it."""
         wanted = re.compile(b".*?".join(pattern.encode() for pattern in patterns), re.DOTALL)
         with anyio.move_on_after(seconds):
             while not (found := wanted.search(self.seen)):
@@ -72,7 +72,6 @@ class Screen:
         pytest.fail(f"{patterns} did not come, only {self.seen[-2000:]!r}")
 
     async def rest(self) -> bytes:
-        """Read to the end."""
         with anyio.fail_after(20):
             async for stream, data in self.output:
                 self.streams.add(stream)

@@ -33,24 +33,20 @@ NAMES = {"a\nb", b"\xff\xfe\x80".decode("utf-8", "surrogateescape"), "n" * 255, 
 
 
 async def made(desk: Desk, name: str) -> str:
-    """Make a folder for one test."""
     await desk.mkdir(name)
     return name
 
 
 async def sh(desk: Desk, script: str, cwd: str) -> None:
-    """Run a shell script that must succeed."""
     done = await desk.run(["bash", "-c", script], cwd=cwd, timeout=60)
     assert done.ok, done.stderr
 
 
 def kinds(changes: list[Change], path: str) -> list[str]:
-    """Give what happened to a path, in order."""
     return [change.kind for change in changes if change.path == path]
 
 
 def paths(changes: list[Change], kind: str = "create") -> set[str]:
-    """Give the paths one kind of change happened to."""
     return {change.path for change in changes if change.kind == kind}
 
 

@@ -56,7 +56,6 @@ class Kind:
 
     @property
     def asks_again(self) -> bool:
-        """Say whether a reply that was cut off is asked for again, with more room."""
         return self.name != "chat"
 
 
@@ -97,7 +96,6 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Give one driver after the other."""
     return KINDS[request.param]
 
 
@@ -111,7 +109,7 @@ class Pair:
 
 @asynccontextmanager
 async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIterator[Pair]:
-    """Give a driver whose server says these replies, one after the other; nothing may be refused."""
+    """Yield a driver whose server says these replies, one after the other; nothing may be refused."""
     left: Iterator[Sequence[Body]] = iter(replies)
     with kind.serve(lambda body: next(left)) as server:
         model = kind.make("m-1-vision", **{"base_url": server.base_url, "key": KEY, "patience": QUICK, **options})
@@ -124,12 +122,10 @@ async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIt
 
 
 def request(*history: Any, **more: Any) -> ModelRequest:
-    """Ask about files."""
     return ModelRequest("You work at a desk.", [OurMessage("Read both files."), *history], [READ], **more)
 
 
 def results(reply: Reply, *seen: Observation) -> Results:
-    """Answer a reply's calls."""
     return Results(tuple(zip(reply.calls, seen, strict=True)))
 
 

@@ -24,7 +24,6 @@ Seeds = Callable[[], Iterator[int]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give long fuzzers the time they need."""
     for item in items:
         if "tests/fuzz/" in str(item.path) and item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(TOTAL / LONG_FUZZERS + GRACE))
@@ -32,7 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def share() -> float:
-    """Give the seconds one long fuzzer may take."""
     return TOTAL / LONG_FUZZERS
 
 
@@ -55,5 +53,4 @@ def seeds(share: float, request: pytest.FixtureRequest) -> Seeds:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """Give what a real guest says."""
     return contextvars.Context().run(anyio.run, record, tmp_path_factory.mktemp("corpus"))

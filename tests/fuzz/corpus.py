@@ -39,19 +39,17 @@ class RealGuest:
         )
 
     async def call(self) -> socket.socket:
-        """Wait for its call."""
         with anyio.fail_after(60):
             return await accept(self.listener)
 
     def close(self) -> str:
-        """End it; give what it complained about."""
+        """End it; return what it complained about."""
         self.listener.close()
         self.process.kill()
         return self.process.communicate()[1].decode(errors="replace")
 
 
 async def overhear(source: socket.socket, sink: socket.socket, heard: bytearray) -> None:
-    """Pass bytes on, and keep them."""
     while True:
         try:
             data = source.recv(1 << 16)
@@ -66,7 +64,7 @@ async def overhear(source: socket.socket, sink: socket.socket, heard: bytearray)
 
 
 async def record(folder: Path) -> Corpus:
-    """Ask a real guest everything; give its answers by what was asked."""
+    """Ask a real guest everything; return its answers by what was asked."""
     guest = RealGuest(folder)
     try:
         sock = await guest.call()
@@ -90,7 +88,6 @@ async def record(folder: Path) -> Corpus:
 
 
 async def ask_everything(desk: LinkedDesk) -> None:
-    """Use every operation once."""
     await desk.mkdir("home/made")
     await desk.write("home/file", bytes(100_000))
     await desk.read("home/file")

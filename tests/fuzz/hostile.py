@@ -66,7 +66,6 @@ class Loop(asyncio.SelectorEventLoop):
         self.set_exception_handler(lambda _, what: self.trouble.append(f"{what['message']}: {what.get('exception')!r}"))
 
     def time(self) -> float:
-        """Give the time, that which was skipped included."""
         return super().time() + self.watch.skipped
 
 
@@ -105,7 +104,7 @@ def memory_within(limit: int) -> Iterator[None]:
 
 
 def resident(line: str, pid: int | str = "self") -> int:
-    """Give one of a process's counts of memory, in bytes."""
+    """Return one of a process's counts of memory, in bytes."""
     return int(Path(f"/proc/{pid}/status").read_text().partition(f"{line}:")[2].split()[0]) * 1024
 
 
@@ -137,7 +136,6 @@ STRANGE = [
 
 
 def render(value: object) -> bytes:
-    """Write a value that may hold raw ones."""
     if isinstance(value, Raw):
         return bytes(value)
     if isinstance(value, list):
@@ -148,7 +146,6 @@ def render(value: object) -> bytes:
 
 
 def spoil_value(chance: Random, value: object) -> object:
-    """Change one part of a value."""
     if isinstance(value, list) and value and chance.random() < 0.8:
         changed = list(value)
         place = chance.randrange(len(changed))
@@ -196,7 +193,6 @@ def spoil_bytes(chance: Random, data: bytes) -> bytes:
 
 
 def any_frame(chance: Random, last: int) -> Frame:
-    """Make a frame of nothing in particular."""
     kinds = sorted(wire.GUEST_KINDS) if chance.random() < 0.9 else range(256)
     number = chance.choice((0, 1, last, last, last, last + 1, 0xFFFFFFFF, chance.randrange(1, last + 2)))
     payload = bytes(chance.choice(STRANGE))
@@ -240,7 +236,6 @@ def spoil_frames(chance: Random, frames: list[Frame], last: int) -> list[Frame]:
 
 
 def asked(ask: dict[str, Any]) -> str:
-    """Name what a host asks for, as the corpus does."""
     return f"{ask.get('op')}{'+tell' if ask.get('tell') else ''}"
 
 
@@ -260,7 +255,6 @@ class HostileGuest:
         self.gone = False
 
     def wicked(self) -> bool:
-        """Decide whether to do wrong now."""
         return self.chance.random() < self.malice
 
     async def run(self) -> None:
@@ -272,7 +266,6 @@ class HostileGuest:
                     await self.take(kind, number, payload)
 
     async def take(self, kind: int, number: int, payload: bytes) -> None:
-        """Answer one frame of the host's."""
         if kind == OPEN:
             self.last = number
             await self.answer(number, self.corpus.get(asked(self.request(payload)), []))
@@ -293,7 +286,6 @@ class HostileGuest:
         return found if isinstance(found, dict) else {}
 
     async def answer(self, number: int, frames: list[Frame]) -> None:
-        """Say what a real guest said, or nearly."""
         mine = [(kind, number, payload) for kind, _, payload in frames]
         while self.wicked():
             mine = spoil_frames(self.chance, mine, self.last)
@@ -305,7 +297,6 @@ class HostileGuest:
             self.break_off()
 
     def break_off(self) -> None:
-        """Hang up, or half of it."""
         how = self.chance.choice((socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR, None))
         try:
             if how is None:
@@ -331,7 +322,6 @@ class HostileGuest:
                 await anyio.sleep(SLOW if self.style == "slow" else 0)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Cut what is said."""
         size = {"whole": len(data) or 1, "bytes": 1, "slow": max(1, len(data) // 7)}.get(self.style)
         if len(data) > 3000 and self.style == "bytes":
             size = 1000
@@ -373,7 +363,6 @@ class Flood(threading.Thread):
         self.sent = 0
 
     def run(self) -> None:
-        """Talk until hung up on."""
         frames = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(self.noise)
         price = sum(wire.compute_cost(payload) for _, _, payload in frames)
         with self.sock:

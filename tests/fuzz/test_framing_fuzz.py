@@ -78,12 +78,10 @@ BAD_REASONS = [b" \x00", b" \x01", b"\tOK", b" x\rb", b" x\nb", b"OK"]
 
 
 def rarely(chance: Random, usual: bytes, strange: list[bytes], share: float = 0.02) -> bytes:
-    """Give what is usual, or else something strange."""
     return usual if chance.random() > share else chance.choice(strange)
 
 
 def render_fields(chance: Random, fields: Fields) -> bytes:
-    """Write fields, a few of them wrong."""
     out = []
     for name, value in fields:
         name = rarely(chance, name, [name.upper(), name.lower(), name.title()], 0.1)
@@ -95,7 +93,6 @@ def render_fields(chance: Random, fields: Fields) -> bytes:
 
 
 def line_end(chance: Random) -> bytes:
-    """End a line, rarely wrong."""
     return rarely(chance, b"\r\n", ENDS, 0.003)
 
 
@@ -112,13 +109,12 @@ def chunked(chance: Random, body: bytes) -> bytes:
 
 
 def chunk_size(chance: Random, size: int) -> bytes:
-    """Write a chunk's size, or nearly."""
     form = rarely(chance, b"%x", SIZES, 0.02)
     return form % size if b"%" in form else form
 
 
 def framing(chance: Random) -> tuple[Fields, bytes]:
-    """Announce a body, rarely in two ways; give it."""
+    """Announce a body, rarely in two ways; return it."""
     body = chance.randbytes(chance.choice((0, 1, 3, 10, 60)))
     kind = chance.random()
     if kind < 0.3:
@@ -146,7 +142,6 @@ def framing(chance: Random) -> tuple[Fields, bytes]:
 
 
 def spoil(chance: Random, data: bytes) -> bytes:
-    """Change a few bytes anywhere."""
     for _ in range(chance.choice((1, 1, 2, 3))):
         at = chance.randrange(len(data) + 1)
         what = chance.randrange(8)
@@ -166,7 +161,6 @@ def spoil(chance: Random, data: bytes) -> bytes:
 
 
 def message(chance: Random, first: bytes, fields: Fields) -> bytes:
-    """Write a message that begins so, and something after it."""
     framed, body = framing(chance)
     fields = [*fields, *framed]
     for _ in range(chance.choice((0, 1, 2, 4))):
@@ -180,7 +174,6 @@ def message(chance: Random, first: bytes, fields: Fields) -> bytes:
 
 
 def make_request(chance: Random) -> bytes:
-    """Make a request."""
     words = (
         rarely(chance, chance.choice(METHODS), BAD_METHODS),
         rarely(chance, chance.choice(TARGETS), BAD_TARGETS),
@@ -191,7 +184,6 @@ def make_request(chance: Random) -> bytes:
 
 
 def make_response(chance: Random) -> bytes:
-    """Make an answer."""
     status = rarely(chance, chance.choice(STATUSES), BAD_STATUSES)
     reason = rarely(chance, chance.choice(REASONS), BAD_REASONS)
     return message(chance, rarely(chance, b"HTTP/1.1", VERSIONS, 0.1) + b" " + status + reason, [])
@@ -218,7 +210,6 @@ class Reading:
 
 
 def read_ours(pieces: Iterable[bytes], parse: Parse, closed: bool) -> Reading:
-    """Read with ours what comes in pieces."""
     reading = Reading()
     try:
         feed_ours(reading, pieces, parse, closed)
@@ -344,7 +335,7 @@ def split(chance: Random, data: bytes) -> list[bytes]:
 
 
 def check(data: bytes, chance: Random, method: str | None) -> Reading:
-    """Read bytes in every way; give what ours made of them."""
+    """Read bytes in every way; return what ours made of them."""
     closed = method is not None and chance.random() < 0.5
     parse: Parse = parse_request if method is None else lambda head: parse_response(head, method)
     ours = read_ours([data], parse, closed)
@@ -358,7 +349,6 @@ def check(data: bytes, chance: Random, method: str | None) -> Reading:
 
 
 def write_back(data: bytes, parse: Parse, ours: Reading) -> None:
-    """Fail if what was read cannot be written and read again."""
     if ours.head is None or ours.head[2] == b"1.0":
         return
     head = parse(data[: find_end(data)])
@@ -369,7 +359,6 @@ def write_back(data: bytes, parse: Parse, ours: Reading) -> None:
 
 
 def one(seed: int, answers: bool) -> Reading:
-    """Make the case of a seed and check it."""
     chance = Random(seed)
     data = make_response(chance) if answers else make_request(chance)
     method = chance.choice(("GET", "GET", "POST", "HEAD")) if answers else None
@@ -380,7 +369,7 @@ def one(seed: int, answers: bool) -> Reading:
 
 
 def campaign(first: int, count: int, answers: bool = False) -> Counter[str]:
-    """Check many cases; give what ours made of them."""
+    """Check many cases; return what ours made of them."""
     return Counter(one(seed, answers).state for seed in range(first, first + count))
 
 

@@ -40,7 +40,6 @@ RUN = encode({"op": "exec", "argv": ["x"]})
 
 @asynccontextmanager
 async def lent(corpus: Corpus, chance: Random, malice: float) -> AsyncIterator[tuple[Link, socket.socket]]:
-    """Give an owner's link to a guest, and a borrower's end of a loan of it."""
     ours, theirs = socket.socketpair()
     lender, borrower = socket.socketpair()
     link = Link(ours)
@@ -58,7 +57,6 @@ async def lent(corpus: Corpus, chance: Random, malice: float) -> AsyncIterator[t
 
 
 async def serve(sock: socket.socket, link: Link) -> None:
-    """Lend, as an owner does."""
     with sock:
         if link.hello is not None:
             await relay(sock, link)
@@ -66,7 +64,7 @@ async def serve(sock: socket.socket, link: Link) -> None:
 
 
 async def hear(sock: socket.socket, reader: wire.FrameReader) -> list[tuple[int, int, bytes]]:
-    """Give the next frames the owner passes on; none when it took the loan back."""
+    """Return the next frames the owner passes on; none when it took the loan back."""
     while True:
         try:
             data = await receive(sock)
@@ -78,7 +76,6 @@ async def hear(sock: socket.socket, reader: wire.FrameReader) -> list[tuple[int,
 
 
 async def taken_back(sock: socket.socket) -> bool:
-    """Say whether the owner ends the loan soon."""
     with anyio.move_on_after(5):
         while await hear(sock, wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)):
             pass
@@ -119,7 +116,6 @@ def test_a_lie_costs_the_borrower_its_loan_and_the_owner_nothing(corpus: Corpus,
 
 
 async def say(sock: socket.socket, data: bytes) -> None:
-    """Send, as long as somebody takes it."""
     try:
         await send(sock, data)
     except OSError:
@@ -178,7 +174,6 @@ def test_a_borrower_that_floods_leaves_others_their_turn(corpus: Corpus) -> None
 
 
 def sentence(chance: Random) -> bytes:
-    """Say what a borrower says, or nearly."""
     asks = ["exec", "read", "list", "stat", "write", "attach", "none"]
     number = chance.choice((0, 1, 2, 3, 3, 4, 0xFFFFFFFF))
     ask = {"op": chance.choice(asks), "path": "x", "argv": ["x"], "pid": 7, "tell": chance.random() < 0.5}

@@ -57,20 +57,17 @@ sys.stdin.read()
 
 @pytest.fixture(scope="module")
 async def host(settings: Config) -> AsyncIterator[Host]:
-    """Give an owner several tests attack."""
     async with Host(settings) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 async def desk(host: Host) -> AsyncIterator[Desk]:
-    """Give one of its desks."""
     async with host.open_desk(Spec(memory=256 * MIB)) as opened:
         yield opened
 
 
 def request(chance: Random, desk: Desk) -> bytes:
-    """Say what a caller says, or nearly."""
     body = b'{"image": "no-such-image", "memory": 268435456}'
     size = chance.choice((len(body), len(body), 0, 5, 70_000, 1 << 40, -1))
     head = "Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n"
@@ -113,7 +110,6 @@ async def call(settings: Config, chance: Random, said: bytes) -> None:
 
 
 async def attack(settings: Config, desk: Desk, seed: int) -> None:
-    """Let several callers loose, and use the desk meanwhile."""
     chance = Random(seed)
     said = [request(chance, desk) for _ in range(5)]
     try:
@@ -146,7 +142,6 @@ async def test_an_owner_serves_its_desks_despite_hostile_callers_for_long(
 
 
 async def settled(desk: Desk) -> None:
-    """Prove that no caller left anything open."""
     for _ in range(1000):
         if not desk.link.channels:  # type: ignore[attr-defined]
             return
@@ -184,7 +179,6 @@ async def test_a_crowd_of_callers_does_not_end_an_owner(settings: Config, desk: 
 
 
 def crowded(settings: Config) -> int:
-    """Let a crowd come and go."""
     with crowd(settings, 200) as come:
         time.sleep(0.5)
         return come
@@ -212,7 +206,6 @@ NONSENSE: dict[str, bytes] = {
 
 
 async def dial(runtime: RemoteRuntime) -> None:
-    """Call a server inside, and hang up."""
     (await RemoteHandle(runtime, new_id()).dial(80)).close()
 
 
@@ -229,7 +222,6 @@ ASKS: dict[str, Ask] = {
 
 
 async def answer(listener: socket.socket, said: bytes, reset: bool) -> None:
-    """Give every caller the same answer."""
     while True:
         sock = await accept(listener)
         sock.setblocking(False)

@@ -139,7 +139,6 @@ with open("count", "w") as file:
 
 @pytest.fixture
 async def host(settings: Config) -> AsyncIterator[Host]:
-    """Give an owner of both desks."""
     async with Host(settings, control=False) as opened:
         yield opened
 
@@ -164,13 +163,11 @@ async def attacked(host: Host, seed: int, seconds: float) -> tuple[int, int]:
 
 
 async def listen(program: Any) -> None:
-    """Hear all that the program says."""
     async for _, data in program.output():
         assert data
 
 
 async def use(desk: Desk, number: int) -> None:
-    """Do what owners do, and check what comes of it."""
     assert (await desk.run(["echo", str(number)], timeout=20)).text == f"{number}\n"
     await desk.write(f"mine/{number % 10}", str(number).encode())
     assert await desk.read(f"mine/{number % 10}") == str(number).encode()
@@ -181,7 +178,6 @@ async def use(desk: Desk, number: int) -> None:
 
 
 def descriptors() -> int:
-    """Count what this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 

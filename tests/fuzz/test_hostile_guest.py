@@ -133,7 +133,6 @@ CALLS: dict[str, Call] = {
 
 
 def check_value(value: object) -> None:
-    """Prove that what a call gave is what its signature says."""
     match value:
         case Done():
             assert 0 <= value.exit_code <= 255
@@ -170,7 +169,6 @@ class Case:
         self.said = 0
 
     async def play(self) -> None:
-        """Play it to its end, in bounded time, and prove that nothing is left."""
         ours, theirs = socket.socketpair()
         guest = HostileGuest(theirs, self.corpus, self.chance, self.malice)
         link = Link(ours)

@@ -86,7 +86,7 @@ BROKEN: dict[str, bytes] = {
 
 @pytest.fixture(scope="module")
 async def guest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealGuest]:
-    """Give a guest several tests share: one that died would fail all after it."""
+    """Yield a guest several tests share: one that died would fail all after it."""
     folder = tmp_path_factory.mktemp("guest")
     started = RealGuest(folder)
     yield started
@@ -95,7 +95,6 @@ async def guest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealG
 
 
 async def shout(guest: RealGuest, *said: bytes) -> None:
-    """Be a host that says something, listens a moment and hangs up."""
     sock = await guest.call()
     with sock:
         sock.setblocking(False)
@@ -110,7 +109,6 @@ async def shout(guest: RealGuest, *said: bytes) -> None:
 
 
 async def prove(guest: RealGuest) -> None:
-    """Prove that the guest serves the next host, and has nothing left of the last."""
     assert guest.process.poll() is None, guest.close()
     link = Link(await guest.call())
     if not guest.home.is_dir():  # the last host may have had it removed, or a file put in its place
@@ -173,7 +171,7 @@ async def test_a_path_that_is_not_a_text_is_an_error_and_not_the_end_of_the_desk
 
 
 def sentence(chance: Random) -> bytes:
-    """Say what a host says, or nearly; nothing of it is a path."""
+    """Return what a host says, or nearly; nothing of it is a path."""
     number = chance.randint(1, 6)
     ask = dict(chance.choice(ASKS))
     for _ in range(chance.choice((0, 1, 1, 2))):
@@ -219,7 +217,6 @@ async def test_no_host_ends_its_guest_for_long(guest: RealGuest, seeds: Seeds) -
 
 
 async def nothing_left(guest: RealGuest) -> None:
-    """Prove that a guest keeps neither the files nor the memory of hosts that are gone."""
     await prove(guest)
     await anyio.sleep(1)
     await prove(guest)

@@ -42,7 +42,7 @@ SHORT_CHANGES = encode([{"kind": "create", "path": "p"}] * 600)
 
 @asynccontextmanager
 async def asked(corpus: Corpus) -> AsyncIterator[LinkedDesk]:
-    """Give a desk whose guest says what a corpus says, within its credit or not."""
+    """Yield a desk whose guest says what a corpus says, within its credit or not."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     async with anyio.create_task_group() as tasks:
@@ -56,7 +56,6 @@ class PatientGuest(HostileGuest):
     """One that waits for credit, and has much to say."""
 
     async def answer(self, number: int, frames: list[Frame]) -> None:
-        """Say as much as is allowed, then wait for more credit."""
         credit = WINDOW
         for kind, _, payload in frames:
             while credit < wire.compute_cost(payload):
@@ -69,7 +68,7 @@ class PatientGuest(HostileGuest):
 
 
 async def failure(call: Call, said: list[Frame], patient: bool = True) -> HotdeskError:
-    """Make one call of a guest that says too much; give what comes of it."""
+    """Make one call of a guest that says too much; return what comes of it."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     corpus = dict.fromkeys(("read", "list", "stat", "exec", "exec+tell", "watch", "processes"), said)
@@ -86,7 +85,6 @@ async def failure(call: Call, said: list[Frame], patient: bool = True) -> Hotdes
 
 
 def check(error: HotdeskError, kind: type[HotdeskError], *words: str) -> None:
-    """Prove that an error is of its type and says these words."""
     assert type(error) is kind
     for word in words:
         assert word in str(error), str(error)
@@ -166,7 +164,6 @@ async def test_a_reason_is_cut() -> None:
 
 
 async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) -> HotdeskError:
-    """Copy something out of a desk within bounds."""
     above = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
 
     async def copy(desk: LinkedDesk) -> None:

@@ -50,7 +50,6 @@ class Acting:
     """The step of every request, in order; `plan` and `findings` where it plans."""
 
     def __call__(self, asked: Asked) -> Reply:
-        """Give the next reply."""
         if "plan" in asked.tools:
             self.shown.append("plan")
             plan = ScriptedModel.read(self.script).provide_plan(TASK)
@@ -67,7 +66,7 @@ class Acting:
         return self.act(step, asked)
 
     def act(self, step: str, asked: Asked) -> Reply:
-        """Run the script up to where the conversation is; give its next wish in tools that models have."""
+        """Run the script up to where the conversation is; return its next wish in tools that models have."""
         model = ScriptedModel.read(self.script)
         scene = model.scenes[step].act
         failed, sent_back = FAILED_BEFORE.findall(asked.told[0]), [each for each in asked.told if SENT_BACK in each]
@@ -90,7 +89,7 @@ class Acting:
 
 
 def translated(call: Call) -> Call:
-    """Give a use of the tools that only scripts have as one of those that models have."""
+    """Return a use of the tools that only scripts have as one of those that models have."""
     match call.tool, call.arguments:
         case "exact_run", dict(given):
             return Call("", "run", given)
@@ -102,7 +101,7 @@ def translated(call: Call) -> Call:
 
 
 def told_back(call: Call, seen: Observation) -> Observation:
-    """Give what came of it as the script's own tool would tell; what was not done is told as it is."""
+    """Return what came of it as the script's own tool would tell; what was not done is told as it is."""
     if call.tool == "exact_write" and seen.ok:
         return Observation(json.dumps({"size": 0}))
     ended = ENDED.search(seen.text)
@@ -116,12 +115,10 @@ def told_back(call: Call, seen: Observation) -> Observation:
 
 
 def encoded(text: str) -> str:
-    """Write text as base64."""
     return base64.b64encode(text.encode()).decode()
 
 
 def decoded(data: str) -> str:
-    """Read text from base64."""
     return base64.b64decode(data).decode()
 
 
@@ -129,7 +126,7 @@ def decoded(data: str) -> str:
 
 
 def since_sent_back(body: Body) -> Body:
-    """Give a request without what was said before its delivery last came back; what stands first stays."""
+    """Return a request without what was said before its delivery last came back; what stands first stays."""
     key = "input" if "input" in body else "messages"
     items = body[key]
     last = max((place for place, item in enumerate(items) if SENT_BACK in said_in(item)), default=0)
@@ -137,13 +134,12 @@ def since_sent_back(body: Body) -> Body:
 
 
 def said_in(item: Body) -> str:
-    """Give the words of a message of ours."""
     content = item.get("content") if item.get("role") == "user" else ""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
 def turns(body: Body) -> Iterator[list[Seen]]:
-    """Give what was used in each turn of a request, and what came of it; turns without a use are left out."""
+    """Yield what was used in each turn of a request, and what came of it; turns without a use are left out."""
     if "input" in body:
         groups = openai_turns(body["input"])
     elif body["messages"][0]["role"] == "system":
@@ -163,7 +159,6 @@ def anthropic_turns(messages: list[Body]) -> Iterator[list[Seen]]:
 
 
 def seen_of_anthropic(block: Body) -> Observation:
-    """Read a result."""
     text = "\n".join(part["text"] for part in block["content"] if part["type"] == "text")
     return Observation(text, not block.get("is_error"))
 

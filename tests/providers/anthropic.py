@@ -25,27 +25,22 @@ THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def text(said: str) -> Body:
-    """Say something."""
     return {"type": "text", "text": said}
 
 
 def thinking(thought: str) -> Body:
-    """Think, in the open."""
     return {"type": "thinking", "thinking": thought}
 
 
 def redacted() -> Body:
-    """Think, in secret."""
     return {"type": "redacted_thinking"}
 
 
 def tool(name: str, **given: object) -> Body:
-    """Use a tool."""
     return {"type": "tool_use", "name": name, "input": given}
 
 
 def computer(name: str, **given: object) -> Body:
-    """Use a member of the native toolset."""
     return {"type": "tool_use", "name": name, "input": given, "toolset_name": "computer"}
 
 
@@ -94,13 +89,11 @@ class Anthropic(Provider):
         self.bound |= dict.fromkeys(thoughts, before)
 
     def error(self, status: int, why: str, param: str = "") -> Body:
-        """Write an error."""
         kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
                  429: "rate_limit_error", 529: "overloaded_error"}  # fmt: skip
         return {"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": why}}
 
     def events(self, body: Body, blocks: list[Body]) -> Iterator[Body]:
-        """Tell blocks, piece by piece."""
         stop = next((block.pop("stop") for block in blocks if "stop" in block), None)
         usual = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
         counts = self.cache.count(body, self.rules_for(body).floor)
@@ -121,7 +114,6 @@ class Anthropic(Provider):
         yield {"type": "message_stop"}
 
     def pieces(self, index: int, block: Body) -> Iterator[Body]:
-        """Tell one block."""
         empty, deltas = self.begun(block)
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         for delta in deltas:
@@ -129,7 +121,6 @@ class Anthropic(Provider):
         yield {"type": "content_block_stop", "index": index}
 
     def begun(self, block: Body) -> tuple[Body, list[Body]]:
-        """Give a block as it begins, and what is added to it."""
         match block["type"]:
             case "text":
                 halves = (block["text"][:3], block["text"][3:])
@@ -152,7 +143,6 @@ class Anthropic(Provider):
         return start, [{"type": "input_json_delta", "partial_json": each} for each in halves]
 
     def sign(self, thought: str) -> str:
-        """Sign a thought, and remember it."""
         signature = self.seal(thought)
         self.sealed[signature] = {"thinking": thought}
         return signature
@@ -177,7 +167,7 @@ class Anthropic(Provider):
         return json.dumps(self.batch_of(name, "in_progress"))
 
     def find(self, path: str) -> str:
-        """Say how a batch is; give its results."""
+        """Return how a batch is; return its results."""
         parts = path.removeprefix("/v1/messages/batches/").split("/")
         if parts[0] not in self.batches:
             return ""
@@ -187,7 +177,6 @@ class Anthropic(Provider):
         return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress"))
 
     def batch_of(self, name: str, status: str) -> Body:
-        """Write a batch."""
         url = f"{self.base_url}/v1/messages/batches/{name}/results" if status == "ended" else None
         counts = {"canceled": 0, "errored": 0, "expired": 0, "processing": 1, "succeeded": 0}
         moment = "2026-11-17T00:00:00Z"
@@ -195,7 +184,6 @@ class Anthropic(Provider):
                 "results_url": url, "created_at": moment, "expires_at": moment}  # fmt: skip
 
     def whole_message(self, body: Body) -> Body:
-        """Give a message that is not streamed, as the stream would tell it."""
         events = [event for _, event in self.answer("/v1/messages", {"anthropic-version": "1", "x-api-key": "k"}, body)]
         message: Any = {}
         for event in events:
@@ -219,11 +207,9 @@ class Anthropic(Provider):
         return dict(message)
 
     def rules_for(self, body: Body) -> ModelRules:
-        """Give what the model takes."""
         return self.rules or rules_of(ANTHROPIC, body["model"])
 
     def check(self, body: Body) -> None:
-        """Refuse what Anthropic refuses."""
         only(body, "body", "model max_tokens messages", FIELDS)
         rules = self.rules_for(body)
         if body["max_tokens"] > rules.output:
@@ -257,7 +243,6 @@ class Anthropic(Provider):
             check_last_turn(body["messages"])
 
     def check_tool(self, each: Body, where: str) -> None:
-        """Check a tool's declaration."""
         if each.get("type") == "computer_toolset_20260801":
             only(each, where, "type", "cache_control configs")
             return
@@ -266,7 +251,6 @@ class Anthropic(Provider):
             raise Refused(f"{where}: bad name or schema")
 
     def check_effort(self, config: Body, rules: ModelRules) -> None:
-        """Check how much effort is asked for."""
         only(config, "output_config", "", "effort format")
         if "effort" in config and not rules.efforts:
             raise Refused("This model does not support the effort parameter.")
@@ -274,7 +258,6 @@ class Anthropic(Provider):
             raise Refused(f"output_config.effort: Input should be {', '.join(rules.efforts)}")
 
     def check_images(self, body: Body, rules: ModelRules) -> None:
-        """Check how many pictures there are, and whether the model takes any."""
         count = json.dumps(body["messages"]).count('"type": "image"')
         if count and not rules.images:
             raise Refused(f"'{body['model']}' does not support image input.")
@@ -300,7 +283,6 @@ class Anthropic(Provider):
             seen += thoughts_in([message])
 
     def check_thinking(self, config: Any, most: int, rules: ModelRules) -> None:
-        """Check how thinking is asked for."""
         if config is None:
             return
         if config["type"] not in rules.thinking:
@@ -318,7 +300,7 @@ class Anthropic(Provider):
                 raise Refused("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
 
     def check_message(self, message: Body, where: str, waiting: list[Body]) -> list[Body]:
-        """Check a message; give the uses that the next one must answer."""
+        """Check a message; return the uses that the next one must answer."""
         only(message, where, "role content")
         content = message["content"]
         if not content:
@@ -342,7 +324,6 @@ class Anthropic(Provider):
         return []
 
     def check_block(self, block: Body, where: str, role: str) -> None:
-        """Check one block."""
         allowed = {"user": "text image tool_result", "assistant": "text thinking redacted_thinking tool_use"}[role]
         if block["type"] not in allowed.split():
             raise Refused(f"{where}: {role} may not say {block['type']}")
@@ -367,7 +348,6 @@ class Anthropic(Provider):
                 self.check_result(block, where)
 
     def check_image(self, block: Body, where: str) -> None:
-        """Check a picture."""
         only(block, where, "type source", "cache_control")
         only(block["source"], where, "type media_type data")
         if len(base64.b64decode(block["source"]["data"], validate=True)) > LARGEST_IMAGE:
@@ -387,7 +367,6 @@ class Anthropic(Provider):
             raise Refused(f"{where}: no member of the toolset")
 
     def check_result(self, block: Body, where: str) -> None:
-        """Check a result."""
         only(block, where, "type tool_use_id", "content is_error toolset_name cache_control")
         content = block.get("content", [])
         if block.get("is_error") and not content:
@@ -397,7 +376,6 @@ class Anthropic(Provider):
 
 
 def thoughts_in(messages: list[Body]) -> list[str]:
-    """Name the thoughts of messages, in order."""
     blocks = [block for message in messages for block in message["content"] if block["type"] in THOUGHTS]
     return [block.get("signature") or block["data"] for block in blocks]
 

@@ -44,7 +44,6 @@ def behind(kind: str, brain: Brain) -> Iterator[Provider]:
 
 
 def from_anthropic(body: Body) -> Asked:
-    """Read a request of Messages."""
     messages = body["messages"]
     blocks = [block for message in messages if message["role"] == "user" for block in message["content"]]
     last = [block for block in messages[-1]["content"] if block["type"] == "tool_result"]
@@ -81,7 +80,6 @@ def from_openai(body: Body) -> Asked:
 
 
 def from_chat(body: Body) -> Asked:
-    """Read a request of chat completions."""
     messages = body["messages"]
     last = max((n for n, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     said = [message["content"] for message in messages if message["role"] == "user"]
@@ -97,12 +95,11 @@ def from_chat(body: Body) -> Asked:
 
 
 def joined(parts: list[Body]) -> str:
-    """Give the text of parts."""
     return "\n".join(part["text"] for part in parts if "text" in part)
 
 
 def to_anthropic(reply: Reply) -> list[Body]:
-    """Say a reply in blocks: each native action is a use of its own."""
+    """Return a reply in blocks: each native action is a use of its own."""
     said = [anthropic.thinking(reply.thought)] if reply.thought else []
     said += [anthropic.text(reply.text)] if reply.text else []
     for call in reply.calls:
@@ -114,7 +111,6 @@ def to_anthropic(reply: Reply) -> list[Body]:
 
 
 def to_openai(reply: Reply) -> list[Body]:
-    """Say a reply in items."""
     said = [openai.thinking(reply.thought)] if reply.thought else []
     said += [openai.text(reply.text)] if reply.text or not reply.calls else []
     for call in reply.calls:
@@ -124,14 +120,12 @@ def to_openai(reply: Reply) -> list[Body]:
 
 
 def to_chat(reply: Reply) -> list[Body]:
-    """Say a reply in pieces of a message."""
     said = [chat.thinking(reply.thought)] if reply.thought else []
     said += [chat.text(reply.text)] if reply.text else []
     return [*said, *(chat.tool(call.tool, **given(call)) for call in reply.calls)]
 
 
 def given(call: Call) -> Any:
-    """Give a call's arguments."""
     return call.arguments
 
 

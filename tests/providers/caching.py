@@ -26,12 +26,10 @@ class Counts:
 
     @property
     def all(self) -> int:
-        """Give all of a request's tokens."""
         return self.fresh + self.cached + self.stored
 
     @property
     def hit(self) -> float:
-        """Give the share that came from the cache."""
         return self.cached / self.all
 
 
@@ -66,7 +64,7 @@ class MarkedCache:
 
 
 def blocks_of(body: Body) -> Iterator[tuple[str, bool]]:
-    """Give a request's blocks in the order they are read, without marks, and whether each had one.
+    """Yield a request's blocks in the order they are read, without marks, and whether each had one.
 
     How thinking is asked for is part of what messages are kept by, and not of tools and system.
     """
@@ -80,7 +78,6 @@ def blocks_of(body: Body) -> Iterator[tuple[str, bool]]:
 
 
 def plain(block: Body) -> str:
-    """Write a block without its mark."""
     return json.dumps({key: value for key, value in block.items() if key != "cache_control"}, sort_keys=True)
 
 
@@ -109,7 +106,6 @@ class AutomaticCache:
 
 
 def shared(text: str, other: str) -> int:
-    """Count the characters with which two texts begin alike."""
     least, most = 0, min(len(text), len(other))
     while least < most:
         middle = (least + most + 1) // 2

@@ -12,17 +12,14 @@ FIELDS = "stream stream_options max_tokens max_completion_tokens tools tool_choi
 
 
 def text(said: str) -> Body:
-    """Say something."""
     return {"content": said}
 
 
 def thinking(thought: str, key: str = "reasoning_content") -> Body:
-    """Think, by the name a server has for it."""
     return {key: thought}
 
 
 def tool(name: str, **given: object) -> Body:
-    """Use a tool."""
     return {"name": name, "arguments": json.dumps(given)}
 
 
@@ -45,11 +42,9 @@ class Chat(Provider):
         return [("", event) for event in self.events(body, said)] + [("", "[DONE]")]
 
     def error(self, status: int, why: str, param: str = "") -> Body:
-        """Write an error."""
         return {"error": {"message": why, "type": "invalid_request_error", "code": status}}
 
     def events(self, body: Body, said: list[Body]) -> Iterator[Body]:
-        """Tell it, piece by piece."""
         stop = next((each.pop("stop") for each in said if "stop" in each), None)
         common = {
             "id": f"chatcmpl-{self.number()}",
@@ -80,7 +75,7 @@ class Chat(Provider):
             yield {**common, "choices": [], "usage": usage}
 
     def pieces(self, index: int, each: Body, thoughts: Body) -> Iterator[Body]:
-        """Tell a call: its name, then its arguments in two halves."""
+        """Return a call: its name, then its arguments in two halves."""
         name = each.get("id", f"call_{self.number()}")
         self.sealed[name] = dict(thoughts)
         half = len(each["arguments"]) // 2
@@ -90,7 +85,6 @@ class Chat(Provider):
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
 
     def check(self, body: Body) -> None:
-        """Refuse what such servers refuse."""
         only(body, "body", "model messages", FIELDS)
         for number, each in enumerate(body.get("tools", [])):
             only(each, f"tools.{number}", "type function")
@@ -102,7 +96,7 @@ class Chat(Provider):
             raise Refused(f"messages: calls have no result, or nothing is left to answer: {waiting}")
 
     def check_message(self, message: Body, where: str, waiting: list[str]) -> list[str]:
-        """Check a message; give the calls that still wait for their results."""
+        """Check a message; return the calls that still wait for their results."""
         if waiting and message["role"] != "tool":
             raise Refused(f"{where}: tool calls must be followed by their results: {waiting}")
         match message["role"]:
@@ -121,7 +115,6 @@ class Chat(Provider):
         return []
 
     def check_parts(self, content: str | list[Body], where: str) -> None:
-        """Check what we say."""
         for part in content if isinstance(content, list) else []:
             if part["type"] == "text":
                 only(part, where, "type text")

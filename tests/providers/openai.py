@@ -18,12 +18,10 @@ SAID = ("reasoning", "message", "function_call", "computer_call")
 
 
 def text(said: str) -> Body:
-    """Say something."""
     return {"type": "message", "text": said}
 
 
 def refusal(said: str) -> Body:
-    """Say no."""
     return {"type": "message", "refusal": said}
 
 
@@ -33,7 +31,6 @@ def thinking(thought: str) -> Body:
 
 
 def tool(name: str, **given: object) -> Body:
-    """Use a tool."""
     return {"type": "function_call", "name": name, "arguments": json.dumps(given)}
 
 
@@ -67,12 +64,10 @@ class OpenAI(Provider):
         return [(event["type"], event | {"sequence_number": n}) for n, event in enumerate(self.events(body, output))]
 
     def error(self, status: int, why: str, param: str = "") -> Body:
-        """Write an error."""
         return {"error": {"message": why, "type": "invalid_request_error" if status < 500 else "server_error",
                           "param": param or None, "code": "unsupported_value" if param else None}}  # fmt: skip
 
     def made(self, each: Body) -> Body:
-        """Give an item as it is when it is done."""
         number = self.number()
         common = {"type": each["type"], "status": each.get("status", "completed")}
         match each["type"]:
@@ -101,7 +96,6 @@ class OpenAI(Provider):
             thoughts = [*thoughts, item["id"]] if item["type"] == "reasoning" else []
 
     def events(self, body: Body, output: list[Body]) -> Iterator[Body]:
-        """Tell items, piece by piece."""
         cut = any(item.get("status") == "incomplete" for item in output)
         status = "incomplete" if cut else "completed"
         response = {"id": f"resp_{self.number()}", "object": "response", "created_at": 1, "model": body["model"],
@@ -141,7 +135,6 @@ class OpenAI(Provider):
         self.check_thoughts(body["input"])
 
     def check_model(self, body: Body, rules: ModelRules) -> None:
-        """Refuse what this model, or this account, does not take."""
         asked = body.get("reasoning")
         if body.get("max_output_tokens", 16) > rules.output:
             why = f"Invalid 'max_output_tokens': integer above maximum value. Expected a value <= {rules.output}"
@@ -190,7 +183,6 @@ class OpenAI(Provider):
                 raise Refused(f"{where}: there is no {other} by that id")
 
     def check_message(self, item: Body, where: str) -> None:
-        """Check a message of ours, or of another model's."""
         only(item, where, "role content", "type")
         if item["role"] == "assistant":
             if not isinstance(item["content"], str) or not item["content"]:
@@ -200,7 +192,6 @@ class OpenAI(Provider):
             self.check_part(part, where)
 
     def check_part(self, part: Body, where: str) -> None:
-        """Check a part of a message or output."""
         if part["type"] == "input_text":
             only(part, where, "type text")
         else:

@@ -47,5 +47,4 @@ OPENAI = (
 
 
 def rules_of(table: tuple[tuple[str, ModelRules], ...], model: str) -> ModelRules:
-    """Give what a model takes."""
     return next(rules for pattern, rules in table if re.fullmatch(pattern + r"(-\d{8})?", model))

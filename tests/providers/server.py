@@ -86,21 +86,17 @@ class Provider:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def count_output(self, reply: list[Body]) -> int:
-        """Give the tokens of a reply."""
         return estimate_tokens(json.dumps(reply)) if self.counts_output else REPLY_TOKENS
 
     @property
     def base_url(self) -> str:
-        """Give what a client is told."""
         return f"http://127.0.0.1:{self.port}{self.path}"
 
     def number(self) -> int:
-        """Give the next number, for names."""
         self.said += 1
         return self.said
 
     def seal(self, *parts: str) -> str:
-        """Give a signature."""
         return hashlib.sha256("\0".join(("sealed", *parts)).encode()).hexdigest()
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
@@ -112,11 +108,10 @@ class Provider:
         return None
 
     def find(self, path: str) -> str:
-        """Give what was begun before; empty: there is none."""
+        """Return what was begun before; empty: there is none."""
         return ""
 
     def error(self, status: int, why: str, param: str = "") -> Body:
-        """Write an error as the provider does."""
         raise NotImplementedError
 
 
@@ -138,7 +133,6 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_POST(self) -> None:
-        """Take a request."""
         taken = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
         provider = self.provider
         trouble = provider.trouble.popleft() if provider.trouble else Trouble()
@@ -166,7 +160,6 @@ class Talk(BaseHTTPRequestHandler):
         self.stream(events, trouble)
 
     def refuse(self, status: int, why: str, trouble: Trouble) -> None:
-        """Answer with an error."""
         told = json.dumps(self.provider.error(status, why, trouble.param)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -179,7 +172,6 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(told)
 
     def stream(self, events: list[tuple[str, Body | str]], trouble: Trouble) -> None:
-        """Answer with server-sent events."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -196,7 +188,6 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def write(self, name: str, data: Body | str) -> None:
-        """Write one event."""
         text = data if isinstance(data, str) else json.dumps(data)
         event = (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event.encode()), event.encode()))
@@ -216,7 +207,6 @@ class Threads(ThreadingHTTPServer):
 
 @contextmanager
 def serving(provider: Any) -> Iterator[Any]:
-    """Run a provider's server."""
     server = Threads(("127.0.0.1", 0), type("Talk", (Talk,), {"provider": provider}))
     provider.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -231,7 +221,6 @@ def serving(provider: Any) -> Iterator[Any]:
 
 
 def only(value: Body, where: str, needed: str, optional: str = "") -> None:
-    """Refuse an object that lacks a field or has one nobody knows."""
     if not isinstance(value, dict):
         raise Refused(f"{where}: is no object")
     for name in needed.split():
@@ -243,6 +232,5 @@ def only(value: Body, where: str, needed: str, optional: str = "") -> None:
 
 
 def picture(url: str, where: str) -> None:
-    """Refuse what is no picture in a data URL."""
     if not url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/webp;base64,")):
         raise Refused(f"{where}: is no picture")

@@ -54,7 +54,6 @@ HELD = ("2 columns, 2 rows", "1 formula, recalculated")
 
 
 def workbook(rows: Sequence[tuple[str, float]] = ROWS, total: float = 12.0) -> bytes:
-    """Make a workbook that is no newer than itself."""
     cells = [text("A1", "Thing") + text("B1", "Amount")]
     cells += [text(f"A{at}", thing) + f'<c r="B{at}"><v>{amount}</v></c>' for at, (thing, amount) in enumerate(rows, 2)]
     last = len(rows) + 1
@@ -71,7 +70,6 @@ def workbook(rows: Sequence[tuple[str, float]] = ROWS, total: float = 12.0) -> b
 
 
 def text(place: str, value: str) -> str:
-    """Write a cell that holds a text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>'
 
 
@@ -80,7 +78,6 @@ SHA256 = hashlib.sha256(FILE).hexdigest()
 
 
 def passed(path: str = NAME, sha256: str = SHA256, check: str = "sheet", desk: str = DESK) -> Verified:
-    """Say that a check passed."""
     return Verified(JOB, desk, path, sha256, check, "passed", HELD, "ab" * 32)
 
 
@@ -95,7 +92,6 @@ BEGUN: tuple[Event, ...] = (
 
 
 def claim(**other: Any) -> dict[str, Any]:
-    """Say what a job's process says of the file."""
     check = {
         "beside": {},
         "check": "sheet",
@@ -125,7 +121,6 @@ OPENED = Opened(DESK, "", (), (), "uid 0 pid 4711", "base", **asdict(PROOF))
 
 
 def written(folder: Path, events: Iterable[Event], opened: Event | None = OPENED, by: str = "keeper") -> Journal:
-    """Write a journal in which somebody, its keeper, says that the desk was opened, and behind which wall."""
     private_files.make_folder(folder)
     journal = Journal(folder / "journal.db", SIGNER)
     if opened is not None:
@@ -149,12 +144,10 @@ PLAN = (step(count, makes=[{path!r}]),)
 
 
 def stock(folder: Path, *checks: RequiredCheck) -> Brief:
-    """Give the brief of a job that shall make the workbook."""
     return Brief("Count the stock.", (Deliverable(NAME, "xlsx", checks),), folder, "cd" * 32, wall="local", seconds=60)
 
 
 async def made(machine: LocalMachine, job: Brief, data: bytes, order: JobContext | None = None) -> Receipt:
-    """Have a job make a file of these bytes, at its first try and at every other."""
     script = SCRIPT.format(path=NAME, data=base64.b64encode(data).decode()).encode()
     model = ScriptedModel(script, job.folder / "brain.py")
     return await work(order or JobContext(machine, job, exact=True), ModelBrain(job, [model], [model]))

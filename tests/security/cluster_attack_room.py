@@ -43,20 +43,17 @@ class ClusterAttacks:
     clusters: list[ClusterRuntime] = field(default_factory=list)
 
     def identity(self, role: Role, name: str, authority: str = "authority") -> Path:
-        """Give a certificate's folder."""
         place = self.folder / f"{authority}-{role}-{name}"
         if not place.exists():
             enroll(self.folder / authority, role, name, place, 1)
         return place
 
     def calls(self, server: str = "home", tenant: str = "default", context: ssl.SSLContext | None = None) -> NodeCalls:
-        """Give the calls of a server to the node, for a tenant."""
         context = context or make_tls_context(self.identity("server", server), "server")
         self.dialers.append(dialer := NodeDialer(self.node, context, self.tasks))
         return NodeCalls(dialer, f"/tenants/{tenant}")
 
     def cluster(self, *addresses: Address, server: str = "home") -> ClusterRuntime:
-        """Give a server's view of nodes, which looks for them from now on."""
         context = make_tls_context(self.identity("server", server), "server")
         nodes = Nodes([StaticNode(each) for each in addresses], context, self.tasks, self.errors.append)
         self.tasks.start(nodes.run)
@@ -64,7 +61,6 @@ class ClusterAttacks:
         return found
 
     async def close(self) -> None:
-        """Hang up."""
         for dialer in self.dialers:
             dialer.close()
         for cluster in self.clusters:
@@ -82,7 +78,6 @@ class ClusterAttacks:
     async def take_calls(
         self, listener: socket.socket, context: ssl.SSLContext, answer: Answer, report: NodeReport
     ) -> None:
-        """Take calls as a node that was turned."""
         with listener:
             while True:
                 raw = await accept(listener)
@@ -102,7 +97,6 @@ class ClusterAttacks:
                     await self.say(ours, answer, report)
 
     async def say(self, sock: socket.socket, answer: Answer, report: NodeReport) -> None:
-        """Answer one request."""
         request, _ = await read_request(sock)
         target = f"{request.method.decode()} {request.target.decode()}"
         if target != "GET /node":
@@ -115,19 +109,16 @@ class ClusterAttacks:
 
 
 def is_report(answer: Answer) -> bool:
-    """Say whether an answer is also what a node reports."""
     return bool(getattr(answer, "reports", False))
 
 
 async def reply(sock: socket.socket, status: int, value: object) -> None:
-    """Send a JSON answer."""
     body = json.dumps(value).encode()
     await send(sock, f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
 @asynccontextmanager
 async def attacked(settings: Config, folder: Path) -> AsyncIterator[ClusterAttacks]:
-    """Give a node with real desks, and what attackers have."""
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
         async with tenants.open_tenants(settings) as machines, background() as tasks:

@@ -230,8 +230,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def owning(origin: Origin) -> Owning:
-    """Give the way to own desks for a block, with a keeper of one's own."""
-
     @asynccontextmanager
     async def owned(settings: Config) -> AsyncIterator[KeeperRuntime]:
         async with container_runtime(settings) as runtime:
@@ -243,14 +241,12 @@ def owning(origin: Origin) -> Owning:
 
 @pytest.fixture(scope="module")
 async def runtime(settings: Config, owning: Owning) -> AsyncIterator[KeeperRuntime]:
-    """Give a runtime the attacks of one file share."""
     async with owning(settings) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk for attacks that leave it whole."""
     opened = await runtime.open(Spec())
     await opened.run(KNOCK, timeout=20)
     yield opened
@@ -259,7 +255,6 @@ async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 @pytest.fixture(scope="module")
 async def neighbour(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a second desk beside it."""
     opened = await runtime.open(Spec())
     await opened.run(KNOCK, timeout=20)
     yield opened
@@ -268,8 +263,6 @@ async def neighbour(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def fresh(runtime: KeeperRuntime) -> Open:
-    """Give a way to open a desk that nobody shares."""
-
     @asynccontextmanager
     async def opened(spec: Spec) -> AsyncIterator[Desk]:
         desk = await runtime.open(spec)
@@ -284,7 +277,6 @@ def fresh(runtime: KeeperRuntime) -> Open:
 
 @pytest.fixture(scope="session")
 def program() -> Program:
-    """Give the whole command line of attack code."""
     column = ("aarch64", "x86_64").index(os.uname().machine)
     syscalls = NEWER | {name: numbers[column] for name, numbers in NUMBERS.items()}
 
@@ -296,7 +288,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="session")
 def attack(program: Program) -> Attack:
-    """Give the way to run attack code inside a desk to its end; its last line is one JSON verdict, by `tell`."""
+    """Return the way to run attack code inside a desk to its end; its last line is one JSON verdict, by `tell`."""
 
     async def run(desk: Desk, code: str, *, timeout: float = 60, user: str | None = None, **given: object) -> Any:
         done = await desk.run(program(code, **given), timeout=timeout, user=user)
@@ -308,7 +300,7 @@ def attack(program: Program) -> Attack:
 
 @pytest.fixture(scope="session")
 def launch(program: Program) -> Launch:
-    """Give the way to start attack code that goes on: its first line is its verdict."""
+    """Return the way to start attack code that goes on: its first line is its verdict."""
 
     async def start(desk: Desk, code: str, *, user: str | None = None, **given: object) -> tuple[Process, Any]:
         process = await desk.start(program(code, **given), stdin=False, user=user)
@@ -342,7 +334,7 @@ async def answers(
 
 
 def translate(row: str, expected: object, answer: object) -> object:
-    """Give the answer a container gives where a sentry refuses otherwise, or where `GVISOR_ANSWERS` says why not."""
+    """Return the answer a container gives where a sentry refuses otherwise, or where `GVISOR_ANSWERS` says why not."""
     same = isinstance(answer, str) and any({expected, answer} <= alike for alike in (REFUSALS, UNREACHABLE))
     other, _ = GVISOR_ANSWERS.get(row, ("no such answer", ""))
     return expected if same or answer == other or (other is int and isinstance(answer, int)) else answer
@@ -350,8 +342,6 @@ def translate(row: str, expected: object, answer: object) -> object:
 
 @pytest.fixture(scope="session")
 def init() -> Callable[[Config, Desk], int]:
-    """Give the way to find the host's pid of a desk's first process."""
-
     def find(settings: Config, desk: Desk) -> int:
         return int(json.loads((settings.run / "desks" / desk.id / "desk.json").read_text())["pid"])
 
@@ -360,7 +350,7 @@ def init() -> Callable[[Config, Desk], int]:
 
 @pytest.fixture(scope="session")
 def victim() -> Iterator[int]:
-    """Give a process of this machine, not in any desk, that must survive."""
+    """Yield a process of this machine, not in any desk, that must survive."""
     with subprocess.Popen(["sleep", "3600"]) as process:
         yield process.pid
         assert process.poll() is None, "an attack killed a process of the host"
@@ -369,7 +359,7 @@ def victim() -> Iterator[int]:
 
 @pytest.fixture
 def crafted(settings: Config, home: Path) -> Iterator[Craft]:
-    """Give the way to make an image of the base's layers and a hostile one on top; gives settings that know it."""
+    """Yield the way to make an image of the base's layers and a hostile one on top; gives settings that know it."""
     store = home / "crafted"
     base = image.find(settings.images, "base")
 
@@ -403,8 +393,6 @@ async def room(
 
 @pytest.fixture(scope="session")
 def visit(attack: Attack) -> Visit:
-    """Give the way to send requests from inside a desk."""
-
     async def run(desk: Desk, *requests: dict[str, object], together: bool = False) -> list[Answer]:
         await desk.write("requests", json.dumps(requests).encode())
         each = "visit_all(requests)" if together else "[visit(**each) for each in requests]"
@@ -429,8 +417,6 @@ async def cases(request: pytest.FixtureRequest, room: Room, visit: Visit) -> dic
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Give the way to run the real command, this very code of it, on a state directory."""
-
     async def run(settings: Config, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
         with anyio.fail_after(50):
             return await anyio.run_process(
@@ -441,7 +427,6 @@ def command() -> Command:
 
 
 def environment(settings: Config) -> dict[str, str]:
-    """Give the variables that put a command into a state directory."""
     return {
         "PATH": os.environ["PATH"],
         "HOTDESK_HOME": str(settings.run.parent),

@@ -78,28 +78,23 @@ CHUNKED = "POST PATH HTTP/1.1\r\nHost: erp.test\r\nTransfer-Encoding: chunked\r\
 
 
 def sent(*lines: str, first: str = "GET PATH HTTP/1.1", body: str = "") -> tuple[str, str]:
-    """Write a request inside the TLS of erp.test."""
     named = () if any(line.lower().startswith("host") for line in lines) else ("Host: erp.test",)
     return "erp.test", "\r\n".join((first, *named, *lines, "", body))
 
 
 def posted(*lines: str, body: str = BODY) -> tuple[str, str]:
-    """Write a POST inside the TLS of erp.test."""
     return sent(*lines, first="POST PATH HTTP/1.1", body=body)
 
 
 def chunks(body: str) -> tuple[str, str]:
-    """Write a body of chunks inside the TLS of erp.test."""
     return "erp.test", CHUNKED + body
 
 
 def proxied(line: str, host: str) -> tuple[str, str]:
-    """Write a request to the proxy itself."""
     return "", f"{line} HTTP/1.1\r\nHost: {host}\r\n\r\n"
 
 
 def tunnelled(where: str, host: str = "") -> tuple[str, str]:
-    """Write a CONNECT."""
     return "", f"CONNECT {where} HTTP/1.1\r\nHost: {host or where}\r\n\r\n"
 
 

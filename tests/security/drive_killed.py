@@ -26,7 +26,6 @@ STEPS = 1000
 
 
 def dying(after: int) -> Callable[[FrameType, str, Any], None]:
-    """Give what counts calls, and kills this process at one."""
     left = after
 
     def count(frame: FrameType, event: str, what: Any) -> None:
@@ -53,7 +52,7 @@ def live(folder: Path, tell: Callable[[list[object]], None]) -> None:
 
 
 def one_life(folder: Path, after: int) -> dict[str, object]:
-    """Live until killed, in a process of its own; give what was done."""
+    """Live until killed, in a process of its own; return what was done."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:

@@ -38,15 +38,12 @@ class Given:
         return httpx.request(method, f"{self.url}{path}", headers=shown, params=params, content=content, timeout=20)
 
     def write(self, path: str, text: str) -> httpx.Response:
-        """Write a file as its owner."""
         return self.call("POST", "/files", self.token, params={"path": path, "username": "root"}, content=text)
 
     def read(self, path: str) -> httpx.Response:
-        """Read a file as its owner."""
         return self.call("GET", "/files", self.token, params={"path": path, "username": "root"})
 
     def run(self, script: str) -> None:
-        """Run a script inside as root, to its end."""
         told = json.dumps({"process": {"cmd": "/bin/sh", "args": ["-c", script]}}).encode()
         shown = {
             "E2b-Sandbox-Id": self.id, "X-Access-Token": self.token, "Content-Type": "application/connect+json",
@@ -57,7 +54,7 @@ class Given:
         assert b'"exitCode":0' in answer.content, answer.content
 
     def signed(self, path: str, act: signing.Act, username: str = "", expiration: str = "") -> dict[str, str]:
-        """Sign an address as its owner; give its query."""
+        """Sign an address as its owner; return its query."""
         told = signing.Signed(path, act, username, "", expiration)
         query = {"path": path, "signature": told.compute_signature(self.token)}
         query |= {"username": username} if username else {}
@@ -78,7 +75,6 @@ class Street:
 
 
 def made(server: Served, key: str) -> Given:
-    """Make a sandbox."""
     asked = {"templateID": "base", "timeout": 300, "secure": True}
     told = httpx.post(f"{server.url}/sandboxes", json=asked, headers={"X-API-Key": key}, timeout=30).json()
     return Given(told["sandboxID"], told["envdAccessToken"], server.url)
@@ -86,7 +82,6 @@ def made(server: Served, key: str) -> Given:
 
 @contextmanager
 def street(folder: Path) -> Iterator[Street]:
-    """Give a server with sandboxes."""
     with served(folder) as server:
         key = ApiKeys(server.settings.lib / "serve").make("eve", "other")
         yield Street(server, made(server, server.key), made(server, server.key), made(server, key), key)

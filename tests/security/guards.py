@@ -33,7 +33,6 @@ class Removal:
     new: str
 
     def find(self, source: Path) -> Path:
-        """Return the file in a copy of src/."""
         found = [path for path in _source_paths() if f"/{path}".endswith(f"/{self.file}")]
         if len(found) != 1:
             raise ValueError(f"{self.file} must mean one file in src/, not {found}")
@@ -76,7 +75,7 @@ def falls_without(guard: str, *removals: Removal, cases: str | Iterable[str] | N
 
 
 def no_guard(reason: str, *, cases: str | Iterable[str] | None = None) -> Callable[[Test], Test]:
-    """Say why no removal lets this attack through, or these cases of it, separated by ` | `."""
+    """Return why no removal lets this attack through, or these cases of it, separated by ` | `."""
     return _attach(Note(reason, None, _names(cases)))
 
 
@@ -95,7 +94,6 @@ def _attach(note: Note) -> Callable[[Test], Test]:
 
 
 def _noted() -> Iterator[tuple[Note, list[str]]]:
-    """Yield each note with the ids of what it is about."""
     for file in sorted(HERE.glob("test_*_attacks.py")):
         for name, test in vars(import_module(f"{__package__}.{file.stem}")).items():
             for note in getattr(test, "guard_notes", ()):
@@ -104,7 +102,6 @@ def _noted() -> Iterator[tuple[Note, list[str]]]:
 
 
 def collect() -> tuple[tuple[Guard, ...], dict[str, str]]:
-    """Return every guard, and the reason for every attack that has none."""
     removals: dict[str, tuple[Removal, ...]] = {}
     attacks: dict[str, list[str]] = defaultdict(list)
     reasons: dict[str, str] = {}

@@ -85,11 +85,9 @@ class Hostile:
 
     @property
     def address(self) -> str:
-        """Give where it listens."""
         return f"127.0.0.1:{self.listener.getsockname()[1]}"
 
     def accept(self) -> None:
-        """Take connections until shut."""
         while True:
             try:
                 sock = self.listener.accept()[0]
@@ -98,7 +96,6 @@ class Hostile:
             threading.Thread(target=self.talk, args=(sock,), daemon=True).start()
 
     def talk(self, sock: socket.socket) -> None:
-        """Serve one connection."""
         with contextlib.suppress(OSError), self.context.wrap_socket(sock, server_side=True) as line:
             self.open.append(line)
             line.settimeout(60)
@@ -125,13 +122,11 @@ def read_head(line: socket.socket) -> bytes:
 
 
 def header(head: bytes, name: bytes) -> bytes:
-    """Give a header's value."""
     lines = [line.partition(b":") for line in head.split(b"\r\n")]
     return next((value.strip() for key, _, value in lines if key.lower() == name), b"")
 
 
 def scripted(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Answer what the table says."""
     script = SCRIPTS[head.split(b" ")[1].decode().removeprefix("/").partition("/")[0]]
     line.sendall(script.data)
     if script.late:
@@ -141,7 +136,6 @@ def scripted(server: Hostile, line: socket.socket, head: bytes) -> bool:
 
 
 def take(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Take a body, and answer its hash."""
     left, found = int(header(head, b"content-length")), hashlib.sha256()
     while left and (piece := line.recv(min(left, MIB))):
         found.update(piece)
@@ -152,7 +146,6 @@ def take(server: Hostile, line: socket.socket, head: bytes) -> bool:
 
 
 def flood(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Send much."""
     line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % FLOOD)
     for _ in range(FLOOD // len(PIECE)):
         line.sendall(PIECE)
@@ -160,7 +153,6 @@ def flood(server: Hostile, line: socket.socket, head: bytes) -> bool:
 
 
 def events(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Send one event, and the next only when somebody has said that the first was there."""
     server.acknowledged.clear()
     line.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     line.sendall(b"d\r\ndata: first\n\n\r\n")
@@ -170,14 +162,12 @@ def events(server: Hostile, line: socket.socket, head: bytes) -> bool:
 
 
 def acknowledge(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Hear that an event arrived."""
     server.acknowledged.set()
     line.sendall(GOOD)
     return True
 
 
 def web_socket(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Open a WebSocket, say something first, and say back what is heard."""
     accepted = base64.b64encode(hashlib.sha1(header(head, b"sec-websocket-key") + WEB_SOCKET).digest())  # noqa: S324
     line.sendall(
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -191,7 +181,6 @@ def web_socket(server: Hostile, line: socket.socket, head: bytes) -> bool:
 
 
 def unanswered(server: Hostile, line: socket.socket, head: bytes) -> bool:
-    """Answer the first request there ever was, and hang up on every other."""
     first = sum(b" /once " in each for each in server.heads) == 1
     if first:
         line.sendall(GOOD)
@@ -206,7 +195,6 @@ SPECIAL: dict[str, Special] = {
 
 @contextlib.contextmanager
 def hostile(chain: Path) -> Iterator[Hostile]:
-    """Serve, for the length of a block, under a certificate that is at hand."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -38,7 +38,7 @@ class Http2Room:
     """Paths of requests that were told their client has gone."""
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say how long a body is; `/slow` waits for its client to go, `/stubborn` does not even do that."""
+        """Return how long a body is; `/slow` waits for its client to go, `/stubborn` does not even do that."""
         self.heard.append(scope)
         path = scope["path"]
         if path == "/stubborn":
@@ -60,7 +60,6 @@ class Http2Room:
 
 @contextlib.contextmanager
 def http2_room(folder: Path) -> Iterator[Http2Room]:
-    """Run a listener in a thread."""
     ca, chain = make_certificates(folder, NAME)
     trust = ssl.create_default_context(cafile=str(ca))
     trust.set_alpn_protocols(["h2"])
@@ -114,7 +113,6 @@ class Http2Client:
         self.sock.close()
 
     def flush(self) -> None:
-        """Send what is to be sent."""
         self.send(self.state.data_to_send())
 
     def send(self, data: bytes) -> None:
@@ -125,11 +123,10 @@ class Http2Client:
             self.is_closed = True
 
     def send_frames(self, *frames: Frame) -> None:
-        """Send frames as they are."""
         self.send(b"".join(frame.serialize() for frame in frames))
 
     def request(self, path: str = "/", *, end: bool = True, method: str = "GET", fields: Fields | None = None) -> int:
-        """Begin a request; give its stream."""
+        """Begin a request; return its stream."""
         stream = self.state.get_next_available_stream_id()
         usual = [(":method", method), (":path", path), (":scheme", "https"), (":authority", NAME)]
         self.state.send_headers(stream, usual + (fields or []), end_stream=end)
@@ -156,13 +153,11 @@ class Http2Client:
         return True
 
     def take_event(self, event: Event) -> None:
-        """Note an event, and let more come."""
         self.events.append(event)
         if isinstance(event, DataReceived):
             self.state.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
 
     def note_frames(self, data: bytes) -> None:
-        """Note frames that end something, whatever our own state makes of them."""
         self.unread += data
         while len(self.unread) >= 9:
             frame, length = Frame.parse_frame_header(memoryview(bytes(self.unread[:9])))
@@ -190,7 +185,7 @@ class Http2Client:
         return status, body
 
     def goodbye(self, seconds: float = 5.0) -> int | None:
-        """Read until the server ends the connection; give the code it says, None if it does not end it."""
+        """Read until the server ends the connection; return the code it says, None if it does not end it."""
         end = time.monotonic() + seconds
         while not self.is_closed and time.monotonic() < end:
             if not self.read(max(0.1, end - time.monotonic())):

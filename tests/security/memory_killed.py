@@ -20,7 +20,6 @@ ITEMS = {"a.py": b"print(1)\n", "b.py": b"print(2)\n"}
 
 
 def remember(folder: Path) -> None:
-    """Keep two files of one job, in place of an earlier job's."""
     store = MemoryStore(Drive(folder), get_current_user())
     for name, data in ITEMS.items():
         store.keep("orders", "file", name, data, job="i2", brief="")

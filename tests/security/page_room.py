@@ -59,7 +59,6 @@ PLAN = (step(attack, intent="Attack. " + MARKUP, makes=[{DELIVERED!r}]),)
 
 
 def install(templates: Path, name: str = "hostile") -> None:
-    """Install it where a server looks."""
     folder = templates / name
     folder.mkdir(parents=True)
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):
@@ -68,7 +67,7 @@ def install(templates: Path, name: str = "hostile") -> None:
 
 @contextmanager
 def elsewhere(page: str) -> Iterator[str]:
-    """Serve somebody else's page, on loopback; give its address."""
+    """Serve somebody else's page, on loopback; yield its address."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -123,12 +123,10 @@ class Answer:
 
     @property
     def told(self) -> bytes:
-        """Give all of it as bytes."""
         head = "\n".join(f"{name}: {value}" for name, value in self.headers)
         return f"{self.status} {self.reason}\n{head}\n".encode("latin-1", "replace") + self.body
 
     def header(self, name: str) -> str:
-        """Give a header's value."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
 
@@ -141,7 +139,6 @@ class Case:
 
     @property
     def arrived(self) -> bytes:
-        """Give all that arrived, unpacked where it was packed."""
         return b"\n".join(
             f"{seen.method} {seen.path} {seen.headers} ".encode() + unpacked(seen.body) + unbasic(seen.headers)
             for seen in self.seen
@@ -149,19 +146,16 @@ class Case:
 
 
 def unpacked(body: bytes) -> bytes:
-    """Undo gzip, as far as it goes."""
     with suppress(zlib.error):
         return zlib.decompressobj(31).decompress(body)
     return body
 
 
 def unbasic(headers: list[tuple[str, str]]) -> bytes:
-    """Undo Basic."""
     return b"".join(base64.b64decode(value[6:] + "==") for _, value in headers if value.startswith("Basic "))
 
 
 def text(data: bytes) -> str:
-    """Write a body so that a command line carries it."""
     return base64.b64encode(data).decode()
 
 
@@ -176,7 +170,6 @@ class Raw:
     """All that came, for each connection."""
 
     def talk(self, sock: socket.socket) -> None:
-        """Take one request, say the pieces, hang up."""
         data = bytearray()
         self.got.append(data)
         with sock, suppress(OSError):
@@ -239,36 +232,29 @@ class Room:
     """Those in the neighbour."""
 
     def scope(self, *grants: str, rules: Sequence[str] = (), may_ask: bool = True) -> Scope:
-        """Make a scope for another desk, on the same hosts."""
         more = tuple(map(parse_rule, rules)) or RULES
         return Scope(more, tuple(map(parse_grant, grants)), self.names, may_ask)
 
     @property
     def names(self) -> dict[str, str]:
-        """Lead every host to its server."""
         return dict.fromkeys((*HOSTS, FREE, LATE), self.up.address) | {HOSTILE: f"127.0.0.1:{self.raw.port}"}
 
     @property
     def journal(self) -> Path:
-        """Give the journal's path."""
         return self.settings.lib / "keys" / FILE
 
     def rows(self, desk: Desk | None = None) -> list[Row]:
-        """Give what is written down of a desk."""
         return list(read(self.journal, desk=(desk or self.desk).id))
 
     def alarms(self, what: str, desk: Desk) -> int:
-        """Count the alarms of one kind over a desk."""
         return sum(row.name == "Alarm" and json.loads(row.data)["what"] == what for row in self.rows(desk))
 
     def part(self, uid: int, keeper: int = 0) -> int:
-        """Give the process of a keeper that runs as a user."""
         assert isinstance(self.host.runtime, KeeperRuntime)
         return part(keeper or self.host.runtime.keeper.pid, uid)
 
 
 def part(keeper: int, uid: int) -> int:
-    """Give the child of a keeper that runs as a user."""
     for pid in pids():
         with suppress(OSError):
             if parent(pid) == keeper and f"\nUid:\t{uid}\t" in Path(f"/proc/{pid}/status").read_text():
@@ -277,13 +263,11 @@ def part(keeper: int, uid: int) -> int:
 
 
 async def placeholders(desk: Desk) -> dict[str, str]:
-    """Read the placeholders in a desk's environment."""
     lines = (await desk.run(["env"])).text.splitlines()
     return {name: value for name, _, value in (line.partition("=") for line in lines) if "hotdesk-secret-" in value}
 
 
 def make_vault(settings: Config, token_url: str) -> Vault:
-    """Make a vault with a secret of every kind."""
     folder = settings.lib / "keys"
     private_files.make_folder(folder, uids.KEYS)
     vault = Vault.make(folder, "file")
@@ -298,7 +282,6 @@ def make_vault(settings: Config, token_url: str) -> Vault:
 
 @asynccontextmanager
 async def opened(settings: Config, folder: Path, origin: Origin) -> AsyncIterator[Room]:
-    """Open a room for the length of a block."""
     for name in ("up", "tokens"):
         (folder / name).mkdir(parents=True)
     with (
@@ -322,7 +305,6 @@ async def opened(settings: Config, folder: Path, origin: Origin) -> AsyncIterato
 
 
 def loads(told: str) -> list[Answer]:
-    """Read what a desk's program told of its visits."""
     return [
         Answer(status, tuple((name, value) for name, value in headers), base64.b64decode(body), reason)
         for status, headers, body, reason in json.loads(told)

@@ -187,41 +187,39 @@ class Bomb:
     begun: float
 
     def tasks(self) -> bool:
-        """Say whether its processes and threads are within their number."""
         return 60 <= int((self.cgroup.get_folder("pids") / "pids.current").read_text()) <= SMALL.pids
 
     def memory(self) -> bool:
-        """Say whether it never had more memory than its limit; files in memory may take half of it."""
+        """Return whether it never had more memory than its limit; files in memory may take half of it."""
         name = "memory.peak" if self.cgroup.version == 2 else "memory.max_usage_in_bytes"
         return 64 * MIB < int((self.cgroup.get_folder("memory") / name).read_text()) <= SMALL.memory
 
     def descriptors(self) -> bool:
-        """Say whether no process of it has more open files than the limit."""
+        """Return whether no process of it has more open files than the limit."""
         held = [len(os.listdir(f"/proc/{pid}/fd")) for pid in self.cgroup.list_pids()]
         return 10_000 < max(held) <= DESCRIPTORS_MOST
 
     def processors(self) -> bool:
-        """Say whether it took no more processor time than it has processors, once there is something to compare."""
+        """Return whether it took no more processor time than it has processors, once there is something to compare."""
         if time.monotonic() - self.begun < 2:
             return False
         used = sum(processor_seconds(pid) for pid in self.cgroup.list_pids())
         return used <= SMALL.cpus * (time.monotonic() - self.begun) + 0.3
 
     def disk(self) -> bool:
-        """Say whether its disk holds no more than its size."""
         pool = Path(f"/proc/{self.keeper}/root", *Path(pool_of(self.keeper)).parts[1:], self.desk.id)
         used = sum(entry.lstat().st_blocks * 512 for entry in pool.rglob("*"))
         return 24 * MIB < used <= SMALL.disk + MIB
 
     def gate(self) -> bool:
-        """Say whether the door took no more of its calls than it takes of one desk."""
+        """Return whether the door took no more of its calls than it takes of one desk."""
         children = Path(f"/proc/{self.keeper}/task/{self.keeper}/children").read_text().split()
         door = next(pid for pid in children if b"door" in Path(f"/proc/{pid}/cmdline").read_bytes())
         held = [os.readlink(f"/proc/{door}/fd/{fd}") for fd in os.listdir(f"/proc/{door}/fd")]
         return 200 < len([link for link in held if link.startswith("socket:")]) < 256 + 10
 
     def contained(self) -> bool:
-        """Say whether its desk ended, or has no more memory and threads than its limits."""
+        """Return whether its desk ended, or has no more memory and threads than its limits."""
         try:
             threads = int((self.cgroup.get_folder("pids") / "pids.current").read_text())
             limit = int((self.cgroup.get_folder("pids") / "pids.max").read_text())
@@ -235,7 +233,6 @@ class Bomb:
 
 
 def processor_seconds(pid: int) -> float:
-    """Give the processor time of a process with the children it has reaped."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -243,7 +240,6 @@ def processor_seconds(pid: int) -> float:
 
 
 def pool_of(keeper: int) -> str:
-    """Give where a keeper has mounted its pool."""
     lines = Path(f"/proc/{keeper}/mountinfo").read_text().splitlines()
     return next(line.split()[4] for line in lines if " - btrfs " in line)
 

@@ -32,21 +32,18 @@ DIGEST = "ab" * 32
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server to attack."""
     with served(home / "build-attacked", config='[serve]\negress = "deny"\n') as found:
         yield found
 
 
 @pytest.fixture
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client with the key of the tenant that attacks, or is attacked."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
         yield client
 
 
 @pytest.fixture
 def other(server: Served) -> Iterator[httpx.Client]:
-    """Give a client with another tenant's key."""
     key = ApiKeys(server.settings.lib / "serve").make(f"other-{time.monotonic_ns()}", tenant="other")
     with httpx.Client(base_url=server.url, headers={"X-API-Key": key}, timeout=30) as client:
         yield client
@@ -59,7 +56,6 @@ def begin(api: httpx.Client, name: str) -> tuple[str, str]:
 
 
 def link(api: httpx.Client, template: str, digest: str = DIGEST) -> str:
-    """Ask where an archive can be sent."""
     return str(api.get(f"/templates/{template}/files/{digest}").raise_for_status().json()["url"])
 
 
@@ -80,7 +76,6 @@ def build(api: httpx.Client, name: str, steps: list[dict[str, Any]], **more: Any
 
 
 def tar(*entries: tuple[str, bytes, bytes, str]) -> bytes:
-    """Write an archive of names, kinds, contents and links."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as file:
         for name, kind, data, leads in entries:
@@ -268,7 +263,6 @@ class LyingRegistry(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """Answer by the last part of the path."""
         self.requests.append(self.path)
         status, headers, data = self.answers.get(self.path.rpartition("/")[2], (404, {}, b"{}"))
         self.send_response(status)
@@ -280,7 +274,6 @@ class LyingRegistry(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def lying(home: Path) -> Iterator[tuple[str, httpx.Client]]:
-    """Give the address of a registry that lies, and a client of a server whose operator lists it."""
     registry = ThreadingHTTPServer(("127.0.0.1", 0), LyingRegistry)
     threading.Thread(target=registry.serve_forever, daemon=True).start()
     address = f"127.0.0.1:{registry.server_address[1]}"
@@ -295,7 +288,6 @@ def lying(home: Path) -> Iterator[tuple[str, httpx.Client]]:
 
 
 def digest_of(data: bytes) -> str:
-    """Return a digest as registries write it."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 

@@ -67,50 +67,42 @@ STEERING = "\x1b]0;owned\x07\x1b[2J\u202eDEIFIREV\n  signed by  everybody\r"
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """Give a journal that says what was verified."""
     with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
         yield journal
 
 
 @pytest.fixture
 def signed(journal: Journal) -> bytes:
-    """Give a certificate."""
     return certify(journal, claim())
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Give the file."""
     (tmp_path / NAME).write_bytes(FILE)
     return tmp_path / NAME
 
 
 def judged(place: Path, proof: bytes, signers: dict[str, str] | None = None) -> Judged:
-    """Hold the file against a certificate."""
     path = place.with_name(NAME + SUFFIX)
     path.write_bytes(proof)
     return judge(place, path, PINNED if signers is None else signers)
 
 
 def signed_anew(told: dict[str, Any], signer: Signer, domain: bytes = DOMAIN) -> bytes:
-    """Sign whatever is asked, as a forger would, or a signer that was taken over."""
     return sealed(encode_canonical({**told, "public_key": encode_public_key(signer.public)}), signer, domain)
 
 
 def sealed(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
-    """Put a signature under any bytes."""
     return body[:-1] + b',"signature":"' + signer.sign(domain + body).hex().encode() + b'"}\n'
 
 
 def content(proof: bytes) -> dict[str, Any]:
-    """Give what a certificate says, without its signature."""
     told: dict[str, Any] = json.loads(proof)
     del told["signature"]
     return told
 
 
 def leaves(told: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Give where every value of some JSON is."""
     if isinstance(told, dict):
         for key, inner in told.items():
             yield from leaves(inner, (*at, key))
@@ -122,7 +114,6 @@ def leaves(told: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 
 def changed(told: Any, at: tuple[str | int, ...]) -> Any:
-    """Give JSON with another value at a place."""
     if not at:
         return f"{told}x" if isinstance(told, str) else (told or 0) + 1
     copy: Any = dict(told) if isinstance(told, dict) else list(told)
@@ -230,12 +221,10 @@ def test_without_trusted_signers_no_certificate_is_valid(place: Path, signed: by
 
 
 def twice(body: bytes) -> bytes:
-    """Say one thing twice, differently."""
     return body.replace(b'"format":4', b'"format":4,"format":4')
 
 
 def hidden(body: bytes) -> bytes:
-    """Say another hash first, where a reader may take the one or the other."""
     return body.replace(b'"file":{', b'"file":{"sha256":"' + b"0" * 64 + b'",')
 
 
@@ -541,7 +530,6 @@ STRONG = replace(OPENED, wall="microvm", kernel="own", version="qemu 9.2", platf
 
 
 def wall_of(proof: bytes) -> tuple[str, str, str]:
-    """Give what a certificate says of the wall around its check."""
     desk = content(proof)["checks"][0]["desk"]
     return desk["wall"], desk["kernel"], desk["version"]
 
@@ -610,7 +598,6 @@ def test_no_owner_and_no_door_can_write_which_wall_stands() -> None:
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
-    """Give a machine without walls."""
     async with local_machine(Config(tmp_path / "run", tmp_path / "lib", tmp_path / "images")) as made:
         yield made
 

@@ -35,13 +35,11 @@ BODY = {"spec": {**asdict(Spec(root=True)), "env": {}, "volumes": {}}}
 
 @pytest.fixture
 async def room(settings: Config, tmp_path: Path) -> AsyncIterator[ClusterAttacks]:
-    """Give a node with real desks, and what attackers have."""
     async with attacked(settings, tmp_path) as found:
         yield found
 
 
 async def fails(work: Callable[[], Awaitable[object]]) -> bool:
-    """Say whether something is refused, or not answered."""
     try:
         with anyio.fail_after(10):
             await work()
@@ -65,7 +63,7 @@ async def test_a_server_opens_uses_and_burns_a_desk_on_a_node(room: ClusterAttac
 
 
 def unverified(role: str, *names: str) -> ssl.SSLContext:
-    """Give what a stranger calls with: any certificate, or none."""
+    """Return what a stranger calls with: any certificate, or none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -307,7 +305,7 @@ async def test_a_recorded_call_cannot_be_made_again(room: ClusterAttacks) -> Non
 
 
 def journal_lines(folder: Path, count: int) -> tuple[str, list[str]]:
-    """Write a node's journal; give its key, and its events as they are sent."""
+    """Write a node's journal; return its key, and its events as they are sent."""
     folder.mkdir(mode=0o700)
     journal = Journal(folder / FILE, load_signer(folder))
     for number in range(count):

@@ -94,7 +94,6 @@ tell(told)
 
 
 def host_nodes() -> dict[str, tuple[int, ...]]:
-    """Describe this machine's own device nodes."""
     found: dict[str, tuple[int, ...]] = {}
     for name in NODES:
         info = os.stat(f"/dev/{name}")
@@ -265,7 +264,6 @@ async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Des
 
 @pytest.fixture
 async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
-    """Give a desk of an image whose top layer holds device nodes, a setuid and a capable program."""
     base = image.find(settings.images, "base")
 
     def fill(layer: Path) -> None:

@@ -66,19 +66,17 @@ class World:
 
     @property
     def names(self) -> dict[str, str]:
-        """Give where names lead: those that are denied too, so that an attack could succeed."""
+        """Return where names lead: those that are denied too, so that an attack could succeed."""
         found = dict.fromkeys(HOSTS, self.up.address)
         return found | {"raw.test": self.raw.address, "plain.test": self.plain.address, "kept.test": self.raw.address}
 
     @property
     def scope(self) -> Scope:
-        """Give what the shared desk may reach."""
         written = ("write plain.test", "write erp.test", "write other.test", "write raw.test", "read *.wild.test")
         rules = (*written, f"read localhost:{self.plain.port}", "FROB,PUT never.test")
         return Scope(rules=tuple(map(parse_rule, rules)), names=self.names)
 
     def seen(self) -> list[str]:
-        """List the paths of whole requests that arrived."""
         return [each.path for each in (*self.up.seen, *self.plain.seen)]
 
 
@@ -103,7 +101,6 @@ def world(request: pytest.FixtureRequest, home: Path, origin: Origin) -> Iterato
 
 @pytest.fixture(scope="module")
 async def host(world: World, origin: Origin) -> AsyncIterator[Host]:
-    """Give the owner of this file's desks, and a secret."""
     folder = world.settings.lib / "keys"
     private_files.make_folder(folder, uids.KEYS)
     try:
@@ -123,13 +120,12 @@ async def host(world: World, origin: Origin) -> AsyncIterator[Host]:
 
 @pytest.fixture(scope="module")
 async def desk(host: Host, world: World) -> AsyncIterator[Desk]:
-    """Give a desk with a way out, for attacks that leave it whole."""
     async with host.open_desk(scope=world.scope) as opened:
         yield opened
 
 
 def chosen(request: pytest.FixtureRequest, rows: Iterable[str]) -> list[str]:
-    """Give the rows that are looked at in this run: the others need not be sent."""
+    """Return the rows that are looked at in this run: the others need not be sent."""
     cases = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     values = {value for case in cases for value in case.values() if isinstance(value, str)}
     return [row for row in rows if row in values]
@@ -139,8 +135,6 @@ def chosen(request: pytest.FixtureRequest, rows: Iterable[str]) -> list[str]:
 async def replies(
     request: pytest.FixtureRequest, desk: Desk, attack: Attack, world: World
 ) -> dict[str, dict[str, Any]]:
-    """Send the rows of the tables of requests, each on a connection of its own."""
-
     def filled(what: str) -> tuple[str, str]:
         via, data = ROWS[what]
         data = data.replace("PATH", path_of(what)).replace("PORT", str(world.plain.port))
@@ -152,7 +146,6 @@ async def replies(
 
 
 def path_of(what: str) -> str:
-    """Give the path a row asks for."""
     return f"/row/{list(ROWS).index(what)}"
 
 
@@ -178,13 +171,12 @@ async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: st
 
 @pytest.fixture(scope="module")
 async def away(desk: Desk, attack: Attack) -> dict[str, str]:
-    """Try every way past the door."""
     told: dict[str, str] = await attack(desk, AWAY_TOOLS, rows={name: row[0] for name, row in AWAY.items()})
     return told
 
 
 def asked(host: Host) -> int:
-    """Say how much the door's resolver has read: a name that is looked up has it read its files again."""
+    """Return how much the door's resolver has read: a name that is looked up has it read its files again."""
     assert isinstance(host.runtime, KeeperRuntime)
     for entry in Path("/proc").iterdir():
         try:
@@ -197,7 +189,6 @@ def asked(host: Host) -> int:
 
 
 def keeper_of(pid: int) -> int:
-    """Give the parent of a process's parent."""
     for _ in range(2):
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return pid
@@ -420,7 +411,6 @@ async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
 
 
 def check_refused(replies: dict[str, dict[str, Any]], world: World, what: str) -> None:
-    """See that the door itself refused a row, with a reason, and that nobody got it."""
     told = replies[what]
     assert path_of(what) not in world.seen()
     assert told["headers"].get("x-hotdesk-door") == "refused", told
@@ -1071,7 +1061,6 @@ class Deaf:
         """Never be behind."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
-        """Give nothing."""
         return b""
 
 
@@ -1082,7 +1071,6 @@ class Dialled(Upstreams):
         self.wire = wire
 
     async def dial(self, *_args: object, **_named: object) -> Wire:
-        """Give it."""
         return self.wire
 
 
@@ -1185,7 +1173,6 @@ async def test_a_connection_does_not_outlive_the_step_it_was_opened_in(
 
 
 async def last_line(process: Any) -> Any:
-    """Read the last line of an attack that goes on."""
     said = b""
     async for _, data in process.output():
         said += data
@@ -1193,7 +1180,6 @@ async def last_line(process: Any) -> Any:
 
 
 def authorized(world: World) -> list[bool]:
-    """Say of each request for the host with a grant whether the secret came along."""
     return [SECRET in head for head in world.raw.heads if b"kept.test" in head]
 
 

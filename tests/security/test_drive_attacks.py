@@ -32,7 +32,6 @@ WRITERS = 8
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Drive:
-    """Give a drive that holds one file of Anna's."""
     drive = Drive(tmp_path / "drive", quota=1000)
     drive.keep("secret.csv", b"secret", owner=ANNA)
     return drive
@@ -71,7 +70,6 @@ def test_no_name_leads_out_of_the_drive_or_shows_as_another(drive: Drive, tmp_pa
 
 
 def told(act: Callable[[], object]) -> str:
-    """Give what an act is answered with."""
     try:
         return repr(act())
     except HotdeskError as e:
@@ -278,7 +276,6 @@ class Slow:
         self.data, self.together = data, together
 
     def read(self, size: int, /) -> bytes:
-        """Give the bytes, once."""
         if self.data:
             self.together.wait(60)
         data, self.data = self.data, b""
@@ -343,7 +340,6 @@ def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None
         given = 0
 
         def read(self, size: int, /) -> bytes:
-            """Give more, for ever."""
             self.given += size
             return b"x" * size
 
@@ -384,7 +380,6 @@ def test_killed_at_any_point_it_loses_no_version_and_breaks_nothing(tmp_path: Pa
 
 
 def require_whole(folder: Path, done: list[tuple[str, int, str]]) -> None:
-    """Require that everything that was done is there, that all that is there is right, and that nothing else is."""
     drive = Drive(folder)
     with closing(sqlite3.connect(drive.folder / FILE)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -403,5 +398,4 @@ def require_whole(folder: Path, done: list[tuple[str, int, str]]) -> None:
 
 
 def numbers(drive: Drive) -> list[int]:
-    """Give the versions there are."""
     return [each.number for each in drive.list_history("a", who=ANNA)] if drive.ls("a", who=ANNA) else []

@@ -28,7 +28,6 @@ class Holder:
 
 
 def signed(told: signing.Signed) -> signing.Signed:
-    """Sign something with the token."""
     return replace(told, signature=told.compute_signature(TOKEN))
 
 

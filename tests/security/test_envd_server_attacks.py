@@ -25,14 +25,13 @@ CORE = Path("/proc/sys/kernel/core_pattern")
 
 @pytest.fixture(scope="module")
 def town(home: Path) -> Iterator[Street]:
-    """Give a server with sandboxes."""
     with street(home / f"envd-{time.monotonic_ns()}") as found:
         yield found
 
 
 @pytest.fixture
 def canary(town: Street) -> Iterator[Path]:
-    """Give a file of the host's that no sandbox may read or change."""
+    """Yield a file of the host's that no sandbox may read or change."""
     file = town.server.settings.lib / "canary"
     file.write_text("the host's own")
     yield file
@@ -128,7 +127,6 @@ def test_contexts_are_for_who_shows_a_token_of_the_sandbox(town: Street, ran: Gi
 
 @pytest.fixture(scope="module")
 def ran(town: Street) -> Iterator[Given]:
-    """Give a secure sandbox with a code interpreter."""
     owner = {"X-API-Key": town.server.key}
     asked = {"templateID": "code-interpreter-v1", "timeout": 300, "secure": True}
     with httpx.Client(base_url=town.server.url, headers=owner, timeout=60) as api:

@@ -52,7 +52,7 @@ def take_out(file: Path, old: str, new: str) -> None:
 
 
 def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict[str, str], str]:
-    """Run attacks on a copy of the source; give how each ended, and what was said."""
+    """Run attacks on a copy of the source; return how each ended, and what was said."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", f"--junitxml={report}"]
     argv += ["--origins=opened", *(f"{HERE.relative_to(ROOT)}/{attack}" for attack in attacks)]
@@ -86,7 +86,7 @@ def read_report(report: Path) -> dict[str, str]:
 
 
 def is_case(name: str, attack: str) -> bool:
-    """Say whether a test is an attack that a guard names: itself, or a case of it."""
+    """Return whether a test is an attack that a guard names: itself, or a case of it."""
     return name == attack or name.startswith(f"{attack}[")
 
 
@@ -103,7 +103,6 @@ def bury() -> None:
 
 
 def collected() -> set[str]:
-    """List every attack there is, case by case."""
     argv = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "--no-header"]
     argv += ["-o", "addopts=--import-mode=importlib", "--verbosity=-1", "--origins=opened"]
     files = sorted(str(file.relative_to(ROOT)) for file in HERE.glob("test_*_attacks.py"))

@@ -91,7 +91,6 @@ tell(told)
 
 @pytest.fixture(scope="module")
 async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk for attacks that leave it whole."""
     opened = await runtime.open(replace(GVISOR, root=True))
     await opened.run(KNOCK, timeout=20)
     await opened.run(["true"], user="root")
@@ -101,7 +100,6 @@ async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
-    """Give the host's pids of a desk's supervisor, sentry and gofer."""
     return find_sandbox(settings, desk, init)
 
 
@@ -119,7 +117,6 @@ def find_sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
 
 @contextmanager
 def listening(name: bytes | str) -> Iterator[socket.socket]:
-    """Listen on the host at an abstract name or a path."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen(4)
@@ -127,7 +124,6 @@ def listening(name: bytes | str) -> Iterator[socket.socket]:
 
 
 def in_place_of(pid: int, work: Callable[[], object], *, root: bool = True) -> Any:
-    """Do something with the namespaces, root directory and user of a sandbox's process, and none of its filters."""
     r, w = os.pipe()
     child = os.fork()
     if child == 0:
@@ -166,7 +162,6 @@ def enter(pid: int, root: bool) -> None:
 
 
 def attempt(work: Callable[..., object], *arguments: object) -> str:
-    """Say what came of something."""
     try:
         work(*arguments)
     except OSError as e:
@@ -175,14 +170,12 @@ def attempt(work: Callable[..., object], *arguments: object) -> str:
 
 
 def call(name: bytes | str) -> None:
-    """Connect to a unix socket."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(3)
         sock.connect(name)
 
 
 def trace(pid: int) -> None:
-    """Attach to a process."""
     if syscalls.libc.ptrace(16, pid, 0, 0) < 0:
         raise OSError(ctypes.get_errno(), "ptrace")
 
@@ -252,7 +245,6 @@ async def test_device_nodes_are_no_devices(desk: Desk, attack: Attack) -> None:
 
 @pytest.fixture
 async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
-    """Give a desk of an image with device nodes, a pipe, and a program that would make its user root."""
     base = image.find(settings.images, "base")
 
     def fill(layer: Path) -> None:
@@ -471,7 +463,7 @@ async def test_a_process_of_the_sandbox_is_unprivileged_on_the_host(sandbox: dic
 
 
 def kernel_call(name: str, *arguments: int | bytes | None) -> str:
-    """Make a system call; give its errno's name, or its result."""
+    """Make a system call; return its errno's name, or its result."""
     numbers = {**NEWER, **{each: both[MACHINE] for each, both in NUMBERS.items()}}
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     ctypes.set_errno(0)
@@ -480,14 +472,12 @@ def kernel_call(name: str, *arguments: int | bytes | None) -> str:
 
 
 def write_of_host(path: str) -> str:
-    """Mount a /proc of one's own, and write to a file there that is the whole machine's."""
     os.makedirs("/proc", exist_ok=True)
     mounted = kernel_call("mount", b"proc", b"/proc", b"proc", 0, None)
     return mounted if not mounted.startswith("done") else attempt(lambda: os.close(os.open(path, os.O_WRONLY)))
 
 
 def dial_host(port: int) -> str:
-    """Connect to a port of the host's loopback."""
     with socket.socket() as sock:
         sock.settimeout(3)
         return attempt(sock.connect, ("127.0.0.1", port))
@@ -604,7 +594,6 @@ async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
 
 
 def find_room(settings: Config, desk: Desk, cgroup: Cgroup, base: int, supervisor: int) -> object:
-    """Describe a desk's room as the proof needs it, seen from this process."""
     keeper = int(read_status(supervisor)["PPid"])
     folder = Path(f"/proc/{keeper}/root{settings.run}/private/{desk.id}")
     userns = os.open(f"/proc/{supervisor}/ns/user", os.O_RDONLY | os.O_CLOEXEC)

@@ -135,7 +135,6 @@ async def host(settings: Config) -> AsyncIterator[Host]:
 
 @pytest.fixture(scope="module")
 async def liar(host: Host) -> AsyncIterator[LinkedDesk]:
-    """Give a desk with a screen and a browser that lie."""
     async with host.open_desk(Spec(image="desktop")) as desk:
         assert isinstance(desk, LinkedDesk)
         await desk.write("/tmp/lie", b"")
@@ -150,7 +149,6 @@ async def liar(host: Host) -> AsyncIterator[LinkedDesk]:
 
 @pytest.fixture(scope="module")
 async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
-    """Give a desk with a screen that is as it should be."""
     async with host.open_desk(Spec(image="desktop")) as desk:
         assert isinstance(desk, LinkedDesk)
         assert (await desk.run(["/usr/local/lib/hotdesk/session"], timeout=30)).ok
@@ -161,7 +159,7 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
 
 @asynccontextmanager
 async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
-    """Look at a desk; give the viewer's number, and its end of the stream."""
+    """Look at a desk; yield the viewer's number, and its end of the stream."""
     ours, theirs = socket.socketpair()
     ours.settimeout(5)
     with ours:
@@ -426,7 +424,6 @@ async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host:
 
 
 def readers() -> set[int]:
-    """List the readers of this process's keepers."""
     found = set()
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
@@ -438,7 +435,6 @@ def readers() -> set[int]:
 
 
 def parent_of(pid: int) -> int:
-    """Give a process's parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
 
 
@@ -480,7 +476,6 @@ async def test_a_reader_that_says_nonsense_takes_its_owner_nowhere(desktop: Link
 
 
 async def refused(seat: DeskSeat) -> None:
-    """Ask what gets no answer."""
     with anyio.fail_after(5), pytest.raises(LinkError):
         await seat.ask("screen.shot")
 
@@ -510,7 +505,7 @@ Get = Callable[..., Awaitable[bytes]]
 
 @pytest.fixture
 async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
-    """Serve a page to one who entered; give a way to send requests, and what those who entered know."""
+    """Serve a page to one who entered; yield a way to send requests, and what those who entered know."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         port = listener.getsockname()[1]
@@ -531,7 +526,7 @@ async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
 
 
 def exchange(port: int, request: bytes) -> bytes:
-    """Send a request; give the beginning of what is answered."""
+    """Send a request; return the beginning of what is answered."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
         sock.sendall(request)
         return sock.recv(4096)

@@ -59,19 +59,17 @@ def place(settings: Config) -> Iterator[Path]:
 
 
 def around(place: Path, settings: Config, **more: str) -> dict[str, str]:
-    """Give the variables of a command whose holder stays."""
     own = {"HOTDESK_HOME": str(place), "HOTDESK_HOLDER": "1", "HOTDESK_LINGER": "60"}
     return {**environment(settings), **own, **more}
 
 
 def run(place: Path, settings: Config, *argv: str, **more: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end."""
     env = around(place, settings, **more)
     return subprocess.run([*HOTDESK, *argv], check=False, input=b"", capture_output=True, timeout=50, env=env)
 
 
 def warm(place: Path, settings: Config, **more: str) -> int:
-    """Have a holder started by a first command; give its pid."""
+    """Have a holder started by a first command; return its pid."""
     assert run(place, settings, "run", "--", "true", **more).returncode == 0
     assert not settle(lambda: set() if holders(place) else {"no holder"})
     [holder] = holders(place)
@@ -89,20 +87,18 @@ def in_use(place: Path) -> set[str]:
 
 
 def socket_of(place: Path) -> Path:
-    """Give the one holder's socket."""
     [found] = (place / "run/control").glob("holder-*.sock")
     return found
 
 
 def holders(place: Path) -> list[int]:
-    """List the holders there are."""
     names = {each.stat().st_ino for each in (place / "run/control").glob("holder-*.sock")}
     owners = [each for each in (place / "run/control").glob("*.sock") if each.stem.isdigit()]
     return [int(each.stem) for each in owners if each.stat().st_ino in names]
 
 
 def ask(place: Path, body: bytes, *fds: int, target: str = "/leases") -> bytes:
-    """Ask a holder as root does, perhaps with descriptors; give how its answer begins."""
+    """Ask a holder as root does, perhaps with descriptors; return how its answer begins."""
     head = f"POST {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(20)
@@ -113,7 +109,7 @@ def ask(place: Path, body: bytes, *fds: int, target: str = "/leases") -> bytes:
 
 
 def as_nobody(program: str, *argv: str) -> str:
-    """Run a program as an ordinary user; give what it says."""
+    """Run a program as an ordinary user; return what it says."""
     argv = (sys.executable, "-c", BECOME + program, *argv)
     done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30)
     return done.stdout.strip()
@@ -236,7 +232,6 @@ def test_a_holder_of_another_version_gets_no_command(place: Path, settings: Conf
 
 
 def pose(listener: socket.socket, answer: bytes, heard: list[bytes]) -> None:
-    """Answer one call as a holder would, and take down what comes."""
     listener.settimeout(20)
     call, _ = listener.accept()
     with closing(call):

@@ -92,7 +92,6 @@ async def test_memory_and_cpu_time_of_the_host_are_hidden(fresh: Open, attack: A
 
 
 def host_cpu_time() -> int:
-    """Read what all CPUs together have counted since the machine started."""
     return sum(map(int, Path("/proc/stat").read_text().split()[1:9]))
 
 
@@ -180,7 +179,7 @@ async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, sett
 
 
 def parent(pid: int) -> int:
-    """Give a process's parent: for a desk's first process its keeper."""
+    """Return a process's parent: for a desk's first process its keeper."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 

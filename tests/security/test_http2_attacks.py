@@ -22,14 +22,12 @@ LIBRARY = "h2 refuses it before anything of ours reads it"
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Http2Room]:
-    """Give a listener."""
     with http2_room(tmp_path) as found:
         yield found
 
 
 @pytest.fixture
 def client(room: Http2Room) -> Iterator[Http2Client]:
-    """Give a client of it."""
     with Http2Client(room) as found:
         yield found
 

@@ -36,8 +36,6 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def take(store: Path) -> Import:
-    """Give the way to import an archive into a store of the test's own, trusting one signer."""
-
     def take(data: bytes, signers: Mapping[str, str] | None = None) -> Image:
         stream = io.BytesIO(data)
         manifest = read_manifest(stream, trust(SIGNER) if signers is None else signers)
@@ -48,7 +46,7 @@ def take(store: Path) -> Import:
 
 @pytest.fixture
 def refuse(take: Import, store: Path) -> Callable[[bytes], str]:
-    """Give the way to see that an archive is refused, and that nothing of it is there; the reason comes back."""
+    """Return the way to see that an archive is refused, and that nothing of it is there; the reason comes back."""
 
     def refuse(data: bytes) -> str:
         with pytest.raises(HotdeskError) as caught:
@@ -273,7 +271,6 @@ def test_a_payload_brings_no_rights(take: Import, entry: tuple[str, dict[str, ob
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """Give an https server that this process trusts."""
     tmp_path.chmod(0o755)
     for above in tmp_path.parents[:3]:
         above.chmod(above.stat().st_mode | 0o011)
@@ -285,7 +282,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream
 
 
 def fetch(url: str, limit: int = 1000) -> bytes:
-    """Fetch all of a URL, as an import does."""
     with open_url(url, limit) as stream:
         data = stream.read()
         if len(data) != 3:

@@ -51,17 +51,14 @@ class Line:
         self.heard: list[dict[str, Any]] = []
 
     def tell(self, **message: object) -> None:
-        """Say something, well formed as far as the line goes."""
         data = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
         self.sock.sendall(HEAD.pack(len(data), 0) + data)
 
     def shout(self, data: bytes) -> None:
-        """Send bytes, as far as anybody takes them."""
         with suppress(OSError):
             self.sock.sendall(data)
 
     def until(self, found: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Give the first message that is meant."""
         while True:
             for message in self.heard:
                 if found(message):
@@ -72,16 +69,13 @@ class Line:
             self.heard += [message for message, _ in self.frames.feed(data)]
 
     def ask(self, number: int, **message: object) -> dict[str, Any]:
-        """Ask, and wait for the answer."""
         self.tell(n=number, **message)
         return self.until(lambda told: told.get("re") == number)
 
     def note(self, event: Event, number: int = 1) -> dict[str, Any]:
-        """Have an event written down as an owner does."""
         return self.ask(number, verb="note", desk="", events=[{"event": type(event).__name__, "data": asdict(event)}])
 
     def is_cut(self) -> bool:
-        """Say whether keys have hung up."""
         try:
             while self.sock.recv(1 << 16):
                 pass
@@ -120,7 +114,6 @@ class Kept:
                 line.sock.close()
 
     def line(self, actor: str) -> Line:
-        """Give a line of one kind."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.ends.append(ours)
         with theirs:
@@ -128,7 +121,6 @@ class Kept:
         return Line(ours)
 
     def opened(self, desk: str = DESK) -> tuple[Line, Line]:
-        """Give a door and an owner with one desk open."""
         door, owner = self.line("door"), self.line("owner")
         door.until(lambda told: told.get("ready") is True)
         told = owner.ask(7, verb="open", desk=desk, scope=json.loads(scope_json(SCOPE)), seconds=60)
@@ -136,7 +128,6 @@ class Kept:
         return door, owner
 
     def close(self) -> None:
-        """Hang up."""
         self.keeper.close()
         self.thread.join(10)
         for end in self.ends:
@@ -145,7 +136,6 @@ class Kept:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Iterator[Kept]:
-    """Give keys over socket pairs, in a folder of their own."""
     folder = tmp_path / "keys"
     private_files.make_folder(folder, None)
     vault = Vault.make(folder, "file")
@@ -158,7 +148,6 @@ def keys(tmp_path: Path) -> Iterator[Kept]:
 
 
 def exchange(desk: str, **fields: Any) -> Exchange:
-    """Make what a door tells of a request."""
     told: dict[str, Any] = {
         "verdict": "deny",
         "rule": "",
@@ -176,7 +165,6 @@ def written(kept: Kept) -> list[tuple[str, str]]:
 
 
 def alive(kept: Kept) -> bool:
-    """Say whether keys still serve somebody new."""
     told = kept.line("owner").note(Burnt(OTHER, "asked"))
     return told.get("ok") == {} and kept.thread.is_alive()
 

@@ -57,7 +57,7 @@ anyio.run(main)
 
 @contextmanager
 def owner(settings: Config, disk_in: str = "disk", deadline: float = 600) -> Iterator[Owned]:
-    """Run a process that owns one desk; give it, the desk's id and its keeper's pid."""
+    """Run a process that owns one desk; yield it, the desk's id and its keeper's pid."""
     argv = [sys.executable, "-c", OWNER, str(settings.run), str(settings.lib), str(settings.images), disk_in]
     process = subprocess.Popen([*argv, str(deadline)], stdout=subprocess.PIPE, text=True, cwd="/")
     assert process.stdout is not None
@@ -71,12 +71,11 @@ def owner(settings: Config, disk_in: str = "disk", deadline: float = 600) -> Ite
 
 
 def processes(desk: str) -> set[int]:
-    """List what runs in a desk."""
     return Cgroup(find_hierarchies(), desk).list_pids()
 
 
 def is_gone(settings: Config, desk: str) -> bool:
-    """Say whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
+    """Return whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
     cgroup = Cgroup(find_hierarchies(), desk)
     folder = settings.run / "desks" / desk
     left = [folder.exists(), (settings.run / "runtime" / desk).exists(), folder in claims().values()]
@@ -84,7 +83,6 @@ def is_gone(settings: Config, desk: str) -> bool:
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

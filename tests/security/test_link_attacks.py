@@ -70,17 +70,17 @@ tell(number)
 
 
 def memory() -> int:
-    """Give the resident bytes of this process, the owner."""
+    """Return the resident bytes of this process, the owner."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def peak() -> int:
-    """Give the most resident bytes since the mark was reset."""
+    """Return the most resident bytes since the mark was reset."""
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def reset_peak() -> int:
-    """Start counting the peak anew, without what earlier tests left unused; give what is resident now."""
+    """Start counting the peak again, without what earlier tests left unused; return what is resident now."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
@@ -120,13 +120,12 @@ async def test_nobody_dials_the_link_a_second_time(desk: Desk, attack: Attack, s
 
 
 def uid_of(pid: int) -> int:
-    """Give the host's number of a process's user."""
     return int(Path(f"/proc/{pid}/status").read_text().partition("Uid:")[2].split()[0])
 
 
 @pytest.fixture
 async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
-    """Give a desk of an image whose Python starts an impostor, which dials before the guest does."""
+    """Yield a desk of an image whose Python starts an impostor, which dials before the guest does."""
 
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()

@@ -49,26 +49,22 @@ PICTURES = {
 
 @pytest.fixture(scope="module")
 def here(home: Path) -> Iterator[Here]:
-    """Give a server whose desks reach nothing."""
     with served_here(home / f"mcp-{time.monotonic_ns()}") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 async def client(here: Here) -> AsyncIterator[Client]:
-    """Give a client with a session."""
     async with connected(here.url, here.keys.make("client")) as found:
         yield found
 
 
 async def post(here: Here, value: object, **headers: str) -> httpx2.Response:
-    """Send one request."""
     async with httpx2.AsyncClient(timeout=30) as http:
         return await http.post(f"{here.url}/mcp", content=json.dumps(value), headers={**JSON, **headers})
 
 
 def bearer(key: str) -> dict[str, str]:
-    """Show a key."""
     return {"Authorization": f"Bearer {key}"}
 
 

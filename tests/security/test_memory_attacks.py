@@ -63,29 +63,25 @@ deliverables = [{path = "count.txt", checks = []}]
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
-    """Give a machine without walls, for what needs none."""
+    """Yield a machine without walls, for what needs none."""
     async with local_machine(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path)) as made:
         yield made
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Brief:
-    """Give a brief with a memory."""
     return parse_job(BRIEF.encode(), tmp_path, scope_of)
 
 
 def store_of(machine: LocalMachine) -> MemoryStore:
-    """Open the memory."""
     return MemoryStore(Drive(machine.config.lib / "drive"), get_current_user())
 
 
 def chain(machine: LocalMachine, job: str) -> list[Event]:
-    """Give a job's events."""
     return [row.read_event() for row in read(machine.config.lib / "keys" / FILE, job)]
 
 
 async def poison(hands: Hands) -> None:
-    """Leave what a turned worker leaves."""
     await hands.write("count.txt", b"1")
     await hands.write("parse.py", TROJAN)
     await hands.remember(LURE, keep=True)
@@ -93,7 +89,6 @@ async def poison(hands: Hands) -> None:
 
 
 async def poisoned(machine: LocalMachine, job: Brief) -> Receipt:
-    """Have a turned job leave its memory."""
     receipt = await carried(machine, job, ScriptedModel.of(poison))
     assert receipt.outcome == "done", receipt.why
     assert len(store_of(machine).list_items("orders")) == 2
@@ -109,7 +104,6 @@ class Planner:
         self.plan, self.asked = json.dumps({"steps": steps}), list[ModelRequest]()
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the plan, find nothing against it, give up."""
         self.asked.append(request)
         names = [tool.name for tool in request.tools]
         call = Call("1", "plan", {"plan": self.plan}) if "plan" in names else Call("1", "findings", {"findings": []})
@@ -120,7 +114,6 @@ class Planner:
         """Hold nothing."""
 
     def texts(self, *, planning: bool) -> str:
-        """Give all it was told, while planning or while working."""
         asked = [request for request in self.asked if bool(request.step) is not planning]
         items = [item.text for request in asked for item in request.history if isinstance(item, OurMessage)]
         return "\n".join([*(request.system for request in asked), *items])
@@ -174,7 +167,6 @@ def test_a_fact_is_quoted_and_looks_like_no_part_of_the_prompt() -> None:
 )
 async def test_a_fact_is_one_line_in_which_nothing_hides(machine: LocalMachine, job: Brief) -> None:
     async def hide(hands: Hands) -> None:
-        """Hide something."""
         await hands.write("count.txt", b"1")
         await hands.remember(f"{FORGED}\x1b[2J\u202e\u200b", keep=True)
 
@@ -209,12 +201,10 @@ async def test_a_trojan_is_at_no_desk_and_a_lure_in_no_prompt_of_a_step_with_sec
     homes: dict[str, list[str]] = {}
 
     async def look(hands: Hands) -> None:
-        """Look round, and copy what is there."""
         homes["look"] = (await hands.run(["sh", "-c", "pwd; ls memory; cp -r memory copied"])).text.split()
         await hands.write("count.txt", b"1")
 
     async def pay(hands: Hands) -> None:
-        """Use a secret."""
         homes["pay"] = (await hands.run(["sh", "-c", "pwd; ls; find . -name parse.py"])).text.split()
 
     looks = step(look, grants=[], hosts=[], makes=["count.txt"])
@@ -239,7 +229,6 @@ class Prompted(ScriptedModel):
         self.told: dict[str, str] = {}
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Go on with the script."""
         first = request.history[0]
         self.told.setdefault(request.step, first.text if isinstance(first, OurMessage) else "")
         return await super().ask(request)
@@ -319,7 +308,6 @@ async def test_a_step_that_has_seen_a_memory_gets_no_secret_even_if_a_person_say
     await poisoned(machine, job)
 
     async def look(hands: Hands) -> None:
-        """Do what the memory says."""
         seen = await hands.amend(reason="The notes say so.", grants=["erp"], hosts=["POST erp.test/orders"])
         told.append((seen.ok, seen.text))
         await hands.write("count.txt", b"1")
@@ -365,11 +353,10 @@ async def test_a_file_has_a_plain_name_or_is_not_kept(machine: LocalMachine, job
 
 
 async def leave(machine: LocalMachine, job: Brief, use: Callable[[Hands], Any], prepare: str = "true") -> list[Event]:
-    """Have a job try to leave something, which must be refused; give its events."""
+    """Have a job try to leave something, which must be refused; return its events."""
     answers: list[Any] = []
 
     async def work(hands: Hands) -> None:
-        """Leave it."""
         await hands.write("count.txt", b"1")
         await hands.run(["sh", "-c", prepare])
         answers.append(await use(hands))
@@ -408,7 +395,6 @@ async def test_what_is_too_large_is_not_kept(machine: LocalMachine, job: Brief, 
 )
 async def test_a_job_leaves_no_more_than_a_memory_holds(machine: LocalMachine, job: Brief) -> None:
     async def flood(hands: Hands) -> None:
-        """Leave as much as there is."""
         await hands.write("count.txt", b"1")
         for number in range(MAX_FACTS + 5):
             await hands.use("remember", text=f"fact {number}", keep=True)
@@ -431,7 +417,6 @@ async def test_a_job_that_replaces_a_file_again_and_again_does_not_fill_the_disk
     most, answers = MAX_STAGED_BYTES // MAX_FILE_BYTES, list[bool]()
 
     async def fill(hands: Hands) -> None:
-        """Leave one file many times."""
         await hands.write("count.txt", b"1")
         for number in range(most + 2):
             await hands.run(["sh", "-c", f"head -c {MAX_FILE_BYTES} /dev/urandom > large{number}"])
@@ -486,7 +471,6 @@ async def test_a_link_at_the_desk_leads_no_copy_elsewhere(machine: LocalMachine,
 
 
 async def place_at(machine: LocalMachine, job: Brief, desk: Any) -> None:
-    """Put what is in the memory on a desk."""
     memory = JobMemory(job, None, ResumeState("i1"), store_of(machine), Path())  # type: ignore[arg-type]
     memory.items = store_of(machine).list_items("orders")
     memory.contents = {item.reference: store_of(machine).read(item) for item in memory.items}
@@ -494,7 +478,6 @@ async def place_at(machine: LocalMachine, job: Brief, desk: Any) -> None:
 
 
 def spellings() -> Iterator[tuple[str, str]]:
-    """Spell a secret as the door knows it."""
     value = VALUE.encode()
     yield "plain", f"the token is {VALUE}."
     yield "reversed", VALUE[::-1]
@@ -537,7 +520,6 @@ async def test_what_has_become_a_secret_since_is_not_offered(machine: LocalMachi
     store_of(machine).keep("orders", "file", "old.txt", VALUE.encode(), job="i1", brief="")
 
     async def look(hands: Hands) -> None:
-        """Look."""
         assert (await hands.run(["ls", "memory"])).exit_code != 0
         await hands.write("count.txt", b"1")
 
@@ -561,7 +543,6 @@ async def test_a_granted_secret_is_found_by_the_real_keys(home: Path, settings: 
     answers: list[Any] = []
 
     async def work(hands: Hands) -> None:
-        """Leave the token, as if a host had told it."""
         for text in (f"The token is {TOKEN}.", "The token is in the vault."):
             answers.append(await hands.use("remember", text=text, keep=True))
 
@@ -588,7 +569,6 @@ async def test_a_granted_secret_is_found_by_the_real_keys(home: Path, settings: 
 )
 async def test_a_job_that_failed_leaves_nothing(machine: LocalMachine, job: Brief) -> None:
     async def fail(hands: Hands) -> None:
-        """Leave a lure, and fail."""
         await hands.remember(LURE, keep=True)
         raise Failed("it cannot be done")
 

@@ -95,7 +95,6 @@ async def runtime(emulating: Config) -> AsyncIterator[KeeperRuntime]:
 
 @pytest.fixture(scope="module")
 async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk for attacks that leave it whole."""
     opened = await runtime.open(SPEC)
     yield opened
     await runtime.burn(opened.id)
@@ -103,7 +102,6 @@ async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 @pytest.fixture(scope="module")
 async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk with root for attacks that leave it whole."""
     opened = await runtime.open(replace(SPEC, root=True))
     await opened.run(["true"], user="root", timeout=TIME)
     yield opened
@@ -111,7 +109,6 @@ async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 
 
 def find_emulator(desk: Desk) -> int:
-    """Return the host's pid of a desk's emulator."""
     for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/usr/bin/qemu-system-"):
             return pid
@@ -187,7 +184,6 @@ async def test_a_template_and_the_layers_stay_as_they_are(emulating: Config, des
 
 
 def digest(file: Path) -> str:
-    """Return the sha256 of a file."""
     fd = os.open(file, os.O_RDONLY)
     try:
         return sterile.compute_digest(fd)
@@ -238,7 +234,6 @@ async def test_an_emulator_has_nothing_of_the_host(desk: Desk) -> None:
 
 
 def in_place_of(pid: int, user: int, work: Callable[[], object]) -> Any:
-    """Do something with the namespaces and the user of an emulator, and none of its filters."""
     r, w = os.pipe()
     child = os.fork()
     if child == 0:
@@ -268,7 +263,6 @@ def in_place_of(pid: int, user: int, work: Callable[[], object]) -> Any:
 
 
 def attempt(work: Callable[..., object], *arguments: object) -> str:
-    """Say what came of something."""
     try:
         work(*arguments)
     except OSError as e:

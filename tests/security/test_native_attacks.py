@@ -77,19 +77,17 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server to attack."""
     with served(home / "native-attacked") as found:
         yield found
 
 
 def client(server: Served, **headers: str) -> httpx.Client:
-    """Give a client with headers."""
     return httpx.Client(base_url=f"{server.url}{PREFIX}", headers=headers, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
-    """Give what the attacked have: a desk, a job, a file, a secret, a key, an upload; all of it is there in the end."""
+    """Yield the objects under attack: desk, job, file, secret, key, upload; all of them must exist at the end."""
     with client(server, Authorization=f"Bearer {server.key}") as api:
         desk = api.post("/desks", json={"memory": "256M"}).raise_for_status().json()["id"]
         job = api.post("/jobs", json={"brief": BRIEF}).raise_for_status().json()["id"]
@@ -109,24 +107,20 @@ def theirs(server: Served) -> Iterator[Theirs]:
 
 @pytest.fixture(scope="module")
 def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
-    """Give somebody of another tenant, who knows every id."""
     with client(server, Authorization=f"Bearer {ApiKeys(server.settings.lib / 'serve').make('eve', 'other')}") as made:
         yield made
 
 
 def method_of(route: APIRoute) -> str:
-    """Give the one method of a route."""
     assert route.methods
     return next(iter(route.methods))
 
 
 def named(route: APIRoute) -> list[str]:
-    """List what a route is asked with."""
     return re.findall(r"\{(\w+)", route.path)
 
 
 def ids(routes: list[APIRoute]) -> list[str]:
-    """Name routes."""
     return [f"{method_of(route)} {route.path}" for route in routes]
 
 
@@ -150,7 +144,6 @@ def test_every_route_asks_who_is_there(route: APIRoute) -> None:
 
 
 def dependencies(found: Dependant) -> Iterator[Dependant]:
-    """List everything a route depends on."""
     for each in found.dependencies:
         yield each
         yield from dependencies(each)
@@ -266,7 +259,6 @@ def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Serv
 
 
 def opens(server: Served, theirs: Theirs, route: APIWebSocketRoute, headers: dict[str, str]) -> bool:
-    """Say whether a socket lets anything through."""
     path = route.path.replace("{desk}", theirs.ids["desk"])
     try:
         with connect(f"{server.url.replace('http', 'ws')}{PREFIX}{path}", additional_headers=headers) as line:
@@ -277,7 +269,7 @@ def opens(server: Served, theirs: Theirs, route: APIWebSocketRoute, headers: dic
 
 
 def signed_in(server: Served) -> tuple[str, str]:
-    """Sign a browser in; give its cookie and its token."""
+    """Sign a browser in; return its cookie and its token."""
     with client(server, Origin=server.url) as browser:
         told = browser.post("/session", json={"key": server.key}).raise_for_status()
         return told.headers["set-cookie"].partition(";")[0], str(told.json()["csrf"])
@@ -426,7 +418,7 @@ def test_what_is_filled_in_leads_nowhere_but_where_the_template_says(server: Ser
 
 
 def aimed(server: Served, aim: str, field: str) -> str:
-    """Install a template with a parameter; give its name."""
+    """Install a template with a parameter; return its name."""
     name = f"aimed-{list(AIMED).index(aim)}"
     folder = server.settings.lib / "templates" / name
     folder.mkdir(parents=True)
@@ -448,7 +440,6 @@ REPLACED = {
 
 @pytest.fixture(scope="module")
 def ruled(server: Served) -> None:
-    """Install templates whose check is the operator's own."""
     for name in REPLACED:
         folder = server.settings.lib / "templates" / name
         (folder / "lib").mkdir(parents=True)
@@ -500,7 +491,6 @@ def test_a_file_is_not_sent_twice_under_one_name(theirs: Theirs) -> None:
 
 
 def sent(theirs: Theirs, name: str) -> dict[str, str]:
-    """Send a file, to be called so beside a brief."""
     upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"the client's").json()["id"]
     return {"upload": upload, "name": name}
 

@@ -193,7 +193,6 @@ async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
 
 @pytest.fixture
 def host_ipc() -> Iterator[tuple[int, str]]:
-    """Give the key and the name of memory, semaphores and queues of this machine that anybody may open."""
     libc = ctypes.CDLL(None, use_errno=True)
     key, queue = os.getpid() << 8 | 7, f"/hotdesk-{os.getpid()}"
     made = [libc.shmget(key, 4096, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666)]
@@ -268,13 +267,11 @@ tell([told, [line for line in lines if given["mark"][::-1] in line]])
 
 
 def descendants(pid: int) -> list[int]:
-    """List a process's children."""
     return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture(scope="module")
 async def control(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Path]:
-    """Serve this file's desks at a control socket, as an owner does."""
     path = control_path(settings, os.getpid())
     async with serve_control(runtime, path):
         yield path

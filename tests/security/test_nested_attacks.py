@@ -44,7 +44,6 @@ print(json.dumps({"read": told, "write": write("/proc/sys/kernel/core_pattern"),
 
 
 def look(home: Path, settings: Config) -> dict[str, object]:
-    """Open a desk in a new container, and have it look around."""
     home.mkdir(mode=0o755, exist_ok=True)
     uids.CLAIMS.mkdir(mode=0o700, exist_ok=True)
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images), "HOTDESK_HOLDER": "0"}
@@ -77,6 +76,5 @@ def test_a_proc_that_was_uncovered_for_a_keeper_tells_its_desks_nothing(home: Pa
     Removal("linux/uids.py", "choose_start(_is_nested())", "choose_start(False)"),
 )
 def test_desks_of_two_containers_do_not_share_their_first_user_ids(home: Path, settings: Config) -> None:
-    """By chance one pair in 16,000 does."""
     first, second = (look(home / name, settings)["map"] for name in ("nested-one", "nested-two"))
     assert first != second

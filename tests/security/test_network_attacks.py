@@ -199,7 +199,6 @@ tell(queued)
 
 
 def listening(port: int) -> list[str]:
-    """Give the lines of this machine's own TCP listeners at a port."""
     lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
     return [line for line in lines if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"]
 
@@ -333,14 +332,12 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runti
 
 
 def door_of(runtime: KeeperRuntime) -> int:
-    """Give the pid of a runtime's door."""
     return next(
         pid for pid in children(runtime.keeper.pid) if b"hotdesk.door" in Path(f"/proc/{pid}/cmdline").read_bytes()
     )
 
 
 def children(pid: int) -> list[int]:
-    """List a process's children."""
     return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -381,7 +378,6 @@ async def test_sockets_of_the_host_and_of_other_desks_are_out_of_reach(
 
 
 def listener(kind: str, name: str) -> socket.socket:
-    """Listen on this machine."""
     family = socket.AF_UNIX if "abstract" in kind else socket.AF_INET6 if "IPv6" in kind else socket.AF_INET
     made = socket.socket(family, socket.SOCK_DGRAM if kind in ("UDP", "abstract datagram") else socket.SOCK_STREAM)
     made.bind(name if "abstract" in kind else ("::1" if "IPv6" in kind else "127.0.0.1", 0))

@@ -58,7 +58,6 @@ for kind in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 async def machine(home: Path) -> AsyncIterator[Verifier]:
-    """Give a machine that verifies, with an office that comes and goes from test to test."""
     folder = home / "opened-brief"
     folder.mkdir()
     async with verifier(settings_in(home / "opened"), home / "opened", folder, "office") as found:

@@ -68,7 +68,6 @@ CONFINED = {
 
 @pytest.fixture
 def told(tmp_path: Path) -> dict[str, object]:
-    """Confine a process as a command confines itself, and have it attack."""
     (tmp_path / "out").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/precious").write_text("precious")

@@ -38,14 +38,13 @@ RULES = (
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose users are attacked."""
     with served(home / "page") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Give a client of the tenant that is attacked, and the hostile worker's template."""
+    """Yield a client of the tenant that is attacked, and the hostile worker's template."""
     page_room.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
@@ -53,7 +52,6 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def other(server: Served) -> Iterator[httpx.Client]:
-    """Give a client of another tenant."""
     with client(server, ApiKeys(server.settings.lib / "serve").make("eve", "other")) as made:
         yield made
 
@@ -66,7 +64,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -74,7 +71,6 @@ def seen(server: Served, browser: Browser) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def asking(api: httpx.Client) -> str:
-    """Give a job of the hostile worker, which asks something."""
     made = api.post("/jobs", json={"template": "hostile", "values": {"whom": MARKUP}, "approve": "plan"})
     job = str(made.raise_for_status().json()["id"])
     plan = waits(api, job, "plan")
@@ -85,7 +81,6 @@ def asking(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module")
 def done(api: httpx.Client, asking: str) -> str:
-    """Give the same job, when it has delivered."""
     asked = waits(api, asking, "question")
     answer = {"answer": "answer", "words": "as you like", "digest": asked["digest"]}
     api.post(f"/approvals/{asked['id']}", json=answer).raise_for_status()
@@ -94,13 +89,11 @@ def done(api: httpx.Client, asking: str) -> str:
 
 
 def ask(server: Served, path: str, name: str = "127.0.0.1", method: str = "GET") -> httpx.Response:
-    """Ask the server under a name."""
     port = httpx.URL(server.url).port
     return httpx.request(method, f"http://127.0.0.1:{port}{path}", headers={"Host": f"{name}:{port}"})
 
 
 def look(server: Served, url: str) -> httpx.Response:
-    """Follow a link of the second origin."""
     found = httpx.URL(url)
     return ask(server, found.path, found.host)
 
@@ -327,7 +320,6 @@ def test_nobody_gets_a_link_without_a_key(server: Served) -> None:
 
 
 def open_job(seen: Seen, server: Served, job: str, tab: str) -> Page:
-    """Open a job at one of its tabs."""
     seen.page.goto(f"{server.url}/#/jobs/{job}/{tab}")
     seen.page.get_by_role("tab", selected=True).wait_for()
     return seen.page

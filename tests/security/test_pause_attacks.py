@@ -123,8 +123,6 @@ ATTACKS = {"vfork": VFORKED, "stopped": STOPPED, "disk": DISK, "forking": FORKIN
 
 
 def keeper_answers(desk: Desk) -> Callable[[], Awaitable[float]]:
-    """Give a way to measure how long the keeper takes to answer for another desk."""
-
     async def measure() -> float:
         start = time.monotonic()
         await desk.usage()
@@ -134,7 +132,7 @@ def keeper_answers(desk: Desk) -> Callable[[], Awaitable[float]]:
 
 
 async def pause(desk: Desk) -> str | None:
-    """Try to pause a desk; give why it could not be."""
+    """Try to pause a desk; return why it could not be."""
     try:
         await desk.pause()
     except DeskError as e:
@@ -143,7 +141,6 @@ async def pause(desk: Desk) -> str | None:
 
 
 def scheduled(desk: Desk) -> int:
-    """Give how often processes of a desk have been on a processor, as the host counts."""
     total = 0
     for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -22,7 +22,6 @@ LIE = (
 
 
 def png(width: int, height: int, size: int = 100) -> bytes:
-    """Make the beginning of a picture, and some bytes more."""
     return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + bytes(size)
 
 
@@ -42,7 +41,6 @@ WIDGETS: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module")
 async def liar(settings: Config) -> AsyncIterator[tuple[Desk, Toolbox]]:
-    """Give a desk whose root has put a liar in Python's place."""
     async with Host(settings, control=False) as host, host.open_desk(Spec(image="desktop", root=True)) as desk:
         assert (await desk.run(["/usr/local/lib/hotdesk/session"], timeout=60)).ok
         assert (await desk.run(["sh", "-c", LIE], user="root")).ok

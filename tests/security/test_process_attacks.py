@@ -223,7 +223,6 @@ tell({str(number): attempt(os.chown, path, number, number) for number in (0, 999
 
 
 def signals_of_root() -> int:
-    """Give how many signals are queued for this machine's root."""
     return int(Path("/proc/self/status").read_text().partition("SigQ:")[2].split("/")[0])
 
 

@@ -23,27 +23,24 @@ RULES = (Rule("api.erp.test"), Rule("direct.erp.test"), Rule("192.0.2.0/24", ver
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Upstream]:
-    """Give a server."""
     with upstream(tmp_path, "api.erp.test", "direct.erp.test") as found:
         yield found
 
 
 @pytest.fixture
 def proxy(outside: Upstream) -> Iterator[SocksServer]:
-    """Give a proxy that knows the way to it."""
     with socks_server(names={"api.erp.test": outside.address}) as found:
         yield found
 
 
 @pytest.fixture
 async def host(settings: Config, outside: Upstream) -> AsyncIterator[Host]:
-    """Give a machine that trusts the server."""
     async with Host(replace(settings, ca=str(outside.ca)), control=False) as found:
         yield found
 
 
 async def status(desk: Desk, url: str) -> str:
-    """Ask for something inside; give the status."""
+    """Ask for something inside; return the status."""
     way = ["--noproxy", "", "--proxy", "http://127.0.0.1:3128"]
     argv = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", *way, url]
     return (await desk.run(argv)).text

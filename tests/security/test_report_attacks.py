@@ -77,7 +77,6 @@ ATTRIBUTES = set(
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Give a state directory."""
     return Ledger(tmp_path)
 
 
@@ -89,7 +88,7 @@ class Place:
     browser: Browser
 
     async def show(self, html: bytes) -> dict[str, Any]:
-        """Have the browser show a page of the site; give what it made of it."""
+        """Have the browser show a page of the site; return what it made of it."""
         await self.desk.write("page.html", html)
         await self.desk.run(["truncate", "-s", "0", "/tmp/asked"])
         await self.browser.goto(f"{SITE}/page.html")
@@ -99,14 +98,13 @@ class Place:
         return found
 
     async def asked(self) -> set[str]:
-        """Give what the site was asked for; a browser asks for an icon by itself."""
+        """Return what the site was asked for; a browser asks for an icon by itself."""
         told = (await self.desk.read("/tmp/asked")).decode()
         return set(told.split()) - {"/favicon.ico"}
 
 
 @pytest.fixture(scope="module")
 async def place(home: Path) -> AsyncIterator[Place]:
-    """Open a desk with a browser, and a site inside it."""
     folder = home / "reports"
     folder.mkdir(mode=0o755)
     async with Host(settings_in(folder), control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
@@ -189,7 +187,6 @@ class Strict(HTMLParser):
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at an element."""
         assert tag in TAGS
         assert {name for name, _ in attrs} <= ATTRIBUTES
         assert len(dict(attrs)) == len(attrs)
@@ -201,16 +198,13 @@ class Strict(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at a bar."""
         assert tag == "rect"
         assert {name for name, _ in attrs} <= ATTRIBUTES
 
     def handle_endtag(self, tag: str) -> None:
-        """Close what was opened last."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """See that all of a text can be seen."""
         if self.open[-1:] == ["style"]:
             assert data == CSS.read_text()
             return
@@ -218,20 +212,17 @@ class Strict(HTMLParser):
         self.text.append(data)
 
     def handle_comment(self, data: str) -> None:
-        """Take no comment."""
         raise AssertionError(data)
 
     def handle_pi(self, data: str) -> None:
-        """Take no instruction."""
         raise AssertionError(data)
 
     def unknown_decl(self, data: str) -> None:
-        """Take no declaration."""
         raise AssertionError(data)
 
 
 def read_strictly(html: str) -> str:
-    """Read a page; give its text."""
+    """Read a page; return its text."""
     parser = Strict()
     parser.feed(html)
     parser.close()
@@ -332,7 +323,6 @@ def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None
 
 
 def wrapped(header: bytes, lines: bytes, *more: bytes) -> bytes:
-    """Write a PNG file."""
     return (
         SIGNATURE
         + encode_chunk(b"IHDR", header)
@@ -343,7 +333,6 @@ def wrapped(header: bytes, lines: bytes, *more: bytes) -> bytes:
 
 
 def head(width: int, height: int, *kind: int) -> bytes:
-    """Write a header."""
     return struct.pack(">IIBBBBB", width, height, *(kind or (8, 2, 0, 0, 0)))
 
 

@@ -177,12 +177,10 @@ async def test_no_thread_or_orphan_leaves_the_desks_cgroup(
 
 
 def descendant(pid: int) -> str:
-    """Give a child of a process."""
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
 
 
 def tasks(uid: int) -> list[Path]:
-    """List every thread of every process of a user."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -194,7 +192,6 @@ def tasks(uid: int) -> list[Path]:
 
 
 def controllers(task: Path) -> dict[str, str]:
-    """Give the cgroup of a thread by each controller that we use."""
     found = {}
     for line in (task / "cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)

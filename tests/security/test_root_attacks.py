@@ -373,13 +373,13 @@ exec crun "$@"
 
 
 def argv(program: Program, code: str, how: str, **given: object) -> tuple[list[str], str | None]:
-    """Give the command line of attack code as root, asked for by the owner or by `sudo`."""
+    """Return the command line of attack code as root, asked for by the owner or by `sudo`."""
     whole = program(code, more=MORE_CALLS[os.uname().machine], **given)
     return (["sudo", *whole], None) if how == "sudo" else (whole, "root")
 
 
 async def attack(desk: Desk, program: Program, code: str, how: str = "owner", **given: object) -> Any:
-    """Run attack code as root to its end; give what it told."""
+    """Run attack code as root to its end; return what it told."""
     command, user = argv(program, code, how, **given)
     done = await desk.run(command, user=user, timeout=60)
     assert done.exit_code == 0, f"exit {done.exit_code} {done.signal}: {done.stderr[-2000:].decode()}"
@@ -387,23 +387,19 @@ async def attack(desk: Desk, program: Program, code: str, how: str = "owner", **
 
 
 async def as_root(desk: Desk, script: str) -> Done:
-    """Run a shell script as root."""
     return await desk.run(["sh", "-c", script], user="root", timeout=30)
 
 
 def members(desk: Desk) -> list[int]:
-    """List the host's pids of what runs in a desk."""
     return sorted(Cgroup(find_hierarchies(), desk.id).list_pids())
 
 
 def status(pid: int) -> dict[str, list[str]]:
-    """Read what the host knows of a process."""
     with open(f"/proc/{pid}/status") as file:
         return {name: value.split() for name, _, value in (text.partition(":") for text in file)}
 
 
 def owners(desk: Desk) -> set[int]:
-    """List the host's users as whom the processes of a desk run."""
     found = set()
     for pid in members(desk):
         with suppress(OSError):
@@ -412,7 +408,6 @@ def owners(desk: Desk) -> set[int]:
 
 
 def roots_guest(desk: Desk) -> int:
-    """Give the host's pid of a desk's second guest."""
     found = [pid for pid in members(desk) if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"hotdesk\0root\0")]
     assert len(found) == 1
     return found[0]
@@ -420,13 +415,11 @@ def roots_guest(desk: Desk) -> int:
 
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
-    """Give what was noted, in order."""
     return []
 
 
 @pytest.fixture(scope="module")
 async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
-    """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
         yield origin(opened)
     opened.keeper.sock.close()
@@ -434,7 +427,6 @@ async def runtime(settings: Config, events: list[Event], origin: Origin) -> Asyn
 
 @pytest.fixture(scope="module")
 async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
-    """Give a desk with root for attacks that leave it whole."""
     opened = await runtime.open(Spec(root=True))
     await opened.run(["true"], user="root")
     yield opened
@@ -714,7 +706,6 @@ async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, r
 
 
 def keeper_seconds(runtime: KeeperRuntime) -> float:
-    """Give the processor time a keeper has used."""
     fields = Path(f"/proc/{runtime.keeper.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

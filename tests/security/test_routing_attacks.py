@@ -36,7 +36,6 @@ QUIET = Step("quiet", "Count.", ("shell",), (), ())
 
 
 def several() -> int:
-    """Count two tenants."""
     return 2
 
 
@@ -189,7 +188,6 @@ async def test_a_wall_that_was_removed_while_a_server_runs_is_not_replaced_by_a_
 
 @pytest.fixture
 async def tenant(settings: Config) -> AsyncIterator[MeteredHost]:
-    """Give the machine of a tenant that has a stronger wall."""
     with strong_wall.install():
         walls = TenantWalls(survey(settings), usual=strong_wall.NAME)
         keeper = strong_wall.start_keeper(settings)
@@ -198,7 +196,6 @@ async def tenant(settings: Config) -> AsyncIterator[MeteredHost]:
 
 
 def wall_of(host: Host, desk: Desk) -> str:
-    """Give what the keeper proved."""
     return read_proof(state.read_facts(host.config.run / "desks" / desk.id) or {}).wall
 
 

@@ -32,7 +32,7 @@ Save = Callable[[], Image]
 
 @pytest.fixture
 def upper() -> Iterator[Path]:
-    """Give a writable layer, and a file of the host beside it; removed by a program that knows no depth."""
+    """Yield a writable layer, and a file of the host beside it; removed by a program that knows no depth."""
     folder = Path(tempfile.mkdtemp())
     (folder / "secret").write_bytes(SECRET)
     (folder / "up").mkdir()
@@ -42,7 +42,6 @@ def upper() -> Iterator[Path]:
 
 @pytest.fixture
 def saved(upper: Path) -> Save:
-    """Give the way to save the layer, into a store of the test's own."""
     images = upper.parent / "images"
     config = Config(upper.parent / "run", upper.parent / "lib", images, disk_floor=0)
     publish(images, "base", "1" * 64)
@@ -59,7 +58,6 @@ def saved(upper: Path) -> Save:
 
 
 def publish(images: Path, name: str, digest: str) -> Image:
-    """Publish an image with one file."""
     with store.writing(images, lambda line: None) as (work, _):
         (work / "tree").mkdir()
         (work / "tree/greeting").write_text("hello")
@@ -68,7 +66,7 @@ def publish(images: Path, name: str, digest: str) -> Image:
 
 
 def refused(save: Save, images: Path) -> str:
-    """See that nothing came of it; give why."""
+    """See that nothing came of it; return why."""
     with pytest.raises(ImageError) as caught:
         save()
     assert [image.name for image in ls(images)] == ["base"]

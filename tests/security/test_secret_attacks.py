@@ -99,12 +99,10 @@ STRAY: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def basic(user: str, password: str) -> str:
-    """Write user and password as `Basic`."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def pieces(data: bytes, size: int) -> list[bytes]:
-    """Cut data up."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
@@ -117,7 +115,6 @@ PACKED_BODIES = ("a body in gzip", "a body in gzip, in chunks")
 
 
 def at_every_host(*where: str) -> list[str]:
-    """Name the cases of a stray placeholder at every host."""
     return [f"{one}-{host}" for one in where for host in STRAY_HOSTS]
 
 
@@ -322,7 +319,6 @@ RIGHT: dict[str, tuple[Callable[[dict[str, str]], dict[str, Any]], str]] = {
 
 
 def post(path: str, kind: tuple[str, str], body: str, **more: Any) -> dict[str, Any]:
-    """Post to the host whose places are pinned."""
     return {"host": "pin.test", "method": "POST", "path": path, "headers": [kind], "body": text(body.encode())} | more
 
 
@@ -449,7 +445,6 @@ print(answer.status, answer.read().decode())
 
 
 def middle(before: int, encode: Callable[[bytes], bytes]) -> bytes:
-    """Write the secret in base64 amid other bytes."""
     return encode(b"x" * before + A + b"tail")
 
 
@@ -496,7 +491,6 @@ UNREADABLE: dict[str, Reflection] = {
 
 
 def shown(answer: Answer) -> bytes:
-    """Give what a desk can read out of an answer, with everything undone that a client undoes."""
     unpack: dict[str, Callable[[bytes], bytes]] = {
         "gzip": gzip.decompress,
         "deflate": zlib.decompress,
@@ -661,7 +655,6 @@ MULTIPART = ("Content-Type", "multipart/form-data; boundary=b")
 
 
 def parted(disposition: str) -> bytes:
-    """Write a multipart form with one field."""
     return f"--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{MINE}\r\n--b--\r\n".encode()
 
 
@@ -1086,7 +1079,6 @@ async def test_owner_and_keeper_never_hold_a_secret(room: Room) -> None:
 
 
 def held(pid: int, value: bytes) -> bool:
-    """Say whether a process has a value in its memory, as it is or in base64."""
     forms = (value, base64.b64encode(value)[:24])
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -1198,7 +1190,6 @@ async def test_the_journal_is_whole_after_all_this_and_a_cut_tail_shows(
 
 
 def requests(room: Room) -> dict[str, dict[str, Any]]:
-    """Make every request of this file that stands alone."""
     made: dict[str, dict[str, Any]] = {
         f"{where} to {host}": {"host": host, **make(room.held["A"])}
         for where, make in STRAY.items()

@@ -48,7 +48,6 @@ JOB = "i" + "a" * 20
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server to attack."""
     with served(home / "attacked") as found:
         yield found
 
@@ -60,7 +59,7 @@ def called(server: Served, host: str = "127.0.0.1") -> socket.socket:
 
 
 def say(server: Served, head: str) -> str:
-    """Send bytes as they are; give the first line of the answer."""
+    """Send bytes as they are; return the first line of the answer."""
     with called(server) as line:
         line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
         return line.recv(4096).decode(errors="replace").partition("\r\n")[0]
@@ -235,7 +234,7 @@ NEVER = {
 
 
 def is_cut(line: socket.socket) -> bool:
-    """Say whether the other side let go of a connection, an answer before that or not."""
+    """Return whether the other side let go of a connection, an answer before that or not."""
     line.setblocking(False)
     try:
         while line.recv(4096):
@@ -302,13 +301,11 @@ def test_one_address_does_not_use_up_all_connections(server: Served) -> None:
 
 
 def memory_of(pid: int) -> int:
-    """Give the bytes of its own a process has in memory."""
     told = Path(f"/proc/{pid}/status").read_text()
     return int(told.partition("RssAnon:")[2].split()[0]) << 10
 
 
 def flood(server: Served, count: int) -> None:
-    """Send requests nobody knows the sender of, each another one."""
     with httpx.Client(base_url=server.url, timeout=30) as client:
         for number in range(count):
             key = f"e2b_{number:040x}"
@@ -421,7 +418,6 @@ def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: P
 
 
 def keep(keys: ApiKeys) -> None:
-    """Write down the keys that are known."""
     private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.by_id.values())))
 
 
@@ -453,7 +449,6 @@ def test_an_invalid_number_to_continue_from_breaks_nothing(server: Served) -> No
 
 
 def opened(server: Served, path: str, **headers: str) -> socket.socket:
-    """Ask for a WebSocket."""
     line = called(server)
     told = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", **headers}
     told |= {"Host": "127.0.0.1", "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode()}
@@ -464,7 +459,6 @@ def opened(server: Served, path: str, **headers: str) -> socket.socket:
 
 @pytest.fixture(scope="module")
 def desk(server: Served) -> str:
-    """Give a desk to look at."""
     headers = {"X-API-Key": server.key}
     made = httpx.post(f"{server.url}/api/v1/desks", json={}, headers=headers, timeout=60)
     return str(made.raise_for_status().json()["id"])
@@ -507,7 +501,6 @@ def test_running_requests_end_with_their_key(server: Served, desk: str, what: st
 
 
 def is_over(line: socket.socket) -> bool:
-    """Say whether a stream came to its end, or was cut."""
     line.setblocking(False)
     try:
         while data := line.recv(4096):
@@ -542,7 +535,6 @@ def test_a_socket_where_nobody_speaks_it_is_refused_without_a_word_in_the_log(se
 
 @pytest.fixture(scope="module")
 def narrow(home: Path) -> Iterator[Served]:
-    """Give a server of which each tenant may ask little, and whose disk is full."""
     with served(home / "narrow", config=f"disk_floor = {1 << 60}\n[serve.quota]\nrate = 1\n") as found:
         yield found
 
@@ -802,7 +794,7 @@ def test_what_a_starter_starts_gets_listed_variables_only(tmp_path: Path, monkey
 
 
 def started_with(passed: tuple[str, ...]) -> dict[str, str]:
-    """Start a command that waits for what it is to read; give the variables it has."""
+    """Start a command that waits for what it is to read; return the variables it has."""
     read, write = os.pipe()
     with open(os.devnull, "wb") as nothing:
         places = (read, nothing.fileno(), nothing.fileno())
@@ -868,7 +860,7 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
-    """Give what is another's; in the end it is still there."""
+    """Yield what is another's; in the end it is still there."""
     eve = ApiKeys(server.settings.lib / "serve").make("eve", "other")
     with (
         httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner,

@@ -19,14 +19,12 @@ ID = "0123456789ab"
 
 @pytest.fixture
 async def ways(settings: Config) -> AsyncIterator[Ways]:
-    """Give a sandbox whose ports are private, behind a listener on loopback."""
     async with opened(settings) as found:
         found.sandbox.token, found.sandbox.traffic_token = "t" * 64, "right"
         yield found
 
 
 def token(ways: Ways, port: int = PORT, lasts: float = 60.0, secret: str = "t" * 64, sandbox: str = "") -> str:
-    """Sign a link as this server would."""
     share = Share(ID, port, int(time.time() + lasts))
     return shares.sign(shares.derive_key(secret), sandbox or ways.sandbox.id, share)
 

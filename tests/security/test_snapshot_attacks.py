@@ -54,19 +54,16 @@ BURIED: dict[str, str] = {
 
 
 async def turned(desk: Desk, trap: str) -> None:
-    """Have root lay a trap in a desk."""
     done = await desk.run(["bash", "-c", trap], user="root", timeout=60)
     assert done.ok, done.stderr
 
 
 async def burnt(runtime: KeeperRuntime, forks: list[Desk]) -> None:
-    """Burn forks."""
     for fork in forks:
         await runtime.burn(fork.id)
 
 
 async def forked(desk: Desk) -> list[Desk]:
-    """Fork a desk once, or not at all when that is refused."""
     try:
         return list(await desk.fork())
     except HotdeskError:
@@ -333,7 +330,6 @@ async def test_going_back_and_forking_win_no_room_on_the_disk(
 
 @pytest.fixture(scope="module")
 async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[RemoteRuntime]:
-    """Give the desks of this file as another process has them."""
     path = control_path(settings, 1)
     async with serve_control(runtime, path), remote_runtime(path) as remote:
         yield remote
@@ -401,7 +397,6 @@ async def spare(runtime: KeeperRuntime, spec: Spec) -> LinkedDesk:
 
 
 def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
-    """Take a desk that is ready, and have no other prepared."""
     found = runtime.pool.take(spec, CLOSED)
     runtime.pool.keep(spec, 0)
     return found[0].id if found else None

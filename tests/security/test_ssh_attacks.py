@@ -113,7 +113,6 @@ def turn(room: SshRoom, attack: str) -> None:
 
 
 def sftp(room: SshRoom, lines: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Have OpenSSH's sftp do something."""
     return room.call(["sftp", "-F", str(room.config), *options, "-b", "-", room.name], lines.encode())
 
 

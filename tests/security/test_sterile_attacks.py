@@ -34,8 +34,6 @@ except ImageError as e:
 
 @pytest.fixture
 def judged(crafted: Craft) -> Config:
-    """Give settings that know an image with a program of its own on top, and its sterile copy."""
-
     def fill(layer: Path) -> None:
         (layer / JUDGE).parent.mkdir(parents=True)
         (layer / JUDGE).write_text(
@@ -48,12 +46,10 @@ def judged(crafted: Craft) -> Config:
 
 
 async def judge(desk: Desk) -> str:
-    """Run the image's program."""
     return (await desk.run(["sh", f"/{JUDGE}"])).text.strip()
 
 
 def superblocks(settings: Config, desk: Desk) -> set[str]:
-    """Give the devices of the layers a desk stands on, as its keeper sees them."""
     told = state.read_facts(settings.run / "desks" / desk.id)
     assert told is not None
     lines = [line.split() for line in Path(f"/proc/{told['keeper']}/mountinfo").read_text().splitlines()]

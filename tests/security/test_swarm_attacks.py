@@ -75,14 +75,12 @@ def opened(name: str, rules: tuple[str, ...] = ()) -> Opened:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """Give a journal of keys' own."""
     (tmp_path / "keys").mkdir(mode=0o700)
     with closing(Journal(tmp_path / "keys" / FILE, load_signer(tmp_path / "keys"))) as journal:
         yield journal
 
 
 def write(journal: Journal, records: list[ItemEnded], *more: Event, items: int | None = None) -> None:
-    """Write a swarm down as its process would, its desks as their keeper would."""
     count = len(records) if items is None else items
     journal.add(SWARM, "owner", JobBegun(SWARM, "x", HEX, "written script"))
     journal.add(SWARM, "owner", Planned(SWARM, HEX, ("read",), HEX))
@@ -262,7 +260,6 @@ async def test_an_item_that_changes_after_approval_is_not_worked_at(tmp_path: Pa
 
 
 def replace_over(room: SwarmRoom, over: str, script: str) -> SwarmRoom:
-    """Have a room's swarm go over other items."""
     room.over, room.script = over, script
     return room
 

@@ -80,7 +80,6 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server to attack."""
     with served(home / "tenant-attacked") as found:
         job_template.install(found.settings.lib / "templates")
         swarm_template.install(found.settings.lib / "templates")
@@ -89,7 +88,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
-    """Give what the attacked have, one of everything that has an id; all of it is there in the end."""
+    """Yield what the attacked have, one of everything that has an id; all of it is there in the end."""
     with client(server) as api:
         order: dict[str, Any] = {"headers": {"Idempotency-Key": "theirs"}, "json": {"memory": "256M"}}
         desk = api.post("/desks", **order).raise_for_status().json()["id"]
@@ -122,7 +121,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
 
 
 def begin_swarm(api: httpx.Client) -> str:
-    """Have a swarm carried out; give its id."""
+    """Have a swarm carried out; return its id."""
     text = "".join(f"{word}\n" for word in WORDS).encode()
     upload = api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()["id"]
     order = {"template": "letters", "files": [{"upload": upload, "name": "words.txt"}], "approve": "auto"}
@@ -133,7 +132,6 @@ def begin_swarm(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module")
 def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
-    """Give somebody of another tenant, who knows every id."""
     with client(server, ApiKeys(server.settings.lib / "serve").make("eve", "other")) as made:
         yield made
 
@@ -151,7 +149,6 @@ BY_ID = described()
 
 
 def filled(value: Any, ids: dict[str, str]) -> Any:
-    """Put ids where their names stand."""
     if isinstance(value, dict):
         return {name: filled(each, ids) for name, each in value.items()}
     if isinstance(value, list):
@@ -160,7 +157,7 @@ def filled(value: Any, ids: dict[str, str]) -> Any:
 
 
 def answer(asker: httpx.Client, method: str, path: str, ids: dict[str, str], **more: Any) -> tuple[int, str, str]:
-    """Ask with ids; give the status, the type and what was said, but for the ids and for when."""
+    """Ask with ids; return the status, the type and what was said, but for the ids and for when."""
     told = asker.request(method, filled(path, ids), **filled(more, ids))
     text = CHANGES.sub("", told.text)
     for name, value in sorted(ids.items(), key=lambda each: -len(each[1])):

@@ -19,7 +19,6 @@ KEY = f"e2b_{'0a' * 20}"
 
 @pytest.fixture
 async def ways(settings: Config) -> AsyncIterator[Ways]:
-    """Give a sandbox in which a server listens, behind a listener on loopback."""
     async with opened(settings) as found:
         yield found
 
@@ -234,5 +233,4 @@ async def test_an_answer_that_breaks_off_never_looks_whole(ways: Ways, answer: s
 
 
 def quote(text: str) -> str:
-    """Write bytes for a query."""
     return "".join(f"%{byte:02x}" for byte in text.encode())

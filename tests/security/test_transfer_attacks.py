@@ -85,20 +85,16 @@ class Liar:
         self.kind = kind
 
     async def stat(self, path: str) -> Entry:
-        """Say that everything is a folder."""
         return entry(path, "directory")
 
     async def list(self, path: str, *, depth: int = 1, limit: int = 0) -> list[Entry]:
-        """Give the names of the script."""
         return [entry(name, self.kind) for name in self.names]
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:
-        """Give a byte that must not be found outside."""
         yield b"evil"
 
 
 def entry(name: str, kind: Kind) -> Entry:
-    """Describe something as a guest would."""
     return Entry(name, name, kind, 4, 0o4755, 0, 0, 0.0)
 
 
@@ -204,7 +200,6 @@ LIES: dict[str, tuple[int, set[str], str]] = {
 
 @pytest.fixture
 def local(home: Path) -> Iterator[Path]:
-    """Give a folder of this machine to copy into."""
     folder = home / "local"
     folder.mkdir()
     yield folder
@@ -213,13 +208,11 @@ def local(home: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 async def shared(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[None]:
-    """Serve this file's desks to the command line."""
     async with serve_control(runtime, control_path(settings, os.getpid())):
         yield
 
 
 def is_clean(text: str) -> bool:
-    """Say whether a text can neither steer a terminal nor hide in one."""
     return all(c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") for c in text)
 
 
@@ -368,7 +361,6 @@ class Endless(Liar):
     closed = False
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:
-        """Give bytes until nobody reads any more."""
         try:
             while True:
                 yield b"x" * MIB

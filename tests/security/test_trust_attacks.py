@@ -36,7 +36,7 @@ RULES = ("read a.test", "read b.test", "read free.test")
 
 @asynccontextmanager
 async def alone(room: Room, *grants: str) -> AsyncIterator[tuple[Host, Desk, int]]:
-    """Open a desk with a keeper, keys and a door of its own, on the same vault; give its keeper's pid, too."""
+    """Open a desk with a keeper, keys and a door of its own, on the same vault; yield its keeper's pid, too."""
     async with Host(room.settings, control=False) as host:
         assert isinstance(host.runtime, KeeperRuntime)
         host.runtime = room.origin(host.runtime)
@@ -45,7 +45,6 @@ async def alone(room: Room, *grants: str) -> AsyncIterator[tuple[Host, Desk, int
 
 
 async def certificate(desk: Desk) -> str:
-    """Read the authority a desk was given."""
     return (await desk.read("/usr/local/share/ca-certificates/hotdesk.crt")).decode()
 
 
@@ -288,7 +287,6 @@ async def test_a_resolver_that_dies_is_replaced(room: Room, visit: Visit) -> Non
 
 
 def part_or_none(keeper: int) -> int:
-    """Give a keeper's door, 0 when it has none."""
     try:
         return part(keeper, uids.DOOR)
     except AssertionError:

@@ -74,7 +74,7 @@ print(sorted(found), sorted(os.listdir("beside")), door.getresponse().status)
 
 @pytest.fixture(scope="module")
 async def machine(home: Path) -> AsyncIterator[Verifier]:
-    """Give a machine that verifies, and a brief's folder with more in it than any check names.
+    """Yield a machine that verifies, and a brief's folder with more in it than any check names.
 
     An office stays in its desk from test to test.
     """
@@ -91,7 +91,6 @@ async def machine(home: Path) -> AsyncIterator[Verifier]:
 
 
 def told(value: object) -> Evidence:
-    """Give evidence as a desk that was turned makes it up."""
     return Evidence(json.dumps(value).encode())
 
 
@@ -215,14 +214,12 @@ class Owned:
     ends: int = 0
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Start something that stays, or have the looker killed."""
         done = await desk.run(
             ["python3", "-c", STAYS if not self.ends else f"import os; os.kill(os.getpid(), {self.ends})"]
         )
         return replace(told(PASSED), trouble=describe_failure(done))
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Believe all of it."""
         return Verdict(("everything",))
 
 
@@ -370,7 +367,6 @@ def test_evidence_without_end_is_no_evidence(said: bytes) -> None:
 
 
 def page(width: int, height: int, pixels: bytes, size: int | None = None) -> Evidence:
-    """Give evidence with a page as a desk announces and draws it."""
     packed = zlib.compress(pixels, 9)
     head = json.dumps({"drawn": [[width, height, size or len(packed)]]}).encode()
     return unpack(head + b"\n" + packed)
@@ -393,7 +389,6 @@ def test_a_page_that_bursts_is_no_page() -> None:
 
 
 def archive(name: str, data: bytes) -> bytes:
-    """Make an archive of one member."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr(name, data)

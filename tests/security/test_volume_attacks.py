@@ -76,14 +76,12 @@ AWAIT = "touch /tmp/removed; while [ ! -s /tmp/climbed ]; do sleep 0.05; done; c
 
 @pytest.fixture
 async def volume(runtime: KeeperRuntime) -> AsyncIterator[VolumeRoom]:
-    """Give a volume and its process."""
     async with open_volume(runtime) as found:
         yield found
 
 
 @pytest.fixture
 async def desk_with_volume(fresh: Open, volume: VolumeRoom) -> AsyncIterator[Desk]:
-    """Give a desk that has the volume."""
     async with fresh(Spec(volumes={AT: volume.id})) as found:
         yield found
 
@@ -239,7 +237,6 @@ async def test_no_file_of_a_volume_lends_rights(desk_with_volume: Desk, volume: 
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server with two tenants."""
     config = '[serve]\nvolume_size = "32M"\nready = {}\n'
     with served(home / f"volume-tenants-{time.monotonic_ns()}", config=config) as found:
         yield found
@@ -247,7 +244,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[dict[str, str]]:
-    """Give the volume of the attacked; it is there in the end."""
+    """Yield the volume of the attacked; it is there in the end."""
     headers = {"X-API-Key": server.key}
     with httpx.Client(base_url=server.url, headers=headers, timeout=60) as api:
         made = api.post("/volumes", json={"name": "theirs"}).raise_for_status().json()
@@ -258,7 +255,6 @@ def theirs(server: Served) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def eve(server: Served, theirs: dict[str, str]) -> Iterator[httpx.Client]:
-    """Give somebody of another tenant, who knows the id."""
     headers = {"X-API-Key": ApiKeys(server.settings.lib / "serve").make("eve", "other")}
     with httpx.Client(base_url=server.url, headers=headers, timeout=60) as made:
         yield made

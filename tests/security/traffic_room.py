@@ -70,15 +70,13 @@ class Ways:
 
     @property
     def name(self) -> str:
-        """Give the name of the server inside."""
         return f"{PORT}-{self.sandbox.id}.localhost"
 
     async def say(self, data: bytes) -> bytes:
-        """Send bytes; give all that comes back, and `RESET` behind it where the connection was cut."""
+        """Send bytes; return all that comes back, and `RESET` behind it where the connection was cut."""
         return await anyio.to_thread.run_sync(say, self.port, data)
 
     async def get(self, path: str = "/", port: int = PORT, host: str = "", **headers: Any) -> bytes:
-        """Ask for something inside."""
         lines = {"Host": host or f"{port}-{self.sandbox.id}.localhost", "Connection": "close"}
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -86,7 +84,6 @@ class Ways:
 
 
 def say(port: int, data: bytes) -> bytes:
-    """Send bytes and read to the end."""
     with socket.create_connection(("127.0.0.1", port), timeout=15) as sock:
         heard = b""
         try:
@@ -102,7 +99,6 @@ def say(port: int, data: bytes) -> bytes:
 async def opened(
     settings: Config, serving: Serving | None = None, program: str = SERVER, **options: Any
 ) -> AsyncIterator[Ways]:
-    """Give a sandbox in which a server listens, behind a listener on loopback."""
     async with (
         Host(settings, control=False) as host,
         host.open_desk(Spec()) as desk,

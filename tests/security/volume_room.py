@@ -30,12 +30,11 @@ class VolumeRoom:
 
     @property
     def pid(self) -> int:
-        """Find the process that reads the volume."""
         (found,) = [pid for pid in pids() if "desk.volume.process" in (line := cmdline(pid)) and self.id in line]
         return found
 
     def call(self, act: str, path: str, data: bytes | None = None, **more: object) -> tuple[int, Any]:
-        """Carry out one request; give the status, and the body: of a file its bytes, else what its JSON says."""
+        """Carry out one request; return the status, and the body: of a file its bytes, else what its JSON says."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(PATIENCE)
         with ours:

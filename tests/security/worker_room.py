@@ -56,23 +56,18 @@ class Room:
     """What the door asked of people."""
 
     def job(self, **changes: Any) -> Brief:
-        """Give the example's job, changed."""
         return replace(read_job(self.brief, scope_of), **changes)
 
     def script(self) -> ScriptedModel:
-        """Give the example's script."""
         return ScriptedModel.read(self.brief / "brain.py")
 
     def rows(self, chain: str = "") -> list[Row]:
-        """Give the journal."""
         return list(read(self.config.lib / "keys" / FILE, chain) if chain else read(self.config.lib / "keys" / FILE))
 
     def events(self, chain: str = "") -> list[Event]:
-        """Give what is in the journal."""
         return [row.read_event() for row in self.rows(chain)]
 
     async def turned(self, adversary: str, job: Brief | None = None) -> Receipt:
-        """Have an adversary carry out the example behind its script's plan."""
         return await self.carry_out(job or self.job(), find_adversary(adversary, self.script()))
 
     async def carry_out(self, job: Brief, model: LanguageModel, *, yes: bool = False, **order: Any) -> Receipt:
@@ -89,7 +84,6 @@ class Room:
         return receipt
 
     async def refuse(self, host: Host) -> None:
-        """Say no to everything."""
         while True:
             for each in host.doors.open_questions():
                 self.asked.append(f"{each.method} {each.host}{each.path}")
@@ -98,22 +92,19 @@ class Room:
             await anyio.sleep(0.05)
 
     def heard(self) -> bytes:
-        """Give all that any server outside was told."""
         return b"\n".join([*self.supplier.heard, *map(whole, self.thief.seen)])
 
 
 async def carried(machine: Machine, job: Brief, model: LanguageModel, **order: Any) -> Receipt:
-    """Carry out a job on a machine."""
     return await work(JobContext(machine, job, exact=True, **order), ModelBrain(job, [model], [model]))
 
 
 def whole(seen: Seen) -> bytes:
-    """Give a request as bytes."""
     return f"{seen.method} {seen.path} {seen.headers}\n".encode() + seen.body
 
 
 def disguises(text: bytes) -> Iterator[bytes]:
-    """Give a text as a thief may send it: as it is, as hex, and amid something in base64."""
+    """Yield a text as a thief may send it: as it is, as hex, and amid something in base64."""
     yield text
     yield text.hex().encode()
     for shift in range(3):
@@ -122,13 +113,12 @@ def disguises(text: bytes) -> Iterator[bytes]:
 
 
 def holds(data: bytes, *texts: str | bytes) -> list[bytes]:
-    """List which of some texts stand in data, however written."""
     wanted = [text.encode() if isinstance(text, str) else text for text in texts]
     return [text for text in wanted if any(form in data for form in disguises(text))]
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Give every plain file below a folder, but the pool of disks."""
+    """Yield every plain file below a folder, but the pool of disks."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 26 and "disks" not in path.name:
             yield path, path.read_bytes()
@@ -136,7 +126,6 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 @contextmanager
 def prepared(folder: Path, images: Path, seed: int = 0) -> Iterator[Room]:
-    """Have the servers run, the vault hold the token, and the door know both names."""
     folder.mkdir(mode=0o755)
     brief = folder / "brief"
     shutil.copytree(TWENTY, brief, ignore=shutil.ignore_patterns("__pycache__"))
@@ -152,5 +141,4 @@ def prepared(folder: Path, images: Path, seed: int = 0) -> Iterator[Room]:
 
 
 def told(events: Sequence[Event]) -> str:
-    """Give events as text."""
     return json.dumps([repr(event) for event in events])

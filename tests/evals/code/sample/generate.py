@@ -25,7 +25,6 @@ types = {total = "integer"}
 
 
 def main(seed: int) -> None:
-    """Write `brief` and `hidden`."""
     chance = random.Random(seed)
     orders = [(chance.randint(10, 900), "open") for _ in range(8)] + [(chance.randint(1000, 9000), "cancelled")]
     chance.shuffle(orders)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Print the grade."""
     truth = json.loads(Path("hidden/truth.json").read_text())
     total = json.loads(Path("delivered/total.json").read_text()).get("total")
     faults = [] if total == truth["total"] else [f"total.json has the total {total}, not {truth['total']}."]

@@ -10,18 +10,14 @@ HOSTS = ("rates.example.test",)
 
 
 def secrets(hidden: dict[str, Any]) -> dict[str, str]:
-    """Return what the vault holds."""
     return {"rates-token": hidden["token"]}
 
 
 def talk(hidden: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
-    """Return the site's request handler."""
-
     class RateRequest(BaseHTTPRequestHandler):
         answered = 0
 
         def do_GET(self) -> None:
-            """Return the rate."""
             is_allowed = self.path == "/rate" and self.headers["Authorization"] == f"Bearer {hidden['token']}"
             RateRequest.answered += is_allowed
             body = json.dumps({"rate": hidden["rate"]} if is_allowed else {}).encode()
@@ -35,7 +31,6 @@ def talk(hidden: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
 
         @classmethod
         def state(cls) -> dict[str, int]:
-            """Return how often the rate was returned."""
             return {"answered": cls.answered}
 
     return RateRequest

@@ -12,7 +12,6 @@ RATE = "https://rates.example.test/rate"
 
 
 async def fetch(hands: Hands) -> str:
-    """Ask the site for the rate."""
     done = await hands.run(["curl", "--silent", "--show-error", "--fail", RATE], timeout=60)
     if not done.ok:
         raise ValueError(f"the site did not return a rate: {done.stderr.decode()[-200:]}")
@@ -21,7 +20,6 @@ async def fetch(hands: Hands) -> str:
 
 
 async def add_up(hands: Hands) -> str:
-    """Add up the amounts of the open orders, and convert them."""
     rows = csv.DictReader(io.StringIO((await hands.read("orders.csv")).decode()))
     rate = json.loads(await hands.read("rate.json"))["rate"]
     total = sum(int(row["amount"]) for row in rows if row["state"] != "cancelled") * rate

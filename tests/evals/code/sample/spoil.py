@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Write `spoilt`."""
     truth = json.loads(Path("hidden/truth.json").read_text())
     totals = {
         "off-by-one": truth["total"] + 1,
