@@ -97,7 +97,7 @@ class Look:
         return f"{self.home}/" in text
 
     def is_ours(self, each: Running) -> bool:
-        """Return whether a process belongs to our desks: keeper, door, runtime, guest, their children, or our zombie."""
+        """Return whether a process belongs to our desks: keeper, door, runtime, guest, a child, or our zombie."""
         if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER, uids.VOLUMES):
             above = self.by_pid.get(each.parent)
             return each.parent in (1, *self.keepers) or (above is not None and above.parent in self.keepers)

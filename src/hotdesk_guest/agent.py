@@ -260,7 +260,7 @@ class Guest:
     # -- the loop ---------------------------------------------------------------------------------------------
 
     def pump(self) -> bool:
-        """Take the next steps of long operations; say whether any can go on at once."""
+        """Take the next steps of long operations; return whether any can go on at once."""
         busy = False
         for channel in list(self.channels.values()):
             if channel.watch is not None:
@@ -343,7 +343,7 @@ def read_request(payload: bytes) -> Ask:
 
 
 def hide() -> bool:
-    """Make this process undumpable, so that programs beside it cannot read its memory; say whether it is."""
+    """Make this process undumpable, so that programs beside it cannot read its memory; return whether it is."""
     try:
         import _ctypes
 

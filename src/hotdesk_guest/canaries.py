@@ -34,7 +34,7 @@ def knock(kind: int, host: str, port: int) -> int:
 
 
 def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
-    """Say a byte to somebody on this machine; give the error, 0 when somebody took it, -1 when nobody refused it."""
+    """Say a byte to somebody on this machine; return the error, 0 when somebody took it, -1 when nobody refused it."""
     try:
         sock = _socket.socket(family, kind)
         sock.settimeout(TIMEOUT_S / 10)
@@ -48,7 +48,7 @@ def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
 
 
 def resolve() -> int:
-    """Look a name up as programs do; give whether it was found."""
+    """Look a name up as programs do; return whether it was found."""
     try:
         return int(bool(_socket.getaddrinfo(NAME, 80)))
     except OSError:
@@ -56,7 +56,7 @@ def resolve() -> int:
 
 
 def ask(where: bytes) -> Socket:
-    """Ask the door for a connection; give the socket."""
+    """Ask the door for a connection; return the socket."""
     sock = Socket()
     sock.settimeout(TIMEOUT_S)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)

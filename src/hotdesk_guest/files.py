@@ -66,7 +66,7 @@ def _get_parent(path: str) -> str:
 
 
 def make_folders(path: str) -> bool:
-    """Make a folder and those above it; say whether it was missing."""
+    """Make a folder and those above it; return whether it was missing."""
     missing: list[str] = []
     while True:
         try:
@@ -203,7 +203,7 @@ def remove(ask: Ask) -> Steps:
 
 
 def _empty(fd: int) -> list[str]:
-    """Unlink what is no folder; give the names of the folders that are left."""
+    """Unlink what is no folder; return the names of the folders that are left."""
     below = []
     with posix.scandir(fd) as entries:
         for each in entries:

@@ -93,7 +93,7 @@ class Forwarding:
         self.ends = {program.fd: program, gate.fd: gate}
 
     def turn(self, fd: int, event: int) -> bool:
-        """Pass on what can be; say whether both sides are done."""
+        """Pass on what can be; return whether both sides are done."""
         end, other = self.ends[fd], self.other[fd]
         try:
             if event & select.EPOLLOUT:

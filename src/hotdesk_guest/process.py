@@ -187,7 +187,7 @@ class GuestProcess:
             self.stderr = -1
 
     def feed(self) -> list[tuple[int, int]]:
-        """Write to its standard input what it takes; give what was consumed, by channel."""
+        """Write to its standard input what it takes; return what was consumed, by channel."""
         consumed = []
         while self.pending:
             number, data = self.pending[0]
@@ -301,7 +301,7 @@ def is_file(path: str) -> bool:
 
 
 def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> int:
-    """Try a program along PATH, as a shell would, in a session of its own; give its pid."""
+    """Try a program along PATH, as a shell would, in a session of its own; return its pid."""
     try:
         return posix.posix_spawn(
             find_program(argv[0], environment.get("PATH", DEFAULT_PATH)),

@@ -221,7 +221,7 @@ class GuestPrograms:
                 self.timed.discard(pid)
 
     def expire(self) -> float:
-        """Kill programs whose time is up, but for what the whole desk stood still; give seconds until the next look."""
+        """Kill programs whose time is up, not counting freezes of the desk; return the seconds until the next look."""
         now = time.monotonic()
         stopped = now - self.looked - TICK_S if now - self.looked > 2 * TICK_S else 0.0
         self.looked = now

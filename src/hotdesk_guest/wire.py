@@ -60,7 +60,7 @@ class FrameReader:
         """Where in the buffer the next frame begins."""
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """Add bytes; give the frames that are now whole."""
+        """Add bytes; return the frames that are now whole."""
         self.buffer += data
         frames: list[tuple[int, int, bytes]] = []
         while True:

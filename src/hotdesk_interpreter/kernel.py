@@ -181,7 +181,7 @@ def parse_event(line: bytes) -> Event | None:
 
 
 async def wait_readable(fds: Sequence[int], seconds: float) -> bool:
-    """Wait until one of some descriptors can be read; say whether one can."""
+    """Wait until one of some descriptors can be read; return whether one can."""
     loop = asyncio.get_running_loop()
     return await wait_ready(fds, loop.add_reader, loop.remove_reader, seconds)
 

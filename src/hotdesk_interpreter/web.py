@@ -140,7 +140,7 @@ async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lastin
 
 
 async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> bool:
-    """Answer line by line; say whether it went to its end. Whoever hangs up ends what makes the lines."""
+    """Answer line by line; return whether it went to its end. Whoever hangs up ends what makes the lines."""
     writer.write(
         b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nCache-Control: no-store\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"

@@ -259,7 +259,7 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
         raise KeyError("x")
 
     async def desk(hands: Hands) -> None:
-        """Return a false story."""
+        """Tell a false story."""
 
     receipt = await carry_out(office, job(), idle)
     assert (receipt.outcome, receipt.why) == ("failed", f"{REPORT} cannot be delivered: missing")

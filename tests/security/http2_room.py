@@ -38,7 +38,7 @@ class Http2Room:
     """Paths of requests that were told their client has gone."""
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Return how long a body is; `/slow` waits for its client to go, `/stubborn` does not even do that."""
+        """Answer with the length of a body; `/slow` waits for its client to go, `/stubborn` does not even do that."""
         self.heard.append(scope)
         path = scope["path"]
         if path == "/stubborn":

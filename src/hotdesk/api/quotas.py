@@ -77,7 +77,7 @@ class Bucket:
     at: float
 
     def draw(self, rate: float, now: float) -> float:
-        """Take one; give the seconds until there is one, 0 when there was."""
+        """Take one; return the seconds until there is one, 0 when there was."""
         most = max(1.0, 2 * rate)
         self.tokens = min(most, self.tokens + (now - self.at) * rate)
         self.at = now

@@ -66,7 +66,7 @@ async def open_telemetry() -> AsyncIterator[Telemetry]:
 
 
 def spawn() -> tuple[socket.socket, int]:
-    """Start what sends; give the line to it, and its pid."""
+    """Start what sends; return the line to it, and its pid."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
     passed = {name: value for name, value in os.environ.items() if name.upper().startswith(PASSED)}

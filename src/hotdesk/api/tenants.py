@@ -105,7 +105,7 @@ class Tenants:
         self.tasks.start_soon(self.revive, tenant.name)
 
     async def revive(self, name: str) -> None:
-        """Open a tenant anew; where that fails it is tried again, ever more slowly, and whoever asks tries, too."""
+        """Open a tenant anew; where that fails it is tried again, ever more slowly, and the caller tries, too."""
         pause = PAUSE
         while name in self.failing and not self.closing.is_set():
             with anyio.move_on_after(pause):

@@ -79,7 +79,7 @@ class ModelBrain:
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
         """Return the conversation in which a delivery is fixed that was sent back; empty: a new one begins.
 
-        Only whoever had it goes on with it: another model is told what was left, a script begins anew.
+        Only whoever had it goes on with it: another model is told what was left, a script begins again.
         """
         name, items = self.conversations.pop(situation.step.name, ("", ()))
         goes_on = situation.findings and not situation.history and not isinstance(model, Planner)

@@ -56,7 +56,7 @@ def _find_plan_text(reply: Reply) -> str:
 
 
 def _find_plan(text: str) -> object:
-    """Decode the first JSON object in a text that has steps; without one, say why the first object is none."""
+    """Decode the first JSON object in a text that has steps; without one, return why the first object is none."""
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     place, decoder, first = text.find("{"), json.JSONDecoder(), ""

@@ -89,14 +89,14 @@ class Eyes:
             raise HostError(f"the library `{model.package}` is not installed: pip install 'hotdesk[models]'") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Ask about a picture; give the answer's text."""
+        """Ask about a picture; return the answer's text."""
         reply = await self.look(image, media, question)
         if reply.stop == "refused":
             raise HostError(reply.text)
         return reply.text
 
     async def look(self, image: bytes, media: str, question: str) -> Reply:
-        """Ask about a picture; give the answer with what it cost. The library finds its key itself.
+        """Ask about a picture; return the answer with what it cost. The library finds its key itself.
 
         Where there is no answer the reply's `stop` is `refused` and its text says why: what was sent counts.
         """

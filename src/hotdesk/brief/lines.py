@@ -81,7 +81,7 @@ class Scan:
             self.skip()
 
     def read_header(self) -> Where:
-        """Read `[table]` or `[[table]]`; give which it is."""
+        """Read `[table]` or `[[table]]`; return which it is."""
         line, several = self.get_line_number(), self.text.startswith("[[", self.at)
         self.at += 2 if several else 1
         keys = self.read_keys()

@@ -43,7 +43,7 @@ class BatchedCheck(Protocol):
 async def look_many(
     desk: Desk, groups: Sequence[Sequence[LookRequest]], remove: Sequence[str] = ()
 ) -> tuple[list[Evidence], str]:
-    """Look at files of many makers; give what each look saw, in order, and what was wrong with the batch as a whole.
+    """Look at files of many makers; return what each look saw, in order, and what was wrong with the batch as a whole.
 
     What one maker made is one group: it is looked at by one process, and by none that looked at another's. `remove`
     names folders that are removed once all was looked at: no later file shall meet them.

@@ -87,7 +87,7 @@ async def look(
     needs: Sequence[str] = (),
     stays: str = "",
 ) -> Evidence:
-    """Run a program of `inside/` in a desk; give what it said. `needs` names other modules of `inside/` it imports.
+    """Run a program of `inside/` in a desk; return what it said. `needs` names other modules of `inside/` it imports.
 
     `stays` names one that is run in its place, answers for it, and stays for later calls.
     """

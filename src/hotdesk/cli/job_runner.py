@@ -61,7 +61,7 @@ class TerminalJob:
     """Where that was written to."""
 
     def carry_out(self) -> int:
-        """Carry it out; give the exit code."""
+        """Carry it out; return the exit code."""
         code = run_interruptible(self.work, self.stop)
         if code >= 128 and self.board is not None:
             self.board.report_interruption()
@@ -155,7 +155,7 @@ class TerminalJob:
         halt(self.order, self.id, "stopping after the current act")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
-        """Copy what was kept, print what became of the job; give the exit code."""
+        """Copy what was kept, print what became of the job; return the exit code."""
         assert self.board is not None
         drive = Drive(self.settings.lib / "drive")
         paths: dict[str, str] = {}

@@ -42,7 +42,7 @@ class TickingBoard(Protocol):
 
 
 async def run_beside_board(work: Callable[[], Awaitable[Any]], board: TickingBoard) -> Any:
-    """Do some work while a board shows how time passes; give what came of it."""
+    """Do some work while a board shows how time passes; return what came of it."""
 
     async def tick() -> None:
         while True:
@@ -80,7 +80,7 @@ def halt(order: JobContext | None, job: str, what: str) -> None:
 
 
 def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
-    """Copy a file out of the drive, with its certificate where it has one; give where both are."""
+    """Copy a file out of the drive, with its certificate where it has one; return where both are."""
     version = drive.get_version(f"{job}/{name}", who=OPERATOR)
     is_stored = partial(drive.holds, who=OPERATOR)
     path = str(out.copy(name, drive.blobs.read(version.sha256, version.size), is_stored))

@@ -125,7 +125,7 @@ class TerminalPrompt:
             text = f"  answer with {' or '.join(choices)}: " if choices else text
 
     def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
-        """Wait for a line, or only let time pass; give why there is nothing to wait for any more."""
+        """Wait for a line, or only let time pass; return why there is nothing to wait for any more."""
         end = self.until if seconds is None else min(time.time() + seconds, self.until)
         poll = select.poll()
         poll.register(self.stop, select.POLLIN)

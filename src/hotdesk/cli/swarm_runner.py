@@ -80,7 +80,7 @@ class TerminalSwarm:
     terminal: int | None = None
 
     def carry_out(self) -> int:
-        """Carry it out; give the exit code."""
+        """Carry it out; return the exit code."""
         return run_interruptible(self.work, self.stop)
 
     async def work(self) -> int:
@@ -134,7 +134,7 @@ class TerminalSwarm:
         halt(self.order, self.id, "running items finish, then the swarm pauses")
 
     def finish(self, receipt: SwarmReceipt, out: Out) -> int:
-        """Copy what it left, print what became of it; give the exit code."""
+        """Copy what it left, print what became of it; return the exit code."""
         paths = {}
         if receipt.outcome == "done":
             drive = Drive(self.settings.lib / "drive")

@@ -28,7 +28,7 @@ async def follow(
     timeout: float | None,
     user: str | None = None,
 ) -> int:
-    """Run a command with this terminal's streams; give its exit code, 124 when its time was up."""
+    """Run a command with this terminal's streams; return its exit code, 124 when its time was up."""
     process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout, user=user)
     done: Done | None = None
     deaf = False

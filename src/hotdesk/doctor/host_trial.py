@@ -158,7 +158,7 @@ class _Trials:
 
 
 def _mount_proc_as_desk(userns: int, target: str) -> int:
-    """Mount /proc in new namespaces; give the errno, in a child that ends then."""
+    """Mount /proc in new namespaces; return the errno, in a child that ends then."""
     try:
         syscalls.setns(userns, syscalls.CLONE_NEWUSER)
         syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)

@@ -21,7 +21,7 @@ ASK_HEADER = b"x-hotdesk-ask"
 
 
 async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bool:
-    """Answer a request to the door itself; say whether another may follow."""
+    """Answer a request to the door itself; return whether another may follow."""
     begun = time.monotonic()
     status, value = await decide(way, wire, request, meant)
     unread = request.body and (status >= 400 or meant.path != "/ask")

@@ -125,7 +125,7 @@ class Forward:
         self.keep = request.keep_alive
 
     async def run(self) -> bool:
-        """Carry the request out; say whether another may follow on this connection."""
+        """Carry the request out; return whether another may follow on this connection."""
         try:
             await self.admit()
             await self.carry()

@@ -59,7 +59,7 @@ class DeskConnection:
         self.place.leave()
 
     async def turn(self) -> bool:
-        """Take one request; say whether another may follow."""
+        """Take one request; return whether another may follow."""
         try:
             await self.way.outside.steady()
             head = await self.read_head()

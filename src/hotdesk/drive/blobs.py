@@ -73,7 +73,7 @@ class Blobs:
                     os.unlink(half, dir_fd=place)
 
     def fill(self, file: BinaryIO, source: ByteSource, limit: int) -> tuple[str, int]:
-        """Copy bytes into a file until they are on disk; give their hash and number."""
+        """Copy bytes into a file until they are on disk; return their hash and number."""
         digest, size = hashlib.sha256(), 0
         while data := source.read(CHUNK):
             size += len(data)
@@ -133,7 +133,7 @@ class Blobs:
         return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]
 
     def remove(self, sha256: str) -> int:
-        """Remove a blob; give how many bytes it had."""
+        """Remove a blob; return how many bytes it had."""
         with private_files.enter_folder(self.folder) as place:
             try:
                 size = os.stat(sha256, dir_fd=place, follow_symlinks=False).st_size
@@ -143,7 +143,7 @@ class Blobs:
         return size
 
     def sweep_halves(self) -> int:
-        """Remove what killed processes left half written; give how many bytes it had."""
+        """Remove what killed processes left half written; return how many bytes it had."""
         swept = 0
         with private_files.enter_folder(self.folder) as place:
             for name in os.listdir(place):

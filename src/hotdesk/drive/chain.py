@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain stood, signed: whoever keeps it notices when the chain is cut or written anew."""
+    """Where a chain stood, signed: whoever keeps it notices when the chain is cut or written again."""
 
     chain: str
     seq: int

@@ -87,7 +87,7 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
 
 
 def _parse_title(line: str) -> bool:
-    """Read the first line; say whether all of a journal follows."""
+    """Read the first line; return whether all of a journal follows."""
     match load_json(line):
         case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
             return whole

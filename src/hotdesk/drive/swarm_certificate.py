@@ -110,7 +110,7 @@ def read_proof(data: bytes) -> ItemProof:
 
 
 def sign(fields: Fields, signer: Signer) -> bytes:
-    """Sign a swarm's certificate; give its bytes, as they are stored."""
+    """Sign a swarm's certificate; return its bytes, as they are stored."""
     fields = {**fields, "format": FORMAT, "public_key": encode_public_key(signer.public)}
     if not fits(fields, SHAPE):
         raise BriefError("invalid swarm certificate: a field is missing, unknown, or of the wrong type")

@@ -56,7 +56,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class WallProven:
-    """A keeper saw a desk's wall stand, and released the desk. Never the word of whoever asked for the desk."""
+    """A keeper saw a desk's wall stand, and released the desk. Never the word of the caller for the desk."""
 
     desk: str
     wall: str

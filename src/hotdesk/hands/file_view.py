@@ -87,7 +87,7 @@ def fit_lines(lines: list[str]) -> tuple[str, int]:
 
 
 async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation | bytes:
-    """Show lines of a text file; give the first bytes of any other."""
+    """Show lines of a text file; return the first bytes of any other."""
     async with aclosing(desk.read_stream(path)) as stream:
         page = FilePage(start, end)
         async for data in stream:

@@ -72,7 +72,7 @@ class Child:
 
 
 def spawn(program: str, settings: Mapping[str, object], *lines: socket.socket) -> int:
-    """Start a program of ours, with its settings in its arguments and its lines from descriptor 3 on; give its pid."""
+    """Start one of our programs, its settings as arguments and its lines from descriptor 3 on; return its pid."""
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     aside = [fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, LINES + len(lines)) for line in lines]
     try:

@@ -81,14 +81,14 @@ class Desks:
             await self.bring_input(desk, name, locate_input(name))
 
     async def bring_beside(self, desk: Desk, names: Iterable[str]) -> dict[str, str]:
-        """Put what a check needs on its desk; give the digest of each."""
+        """Put what a check needs on its desk; return the digest of each."""
         digests: dict[str, str] = {}
         for name in names:
             digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{locate_input(name)}")
         return digests
 
     async def bring_input(self, desk: Desk, name: str, target: str) -> str:
-        """Put a file or folder of the brief's folder, or a file of the drive, on a desk; give its digest."""
+        """Put a file or folder of the brief's folder, or a file of the drive, on a desk; return its digest."""
         if name.startswith(DRIVE):
             data = read_input(Drive(self.machine.config.lib / "drive"), name, get_current_user())
             await desk.write(target, data)

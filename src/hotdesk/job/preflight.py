@@ -66,7 +66,7 @@ async def run_preflight(
     find: _LookUp = look_up,
     seconds: float = _PREFLIGHT_TIMEOUT_S,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Try what a plan needs; give what held and what failed. No value of a secret and no content is in either.
+    """Try what a plan needs; return what held and what failed. No value of a secret and no content is in either.
 
     `names` are the operator's: what they lead to is not looked up. `drive` is where inputs are that the drive keeps.
     """
@@ -171,7 +171,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
 
 
 def _open_files(path: Path) -> tuple[int, int]:
-    """Open every file of an input for reading; give how many there are, and their bytes."""
+    """Open every file of an input for reading; return how many there are, and their bytes."""
     files = size = 0
     for each in _iterate_paths(path):
         fd = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

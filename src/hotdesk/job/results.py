@@ -71,7 +71,7 @@ class Out:
         self.close()
 
     def copy(self, name: str, pieces: Iterable[bytes], is_stored: Callable[[str], bool]) -> Path:
-        """Copy bytes to one of the names; give the path. `is_stored` says whether bytes of a hash can be had again."""
+        """Copy bytes to one of the names; return the path. `is_stored` says whether bytes of a hash are stored."""
         path, spare, digest = self.folder / name, self.spares[name], hashlib.sha256()
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
         for piece in pieces:  # what is wrong with them is raised here, before the file has a name

@@ -89,7 +89,7 @@ class StepStage:
         return observation
 
     async def request_acknowledgement(self, doubts: str) -> str:
-        """Have a person acknowledge what a vendor doubts; say why it is not done, or nothing."""
+        """Have a person acknowledge what a vendor doubts; return why it is not done, or nothing."""
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
         answer = await self.people(
             "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}

@@ -50,7 +50,7 @@ def _describe_environment(user_site: bool) -> dict[str, str]:
 
 
 async def run_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
-    """Run a check in the home folder; say what failed, or nothing."""
+    """Run a check in the home folder; return what failed, or nothing."""
     done = await desk.run(["bash", "-c", check], env=_describe_environment(user_site), timeout=CHECK_TIMEOUT_S)
     return "" if done.ok else describe_failure(check, done)
 

@@ -321,7 +321,7 @@ class Steps:
         return desk
 
     async def open_for(self, step: Step) -> str:
-        """Open the desks a step is taken at, as they were kept; give what the worker is told who was at others."""
+        """Open the desks a step is taken at, as they were kept; return what the worker is told who was at others."""
         index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
         await self.open()
         if not side and not self.plans.is_apart(index):
@@ -386,7 +386,7 @@ class Steps:
         return True
 
     async def come_back(self) -> str:
-        """Have the desks again, if they were given back; give what the worker is told of it.
+        """Have the desks again, if they were given back; return what the worker is told of it.
 
         A step that was given secrets meanwhile goes on where it would have been taken with them.
         """

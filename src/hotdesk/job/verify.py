@@ -179,7 +179,7 @@ class DeliverableVerifier:
         return True
 
     async def verify(self, place: int, candidate: Candidate) -> Candidate:
-        """Have a deliverable looked at by every check it must pass; give it with what they found."""
+        """Have a deliverable looked at by every check it must pass; return it with what they found."""
         if candidate.lacks:
             return candidate
         opens = is_opened(candidate.item) and await self.has_office()
@@ -230,7 +230,7 @@ class DeliverableVerifier:
     async def gather_evidence(
         self, check: Check, at: CleanDesk, place: int, candidate: Candidate
     ) -> tuple[Evidence, Mapping[str, str]]:
-        """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
+        """Bring the file and what its check needs, and have it looked at; return also the digests of the latter.
 
         A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
         the desk of a file that tried to send: programs remember what they could not reach, and do not try twice. Where

@@ -178,7 +178,7 @@ def grant_all(
 
 
 def grant_canary() -> tuple[Granted, Canary]:
-    """Make the secret a desk's door is tried with; give it for the door, and what its owner may know."""
+    """Make the secret a desk's door is tried with; return it for the door, and what its owner may know."""
     value = secrets.token_urlsafe(36).encode()
     placeholder = make_placeholder(canary.GRANT.secret)
     granted = Granted("canary", canary.GRANT, "token", placeholder, {"value": encode(value)}, None)

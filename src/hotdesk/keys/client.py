@@ -114,11 +114,11 @@ class KeysClient(Calls[dict[str, Any]]):
         self.wait("note", events=[{"event": type(event).__name__, "data": as_dict(event)} for event in events])
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed; give the certificate. That it was is on disk by then."""
+        """Have what was seen of a deliverable signed; return the certificate. That it was is on disk by then."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; give the certificate. That it was is on disk by then."""
+        """Have the records of a swarm's items signed; return the certificate. That it was is on disk by then."""
         return str(self.wait("certify swarm", swarm=swarm)["certificate"]).encode()
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:

@@ -142,13 +142,13 @@ class Doors:
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed; give the certificate."""
+        """Have what was seen of a deliverable signed; return the certificate."""
         if self.keys is None:
             raise HostError("there is no signer")
         return self.keys.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; give the certificate."""
+        """Have the records of a swarm's items signed; return the certificate."""
         if self.keys is None:
             raise HostError("The keys process is not running, so nothing can be signed.")
         return self.keys.certify_swarm(swarm)

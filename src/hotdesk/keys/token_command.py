@@ -16,7 +16,7 @@ MESSAGE = 128 << 10
 
 
 def start(uid: int) -> socket.socket:
-    """Start it, as the user keys will be; give the socket to ask at."""
+    """Start it, as the user keys will be; return the socket to ask at."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         try:
@@ -44,7 +44,7 @@ def serve(sock: socket.socket, uid: int) -> None:
 
 
 def run(argv: list[str]) -> dict[str, str]:
-    """Run one program; give the one line it prints, or why there is none."""
+    """Run one program; return the one line it prints, or why there is none."""
     try:
         done = subprocess.run(
             argv,

@@ -284,7 +284,7 @@ class Cgroup:
         return (self.get_folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
 
     def strike(self) -> set[int]:
-        """Send everything in it SIGKILL, once; give what was there.
+        """Send everything in it SIGKILL, once; return what was there.
 
         A frozen v1 process takes the signal only once thawed. The first process takes its pid namespace along, so
         that nothing in it can fork away from us; older ones first, so that no guest tells how its programs were killed.

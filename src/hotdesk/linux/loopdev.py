@@ -20,7 +20,7 @@ _DISK_MAJOR = 7
 
 
 def attach(file: int, name: str) -> tuple[str, int]:
-    """Attach an open file to a free loop device; give its path and a descriptor that keeps it until mounted."""
+    """Attach an open file to a free loop device; return its path and a descriptor that keeps it until mounted."""
     control = _open_device("/dev/loop-control", *_CONTROL)
     try:
         for _ in range(TRIES):

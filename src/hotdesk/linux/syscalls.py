@@ -175,7 +175,7 @@ def making_files_as(owner: int) -> Iterator[None]:
 
 
 def run_in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
-    """Run work in a new network namespace; give that namespace and the result.
+    """Run work in a new network namespace; return that namespace and the result.
 
     The namespace is proven by its inode: were the unshare ever to fail silently, work would bind on the host.
     """

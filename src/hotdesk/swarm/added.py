@@ -60,7 +60,7 @@ class AddedItems:
         return read_manifest(self.run.papers.read(begun.paper))
 
     def add(self, items: Sequence[Item]) -> list[Item]:
-        """Take in the items that are new, and write down which there are now; give the new ones."""
+        """Take in the items that are new, and write down which there are now; return the new ones."""
         run, before = self.run, self.read_list()
         run.items, run.state.is_offered = add_items(before, items), False
         if len(run.items) == len(before):
@@ -71,7 +71,7 @@ class AddedItems:
         return list(run.items[len(before) :])
 
     async def accept(self) -> list[Item]:
-        """Take in items that somebody put beside the brief since it was last looked at; give the new ones."""
+        """Take in items that somebody put beside the brief since it was last looked at; return the new ones."""
         run = self.run
         for row in read(run.context.order.journal, run.id, names=[ItemsOffered.__name__], after=self.last):
             self.last, run.state.is_offered = row.id, True

@@ -36,7 +36,7 @@ class Swarm:
         self.id = ""
 
     async def __aiter__(self) -> AsyncIterator[ItemEnded]:
-        """Carry it out; give the record of each item once it is on disk. Leaving the loop burns what is open."""
+        """Carry it out; yield the record of each item once it is on disk. Leaving the loop burns what is open."""
         send, receive = anyio.create_memory_object_stream[ItemEnded](_MAX_WAITING)
 
         def hear(event: Event) -> None:

@@ -57,7 +57,7 @@ def _make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
 
 
 def write_results(folder: Path, records: Iterable[ItemEnded], papers: Papers) -> str:
-    """Write what the report is made of; give its SHA-256. Results are quoted, never read."""
+    """Write what the report is made of; return its SHA-256. Results are quoted, never read."""
     results, quarantine = [], []
     for each in records:
         if each.outcome == "done":

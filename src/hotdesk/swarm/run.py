@@ -260,7 +260,7 @@ class SwarmRun:
             raise JobHaltedError(ASKED)
 
     async def may_begin(self) -> bool:
-        """Wait for a place for another item; say whether one may begin. Raise where none ever may."""
+        """Wait for a place for another item; return whether one may begin. Raise where none ever may."""
         if self.line.log.halted:
             if not self.active:
                 raise JobHaltedError(ASKED)
@@ -337,7 +337,7 @@ class SwarmRun:
     async def attempt(
         self, item: Item, attempt: ItemAttempt, objections: str, *, is_first: bool
     ) -> ItemFailedError | None:
-        """Make one attempt at an item; give how it failed, if it did."""
+        """Make one attempt at an item; return how it failed, if it did."""
         if not is_first:
             self.verifier.expected += 1
             await self.pace.enter()

@@ -101,7 +101,7 @@ class ItemVerifier:
         return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
 
     async def verify(self, item: Item, candidates: list[Candidate]) -> VerifyRequest:
-        """Have an item's deliverables looked at; give them with what was found."""
+        """Have an item's deliverables looked at; return them with what was found."""
         request = VerifyRequest(item, candidates)
         self.waiting.append(request)
         self.wake()
@@ -172,7 +172,7 @@ class ItemVerifier:
             await at.stack.aclose()
 
     async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
-        """Look at a batch in a desk; say whether that proves something. `is_last`: what went wrong is the item's."""
+        """Look at a batch in a desk; return whether that proves something. `is_last`: what went wrong is the item's."""
         folders = {request.item.index: f"i{request.item.index}" for request in batch}
         for request in batch:
             try:

@@ -34,7 +34,7 @@ def is_whole(scope: Scope, headers: Headers) -> bool:
 
 
 async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
-    """Read a body; give what gives it again, in one piece."""
+    """Read a body; return what gives it again, in one piece."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
         raise _make_too_large_error(most)

@@ -139,7 +139,7 @@ class Starting:
             self.tell({"re": number, "error": {"code": result.code, "text": str(result)}})
 
     def carry_out(self, message: Mapping[str, object], fds: list[int]) -> int:
-        """Do what a message asks for; give the pid it concerns."""
+        """Do what a message asks for; return the pid it concerns."""
         match message:
             case {"verb": "keeper", "tenant": str(tenant)} if len(fds) == 1:
                 return self.start_keeper(tenant, fds[0])
@@ -265,7 +265,7 @@ def run(
     *,
     passed: tuple[str, ...] = PASSED,
 ) -> int:
-    """Start `hotdesk` for a tenant, with those of this process's variables that are listed; give its pid."""
+    """Start `hotdesk` for a tenant, with those of this process's variables that are listed; return its pid."""
     environment = {name: value for name, value in os.environ.items() if name in passed or name.startswith(PASSED_LIKE)}
     return os.posix_spawn(
         sys.executable,

@@ -57,7 +57,7 @@ class LauncherClient(PacketCalls):
         return Started(ours, pid)
 
     async def work(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Have a job done whose brief lies in its folder (`job_command.get_folder`, below it `brief/`); give its pid.
+        """Have a job done whose brief lies in its folder (`job_command.get_folder`, below it `brief/`); return its pid.
 
         Options: requester, template, models, planners, approve, seconds, tokens, dollars, acts.
         """

@@ -133,7 +133,7 @@ class Thief:
     outputs: list[str] = field(default_factory=list)
 
     async def pretend(self, honest: ScriptFunction) -> Exception | None:
-        """Do the honest work first; give why it failed, if it did."""
+        """Do the honest work first; return why it failed, if it did."""
         try:
             await Overheard(honest, self.hands, self.outputs)
         except HotdeskError:

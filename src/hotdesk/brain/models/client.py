@@ -128,7 +128,7 @@ class ProviderClient:
     async def ask(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> tuple[Answer, int, tuple[str, ...]]:
-        """Begin a stream and gather it, again where it breaks off; give also the bytes that went up, and notes."""
+        """Begin a stream and gather it, again where it breaks off; return also the bytes that went up, and notes."""
         record = AskRecord()
         token = UNDER_WAY.set(record)
         try:

@@ -68,7 +68,7 @@ class Hands:
         return ToolCall((tool, arguments), lambda observation: observation)
 
     def together(self, *calls: ToolCall[T]) -> Together[T]:
-        """Use several tools at once; give what came of each, in order."""
+        """Use several tools at once; return what came of each, in order."""
         return Together(calls)
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> ToolCall[Done]:

@@ -106,7 +106,7 @@ class ScriptedModel:
 
 
 def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
-    """Run a script; give the scenes of a plan of its by name, in order."""
+    """Run a script; return the scenes of a plan of its by name, in order."""
     module = ModuleType(f"hotdesk_script_{hashlib.sha256(source).hexdigest()[:12]}")
     module.__file__ = str(path)
     try:

@@ -58,7 +58,7 @@ class FileInspection:
         self.found = Found()
 
     def inspect_file(self, data: bytes, name: str, where: str = "", depth: int = 0, office: bool = False) -> str:
-        """Look at a file by what it is, and by what its name has programs take it for; say what it was."""
+        """Look at a file by what it is, and by what its name has programs take it for; return what it was."""
         suffix = PurePosixPath(name).suffix[1:].lower()
         kind = self.inspect_content(data, suffix, where, depth, office)
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:

@@ -167,7 +167,7 @@ def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
 
 
 def _unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
-    """Unpack a stream that may hold objects, which begin with numbers; say whether it was whole.
+    """Unpack a stream that may hold objects, which begin with numbers; return whether it was whole.
 
     What does not begin so is nothing, or its first bytes.
     """

@@ -224,7 +224,7 @@ def _compute_width(pages: list[tuple[float, float]]) -> int:
 
 
 def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
-    """Draw a page; give its size and its deflated pixels."""
+    """Draw a page; return its size and its deflated pixels."""
     width, height = page.get_size()
     scale = (1 - 1e-6) * min(wide / width, 2 * wide / height)  # it rounds up
     bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)

@@ -55,7 +55,7 @@ def _read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]
 
 
 def _update_links(document: Any) -> Iterator[tuple[str, str]]:
-    """Have a document update its links; give those it says it has."""
+    """Have a document update its links; yield those it says it has."""
     for name in LINK_LISTS:
         for target in list_names(getattr(document, name, None)):
             yield "a link to another document", target
@@ -94,7 +94,7 @@ class PdfViewer:
             self.requests.append((what, decode_text(target)))
 
     def show(self) -> list[tuple[str, str]]:
-        """Open the document and show its pages; give the actions it started."""
+        """Open the document and show its pages; return the actions it started."""
         form = pdfium.FPDFDOC_InitFormFillEnvironment(self.file, self.calls)
         if not form:
             raise ValueError("PDFium has no viewer for it")

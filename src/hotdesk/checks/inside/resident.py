@@ -84,7 +84,7 @@ NOTHING = b'{"unreadable": "the inspection report is empty or too large"}'
 
 
 def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
-    """Look at what one maker made in a process of its own; give the line that each look prints."""
+    """Look at what one maker made in a process of its own; return the line that each look prints."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

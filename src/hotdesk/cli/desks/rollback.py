@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Have a desk's files exactly as a snapshot has them. Every program in it ends, and it starts anew.
+    """Have a desk's files exactly as a snapshot has them. Every program in it ends, and it starts again.
 
     For example:
 

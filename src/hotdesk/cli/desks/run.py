@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
-    """Copy results out, each whatever happened to the others; say whether all came."""
+    """Copy results out, each whatever happened to the others; return whether all came."""
     failures = 0
     for remote, local in pairs:
         try:

@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def sit(desk: Desk, command: list[str], user: str) -> int:
-    """Connect this terminal with one in the desk until its program ends; give that one's exit code."""
+    """Connect this terminal with one in the desk until its program ends; return that one's exit code."""
     env = {"TERM": "xterm-256color", **{name: os.environ[name] for name in PASSED if name in os.environ}}
     process = await desk.start(command, env=env, user=user, pty=_get_window_size())
     done = None

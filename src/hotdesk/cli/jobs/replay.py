@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Repeat what was decided in a job at a fresh desk: the same plan, the same acts, nobody is asked anew.
+    """Repeat what was decided in a job at a fresh desk: the same plan, the same acts, nobody is asked again.
 
     It is a job of its own, with reads only and without any grant: what the first one changed outside is not changed
     again, and what it fetched with a secret cannot be. So it can end otherwise; what it shows is what was done.

@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Let paused desks go on, or one job that stopped, was killed, or used up a limit.
 
-    A desk paused without its memory starts anew. One that was hibernated goes on also when its owner is gone, then
+    A desk paused without its memory starts again. One that was hibernated goes on also when its owner is gone, then
     without a way out. A job goes on after its last finished step, or amid one where its
     workspace was kept; finished steps are not taken again, and what has an unknown outcome is told, not repeated.
 

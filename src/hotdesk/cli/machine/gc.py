@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _forget_old(settings: Config) -> list[str]:
-    """Forget the jobs whose time is up; give their ids."""
+    """Forget the jobs whose time is up; return their ids."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
     summaries = read_summaries(get_journal_path(settings))
     found = list_due(summaries, jobs, now, days)
@@ -82,7 +82,7 @@ def _forget_old(settings: Config) -> list[str]:
 
 
 def bury(settings: Config) -> list[str]:
-    """Have a keeper bury the desks no keeper holds; give their ids."""
+    """Have a keeper bury the desks no keeper holds; return their ids."""
     orphaned = state.list_orphans(settings)
     if not orphaned:
         return []

@@ -58,12 +58,12 @@ def is_own_socket(path: str) -> bool:
 def upgrade(
     sock: _socket.socket, signals: EndingSignals, target: str, body: bytes | None = None
 ) -> tuple[dict[str, str], bytes] | None:
-    """Turn a call into a link; give the answer's headers and what came after. None: the owner refused or is gone."""
+    """Turn a call into a link; return the answer's headers and what came after. None: the owner refused or is gone."""
     return read_answer(sock, signals) if ask(sock, target, body) else None
 
 
 def ask(sock: _socket.socket, target: str, body: bytes | None = None) -> bool:
-    """Send what shall make a call a link; say whether the owner took it."""
+    """Send what shall make a call a link; return whether the owner took it."""
     method = "GET" if body is None else "POST"
     head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n"
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"

@@ -75,7 +75,7 @@ class Follower:
         """When whatever is waited for must have come."""
 
     def run(self, ask: dict[str, object], timeout: float | None) -> int:
-        """Start a program and follow it; give its exit code."""
+        """Start a program and follow it; return its exit code."""
         while not self.greeted:
             self.turn("the desk's guest did not start in time; open another desk")
         self.put(wire.OPEN, wire.encode(ask))
@@ -168,7 +168,7 @@ class Follower:
         self.take_frames()
 
     def take_frames(self) -> bool:
-        """Take the frames that are whole; say whether there were any."""
+        """Take the frames that are whole; return whether there were any."""
         progressed = False
         try:
             while self.reply is None and (frame := self.reader.read_next()) is not None:

@@ -47,7 +47,7 @@ class EndingSignals:
             os.close(self.writing)
 
     def wait(self, fd: int, seconds: float) -> bool:
-        """Wait until something can be read, or a signal comes; say whether it was in time."""
+        """Wait until something can be read, or a signal comes; return whether it was in time."""
         watched = select.poll()
         watched.register(fd, select.POLLIN)
         watched.register(self.fd, select.POLLIN)

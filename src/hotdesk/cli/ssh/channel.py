@@ -106,7 +106,7 @@ class SshChannel(ABC):
         """Learn that the client sends no more."""
 
     def take_request(self, name: bytes, fields: FieldReader) -> bool:
-        """Do what the client asks; say whether it was done."""
+        """Do what the client asks; return whether it was done."""
         return False
 
     @abstractmethod

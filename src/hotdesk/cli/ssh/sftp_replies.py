@@ -101,7 +101,7 @@ class SftpReplies:
             self.requests[number] = read_request(kind, fields)
 
     def check(self, data: bytes) -> bytes:
-        """Take what the desk says; give what the client may read."""
+        """Take what the desk says; return what the client may read."""
         self.answering += data
         checked = bytearray()
         try:

@@ -85,7 +85,7 @@ class LinkSource:
         return self.link
 
     def read_switch(self, sock: _socket.socket) -> bytes:
-        """Read the owner's answer; give what came after it, or raise what it says."""
+        """Read the owner's answer; return what came after it, or raise what it says."""
         answer, data = b"", b" "
         try:
             while data and len(answer) < MAX_HEAD_BYTES:
@@ -99,7 +99,7 @@ class LinkSource:
         raise DeskError(read_reason(answer))
 
     def call(self, route: str) -> tuple[_socket.socket, bytes]:
-        """Call the owner; give the connection, and the request to send."""
+        """Call the owner; return the connection, and the request to send."""
         head = "Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-stream\r\n\r\n"
         return self.dial(), f"GET /desks/{self.desk}/{route} HTTP/1.1\r\n{head}".encode()
 

@@ -14,7 +14,7 @@ _ZEROS = bytes(PAGE)
 
 
 def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
-    """Write what is not zero into an empty file, and make it `size` long; give the digest of the whole."""
+    """Write what is not zero into an empty file, and make it `size` long; return the digest of the whole."""
     digest = hashlib.sha256()
     for start in _iterate_windows(source, size):
         data = read(source, start, min(WINDOW, size - start))

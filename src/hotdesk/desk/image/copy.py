@@ -218,7 +218,7 @@ class Copy:
 
 
 def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTest, limits: TreeLimits) -> str:
-    """Copy the tree open as `source` into the empty directory `tree`; give its digest.
+    """Copy the tree open as `source` into the empty directory `tree`; return its digest.
 
     `links` is an empty directory beside it.
     """

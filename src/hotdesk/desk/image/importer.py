@@ -100,7 +100,7 @@ def _compute_archive_digest(archive: int, path: Path) -> str:
 
 
 def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock: int) -> tuple[str, str]:
-    """Run the program that unpacks; give what the archive was, and the path of its Python."""
+    """Run the program that unpacks; return what the archive was, and the path of its Python."""
     mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
     program = [sys.executable, "-P", "-m", "hotdesk.desk.image.unwrap"]

@@ -144,7 +144,7 @@ def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
 
 
 def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
-    """Take a package that comes with hotdesk from a table, to be laid into the image; give its files."""
+    """Take a package that comes with hotdesk from a table, to be laid into the image; return its files."""
     name = _take_text(table, "ours", _OURS_SHAPE, where)
     if name is None:
         return {}

@@ -101,7 +101,7 @@ def describe_caveat(machine: HostMachine, cgroup_version: int) -> str | None:
 
 
 def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str | None:
-    """Refuse a machine nothing is promised on; give a warning instead when the operator insists."""
+    """Refuse a machine nothing is promised on; return a warning instead when the operator insists."""
     why = explain_refusal(machine)
     if why is None:
         return None

@@ -154,7 +154,7 @@ def list_copies(store: Path) -> set[str]:
 
 
 def forget(store: Path, digest: str) -> int:
-    """Remove all copies of a layer; give the bytes they took. Who has one mounted keeps it."""
+    """Remove all copies of a layer; return the bytes they took. Who has one mounted keeps it."""
     size = 0
     for file in get_folder(store).glob(f"{digest}.*"):
         size += file.lstat().st_blocks * 512

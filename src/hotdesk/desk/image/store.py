@@ -32,7 +32,7 @@ class Swept:
 
 @contextmanager
 def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
-    """Hold the store's lock; give a fresh work directory in it and the lock's descriptor.
+    """Hold the store's lock; yield a fresh work directory in it and the lock's descriptor.
 
     Children that write below the directory get the descriptor too: should this process be killed, the lock
     stays taken until they are gone, and nobody sweeps under them.

@@ -110,7 +110,7 @@ class Burning:
             fire.tracked.record.note(state=condition, why=fire.why, left=leftovers)
 
     def clear(self, fire: Fire) -> list[str]:
-        """Kill a desk's processes and remove everything of it; say what is left for now."""
+        """Kill a desk's processes and remove everything of it; return what is left for now."""
         tracked = fire.tracked
         try:
             if pids := tracked.room.cgroup.strike() | fire.children:

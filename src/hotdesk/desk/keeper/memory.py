@@ -210,7 +210,7 @@ class MemorySaves:
 
 
 def hear(writer: MemoryWriter) -> bool:
-    """Wait for the writer's next word; say whether it did what it was to do."""
+    """Wait for the writer's next word; return whether it did what it was to do."""
     ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
 

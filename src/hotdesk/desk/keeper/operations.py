@@ -128,7 +128,7 @@ def begin_freezing(tracked: TrackedDesk) -> None:
 
 
 def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
-    """Wait until everything in a desk has stopped; say whether it did in time."""
+    """Wait until everything in a desk has stopped; return whether it did in time."""
     end = read_clock() + seconds
     again = read_clock() + THAW_AFTER_S
     while not tracked.room.cgroup.is_frozen():

@@ -12,7 +12,7 @@ START = "import gc,sys;gc.disable();sys.path.insert(0,sys.argv[2]);from hotdesk.
 
 
 def launch(settings: str, line: int) -> int:
-    """Start a keeper whose owner is at the other end of a line; give its pid.
+    """Start a keeper whose owner is at the other end of a line; return its pid.
 
     It has a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else is inherited.
     """

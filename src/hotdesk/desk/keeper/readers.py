@@ -27,7 +27,7 @@ class Readers:
         """By the name each was asked for under."""
 
     def start(self, name: str) -> tuple[socket.socket, socket.socket]:
-        """Start one; give the owner's ends of its lines: one to talk over, one to hand it connections."""
+        """Start one; return the owner's ends of its lines: one to talk over, one to hand it connections."""
         if len(self.pids) >= _MAX_READERS or name in self.pids:
             raise KeeperError(f"{_MAX_READERS} readers are already running; burn some desks")
         empty = self.settings.run / "private" / "empty"

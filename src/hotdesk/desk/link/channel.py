@@ -134,7 +134,7 @@ class Channel:
             self.news.set()
 
     async def receive(self) -> Item:
-        """Return the next thing the guest sent; give credit back for it."""
+        """Return the next thing the guest sent; return credit back for it."""
         while not self.items:
             if self.link.failure is not None:
                 raise self.link.make_lost_error()

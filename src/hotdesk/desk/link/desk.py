@@ -273,7 +273,7 @@ class LinkedDesk:
         raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
 
     async def wait_connected(self, sock: socket.socket, port: int) -> int:
-        """Wait until a socket is connected; give why it is not."""
+        """Wait until a socket is connected; return why it is not."""
         with anyio.move_on_after(DIAL_SECONDS) as scope:
             await anyio.wait_writable(sock)
         if scope.cancelled_caught:
@@ -356,7 +356,7 @@ class LinkedDesk:
             return SnapshotId(await self.outside.snapshot())
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files as they were, and start anew; also when whoever asked is cancelled meanwhile."""
+        """Have the files as they were, and start again; also when the caller is cancelled meanwhile."""
         name = _check_snapshot(snapshot)
         async with self.rebooting:
             with anyio.CancelScope(shield=True):

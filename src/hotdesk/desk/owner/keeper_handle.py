@@ -238,7 +238,7 @@ class KeeperHandle:
         return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
 
     async def rise(self) -> None:
-        """Have root up; what fails is told to whoever asks next."""
+        """Have root up; what fails is told to the caller next."""
         with contextlib.suppress(HotdeskError):
             await self.get_root_link()
 

@@ -146,7 +146,7 @@ class RemoteRuntime:
         return link
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
-        """Turn a call into a stream; give its socket, from which nothing but the answer was read."""
+        """Turn a call into a stream; return its socket, from which nothing but the answer was read."""
         head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
         sock = await self.dial()
         try:

@@ -213,7 +213,7 @@ class Room:
         return {**_choose_door_environment(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
-        """Take everything down, last made first; say what resisted."""
+        """Take everything down, last made first; return what resisted."""
         self.close()
         complaints = []
         failed = []

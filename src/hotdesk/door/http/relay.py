@@ -44,7 +44,7 @@ class Count:
 
 
 async def relay(inner: Wire, outer: Wire, count: Count) -> str:
-    """Pass bytes both ways until either side hangs up; say what else ended it."""
+    """Pass bytes both ways until either side hangs up; return what else ended it."""
     tasks = [
         asyncio.ensure_future(pass_on(inner, outer, count, up=True)),
         asyncio.ensure_future(pass_on(outer, inner, count, up=False)),

@@ -72,7 +72,7 @@ class Inflate:
             data = yield from self.inflate_member(data)
 
     def begin(self, data: bytes) -> bytes:
-        """Start a member, or keep what is too little to tell its kind; give what is to be read now."""
+        """Start a member, or keep what is too little to tell its kind; return what is to be read now."""
         if self.ended and self.bits != 31:
             raise UnreadableError("bytes after the end of a deflate stream")
         bits = self.bits

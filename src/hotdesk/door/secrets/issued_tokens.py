@@ -95,7 +95,7 @@ class Issued:
         return compute_digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
-        """Read a Set-Cookie header; give it as the desk may see it."""
+        """Read a Set-Cookie header; return it as the desk may see it."""
         pair, mark, rest = header.partition(b";")
         name, equals, value = pair.partition(b"=")
         name, value = name.strip(b" \t"), value.strip(b" \t")
@@ -114,7 +114,7 @@ class Issued:
             self.observed.popitem(last=False)
 
     def rewrite_location(self, header: bytes) -> bytes:
-        """Read the address of a redirect; give it as the desk may see it."""
+        """Read the address of a redirect; return it as the desk may see it."""
         return self.form.sub(self.replace_form_field, header)
 
     def replace_form_field(self, m: re.Match[bytes]) -> bytes:
@@ -141,15 +141,15 @@ class JsonAnswer:
         self.count = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; give what may go on."""
+        """Take the next bytes; return what may go on."""
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
-        """Take the last bytes; give all the rest."""
+        """Take the last bytes; return all the rest."""
         return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
-        """End the answer; give the rest."""
+        """End the answer; return the rest."""
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def step(self, data: bytes, final: bool) -> bytes:
@@ -225,7 +225,7 @@ class FormAnswer:
         self.buffer = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; give nothing yet."""
+        """Take the next bytes; return nothing yet."""
         self.buffer += data
         if len(self.buffer) > _LONGEST_HELD:
             raise UnreadableError(f"a form-encoded response of more than {_LONGEST_HELD} bytes")
@@ -236,7 +236,7 @@ class FormAnswer:
         return self.finish()
 
     def finish(self) -> bytes:
-        """End the answer; give all of it, once."""
+        """End the answer; return all of it, once."""
         whole, self.buffer = self.buffer, b""
         return self.issued.rewrite_location(whole)
 

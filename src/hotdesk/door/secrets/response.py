@@ -73,7 +73,7 @@ class Cleaner:
         return self.issued.rewrite_location(value) if self.issued is not None and name == b"location" else value
 
     def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
-        """Take bytes of the body; give what may go on, piece by piece. `last`: nothing is to be waited for."""
+        """Take bytes of the body; yield what may go on, piece by piece. `last`: nothing is to be waited for."""
         if not self.active:
             yield payload
             return
@@ -84,7 +84,7 @@ class Cleaner:
             yield self.stream.feed(self.withhold.feed(piece) if self.withhold is not None else piece)
 
     def finish(self) -> bytes:
-        """End the body; give the rest."""
+        """End the body; return the rest."""
         if not self.active:
             return b""
         if self.unpack is not None:

@@ -378,15 +378,15 @@ class Stream:
         """How much of what is held belongs to a secret already replaced."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; give what may go on."""
+        """Take the next bytes; return what may go on."""
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
-        """Take the last bytes; give all the rest."""
+        """Take the last bytes; return all the rest."""
         return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
-        """End the answer; give the rest."""
+        """End the answer; return the rest."""
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def scrub_headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

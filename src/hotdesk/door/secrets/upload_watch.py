@@ -35,7 +35,7 @@ class UploadWatcher:
         return fields.found if fields else None
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; give what may go on."""
+        """Take the next bytes; return what may go on."""
         if self.reader and self.inside:
             unpacked = 0
             for piece in self.reader.feed(data):
@@ -56,7 +56,7 @@ class UploadWatcher:
         return data[:cut]
 
     def finish(self) -> bytes:
-        """End the body; give the rest."""
+        """End the body; return the rest."""
         if self.reader:
             self.reader.finish()
         rest, self.buffer = self.buffer, b""

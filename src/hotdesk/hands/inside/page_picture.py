@@ -127,7 +127,7 @@ def convert(path: str) -> str:
 
 
 def run(argv: list[str], seconds: float) -> bytes:
-    """Run a program; give its output."""
+    """Run a program; return its output."""
     try:
         done = subprocess.run(argv, check=False, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
     except FileNotFoundError:

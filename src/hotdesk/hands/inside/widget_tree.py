@@ -126,7 +126,7 @@ class Reading:
     def record(
         self, node: Any, role: str, states: set[str], window: int, depth: int, box: Any, offset: Any, outer: Any
     ) -> int:
-        """Take a widget down where it says something; give how much deeper its children are."""
+        """Take a widget down where it says something; return how much deeper its children are."""
         name = shorten(node.get_name())
         usable = role in USABLE or bool(states & {"focusable", "editable"})
         if not name and usable:
@@ -242,7 +242,7 @@ def _find_front() -> list[Any]:
 
 
 def run(argv: list[str]) -> str:
-    """Run a program; give what it prints."""
+    """Run a program; return what it prints."""
     done = subprocess.run(argv, check=False, capture_output=True, timeout=5, text=True, errors="replace")
     return done.stdout.strip()
 

@@ -100,7 +100,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
 
 
 def _note_export(module: Module, found: re.Match[str]) -> str:
-    """Write down what a statement exports; give what is left of it."""
+    """Write down what a statement exports; return what is left of it."""
     if found["listed"] is not None:
         module.exports |= {each: each for each in _parse_names(found["listed"], "a module")}
         return ""

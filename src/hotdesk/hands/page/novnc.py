@@ -30,7 +30,7 @@ def read_version(lib: Path) -> str | None:
 
 
 def publish(lib: Path, package: Path) -> str:
-    """Put what a package holds in place, whole or not at all; give its version."""
+    """Put what a package holds in place, whole or not at all; return its version."""
     place = get_folder(lib)
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as work:

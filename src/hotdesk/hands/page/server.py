@@ -153,7 +153,7 @@ class PageServer:
             sock.close()
 
     async def respond(self, sock: socket.socket, request: PageRequest) -> bool:
-        """Answer a request, or have it become a stream; say whether another may follow."""
+        """Answer a request, or have it become a stream; return whether another may follow."""
         if request.headers.get("host") != self.host:
             await self.write(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
             return False

@@ -32,7 +32,7 @@ class BrowserSocket:
         self.writing = anyio.Lock()
 
     async def begin(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Answer the browser's request; say whether it was one for a WebSocket."""
+        """Answer the browser's request; return whether it was one for a WebSocket."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self.protocol.receive_data(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1"))
         for event in self.protocol.events_received():

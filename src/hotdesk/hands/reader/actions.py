@@ -165,7 +165,7 @@ async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, obj
 
 
 async def _open_chooser(page: BrowserPage, ref: str) -> int:
-    """Click what asks for files; give the field they are for."""
+    """Click what asks for files; return the field they are for."""
     page.tab.chooser = 0
     await page.ask("Page.setInterceptFileChooserDialog", enabled=True)
     try:

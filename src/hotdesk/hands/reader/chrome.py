@@ -36,7 +36,7 @@ class Connection:
         self.lock = anyio.Lock()
 
     async def use(self, act: Act, seconds: float = 0.0, answers_dialog: bool = False) -> VerbResult:
-        """Do something with the current tab that may take so long; give what came of it, with what else is new."""
+        """Do something with the current tab that may take so long; return what came of it, with what else is new."""
         async with self.lock:
             try:
                 cdp = await self.ensure_connected()

@@ -42,7 +42,7 @@ class ScreenConnection:
                 await self.send(b"")
 
     async def is_alive(self) -> bool:
-        """Take in what came unasked; say whether the other end is still there."""
+        """Take in what came unasked; return whether the other end is still there."""
         try:
             for _ in range(max(1, self.most // _BREATH)):
                 if not self.read():
@@ -63,7 +63,7 @@ class ScreenConnection:
                 await anyio.wait_writable(self.connection)
 
     async def wait_for_update(self, x: int, y: int) -> bool:
-        """Read until a pixel was painted; say whether anything else was."""
+        """Read until a pixel was painted; return whether anything else was."""
         more, came = False, 0
         while came < self.most:
             came += await self.receive()
@@ -78,14 +78,14 @@ class ScreenConnection:
         raise ProtocolError("the screen sends too much data without the requested update")
 
     async def receive(self) -> int:
-        """Wait for some bytes and take them in; say how many."""
+        """Wait for some bytes and take them in; return how many."""
         await checkpoint()
         while not (count := self.read()):
             await anyio.wait_readable(self.connection)
         return count
 
     def read(self) -> int:
-        """Take in what is there, a breath of it at most, until an update is whole; say how many bytes it was."""
+        """Take in what is there, a breath of it at most, until an update is whole; return how many bytes it was."""
         count = 0
         while count < _BREATH and not self.conversation.updates:
             room = self.conversation.get_space()

@@ -104,7 +104,7 @@ class Display:
     async def settle(
         self, quiet: float = 0.3, timeout: float = 10.0, region: Sequence[int] | None = None
     ) -> VerbResult:
-        """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
+        """Wait until the picture stops changing; return whether it did, when, and what share of it changed."""
         box = self.check_region(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
             raise DeskError(f"invalid times: quiet {quiet:g} s, timeout {timeout:g} s; the limit is {MAX_WAIT_S:g} s")
@@ -145,7 +145,7 @@ class Display:
 
     @asynccontextmanager
     async def hold_connection(self, longer: float = 0.0) -> AsyncIterator[ScreenConnection]:
-        """Hold the connection for one call, made anew when it broke; what fails ends it."""
+        """Hold the connection for one call, made again when it broke; what fails ends it."""
         async with self.turn:
             try:
                 with anyio.fail_after(self.patience):
@@ -174,7 +174,7 @@ class Display:
         self.line, self.buttons = None, 0
 
     async def look(self, line: ScreenConnection, before: bytes | bytearray = b"", whole: bool = True) -> bool:
-        """Bring the frame up to date, or only have everything sent taken; say whether anything may have changed."""
+        """Bring the frame up to date, or only have everything sent taken; return whether anything may have changed."""
         width, height = self.size
         self.looks += 1
         x, y = self.looks % width, self.looks // width % height

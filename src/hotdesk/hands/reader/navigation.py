@@ -51,7 +51,7 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
 
 
 async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> dict[str, object]:
-    """Wait for another document than the old one; say whether it has loaded, and its HTTP status."""
+    """Wait for another document than the old one; return whether it has loaded, and its HTTP status."""
     loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.remaining)
     return {"loaded": loaded, "status": await read_status(page) if loaded else 0}
 

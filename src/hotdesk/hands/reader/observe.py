@@ -43,7 +43,7 @@ async def take_snapshot(page: BrowserPage, start: int, most: int) -> dict[str, o
 
 
 async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
-    """Put the trees of frames where the frames are; say how many cannot be seen into."""
+    """Put the trees of frames where the frames are; return how many cannot be seen into."""
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
@@ -153,7 +153,7 @@ def _read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:
-    """Wait until something is so; say whether it came about."""
+    """Wait until something is so; return whether it came about."""
     clock = Countdown(seconds)
     while True:
         if await _is_so(page, what, value):

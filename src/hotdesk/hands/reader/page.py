@@ -32,7 +32,7 @@ class BrowserPage:
         return await self.cdp.call(method, self.tab.session, seconds, **parameters)
 
     async def find_element(self, reference: str) -> str:
-        """Find the element of a reference; give the handle by which scripts know it."""
+        """Find the element of a reference; return the handle by which scripts know it."""
         number = self.tab.references.find(reference)
         try:
             reply = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=OBJECT_GROUP)

@@ -104,7 +104,7 @@ class Side(ABC):
             self.need = self.steps.send(piece)
 
     def skip(self) -> bool:
-        """Pass on or drop what need not be read; say whether all of it was there."""
+        """Pass on or drop what need not be read; return whether all of it was there."""
         dropped = min(self.dropping, len(self.buffer))
         self.dropping -= dropped
         passed = min(self.passing, len(self.buffer) - dropped)

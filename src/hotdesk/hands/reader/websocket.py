@@ -70,7 +70,7 @@ class WebSocket:
                 self.part = bytearray()
 
     async def read_more(self) -> list[object]:
-        """Read once; give what that makes up."""
+        """Read once; return what that makes up."""
         data = await receive_some(self.sock)
         if not data:
             raise ProtocolError("the connection was closed")

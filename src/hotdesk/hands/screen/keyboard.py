@@ -98,7 +98,7 @@ class Keyboard:
         return "keys"
 
     async def prepare_keys(self, text: str, again: bool) -> int:
-        """Have keys for as much of a text as there are; say how many characters that is."""
+        """Have keys for as much of a text as there are; return how many characters that is."""
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)
@@ -108,7 +108,7 @@ class Keyboard:
         return next(lacking, len(text))
 
     async def bind(self, symbols: list[int], again: bool) -> set[int]:
-        """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
+        """Put keysyms on spare keys, or `again` on those used before; return those that can be pressed now."""
         done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([symbols, again]).encode())
         try:
             reply = json.loads(done.stdout) if done.ok else None

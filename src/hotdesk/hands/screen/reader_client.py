@@ -115,7 +115,7 @@ class DeskSeat:
         raise make_malformed_error(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
 
     async def join(self, viewer: socket.socket) -> int:
-        """Hand a viewer's connection over; give the number it is known by from now on."""
+        """Hand a viewer's connection over; return the number it is known by from now on."""
         reader = await self.ensure_reader()
         number = next(NUMBERS)
         reader.hand({"view": number}, viewer)
@@ -191,7 +191,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 sock.close()
 
     async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
-        """Hear the reader; say why no more is heard. One that never pauses must not have others wait."""
+        """Hear the reader; return why no more is heard. One that never pauses must not have others wait."""
         frames = make_reader_frames()
         try:
             while data := await receive(self.line):

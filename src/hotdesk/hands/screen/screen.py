@@ -173,7 +173,7 @@ class Screen:
     # -- typing -----------------------------------------------------------------------------------------------
 
     async def type(self, text: str) -> Way:
-        """Type a text in any script; say whether by keys, or pasted because there were none."""
+        """Type a text in any script; return whether by keys, or pasted because there were none."""
         await self.rest()
         return await self.keyboard.type(text)
 
@@ -207,7 +207,7 @@ class Screen:
         return await windows.focus(self.seat, window)
 
     async def launch(self, argv: Sequence[str]) -> int:
-        """Start a program on the screen and leave it running; give its pid."""
+        """Start a program on the screen and leave it running; return its pid."""
         return await windows.launch(self.seat, argv)
 
     async def read_clipboard(self) -> str:

@@ -298,7 +298,7 @@ class Wheel:
                     self.end()
 
     async def let_go_on(self) -> tuple[int, int]:
-        """Have a person drive no longer, then the desk's programs go on; give how much was clicked and typed."""
+        """Have a person drive no longer, then the desk's programs go on; return how much was clicked and typed."""
         acted: object = None
         confirmed = False
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):

@@ -82,7 +82,7 @@ async def focus(seat: Seat, query: str) -> Window:
 
 
 async def launch(seat: Seat, argv: Sequence[str]) -> int:
-    """Start a program in the desktop, and leave it running; give its pid. `DeskError`: it did not start."""
+    """Start a program in the desktop, and leave it running; return its pid. `DeskError`: it did not start."""
     process = await seat.desk.start([SESSION, *argv], stdin=False)
     with anyio.move_on_after(0.3):
         done = await process.wait()

@@ -204,7 +204,7 @@ class JobLog:
         self.note(event)
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
+        """Note what came of a call, and what the tool noted of it, in one commit; return the paper that says it."""
         if not step:
             return ""
         uses, self.uses = self.uses, []

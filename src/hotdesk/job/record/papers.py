@@ -39,7 +39,7 @@ class Papers:
         self.pile = Pile(folder / "papers")
 
     def write(self, text: str | bytes) -> str:
-        """Keep a paper; give its name. The same words again are the same paper."""
+        """Keep a paper; return its name. The same words again are the same paper."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         name = hmac.new(self.key, data, hashlib.sha256).hexdigest()
         if not self.pile.has(name):

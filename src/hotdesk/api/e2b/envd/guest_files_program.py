@@ -108,7 +108,7 @@ def describe(ask: dict[str, Any]) -> object:
 
 
 def make(ask: dict[str, Any]) -> object:
-    """Make a folder; say whether it is new."""
+    """Make a folder; return whether it is new."""
     if os.path.isdir(ask["path"]):
         return False
     if os.path.lexists(ask["path"]):

@@ -58,7 +58,7 @@ class Passing:
     broken: list[str] = field(default_factory=list)
 
     async def run(self) -> str:
-        """Pass it on; say why there was no answer, or nothing."""
+        """Pass it on; return why there was no answer, or nothing."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.feed, tasks.cancel_scope)
             try:

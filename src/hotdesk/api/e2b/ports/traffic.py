@@ -161,7 +161,7 @@ class Traffic:
 async def _relay_request(
     sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send
 ) -> str:
-    """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
+    """Pass one request on, by a connection of its own; return why there was no answer, or nothing."""
     reset, take = envd.get_reset(scope), scope["extensions"]["hotdesk.take"]
     sock = await _dial_port(sandbox, port)
     sandbox.cuts.add(reset)

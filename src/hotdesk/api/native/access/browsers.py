@@ -44,7 +44,7 @@ class Browsers:
         self.tries: dict[str, list[float]] = {}
 
     def begin(self, key: str, address: str) -> tuple[Caller, str, str]:
-        """Sign a browser in; give who it is, its cookie and its token."""
+        """Sign a browser in; return who it is, its cookie and its token."""
         now = time.monotonic()
         self.require_patience(address, now)
         caller = self.keys.find(key)

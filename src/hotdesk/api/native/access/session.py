@@ -24,7 +24,7 @@ class SignIn(Model):
 
 
 class Who(Model):
-    """Whoever asks."""
+    """The caller."""
 
     tenant: str
     name: str

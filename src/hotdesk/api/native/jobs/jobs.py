@@ -166,7 +166,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
 def _prepare_job(
     context: RequestContext, order: JobOrder, job: str, folder: Place
 ) -> tuple[RequestedJob, bool, tuple[str, ...], SwarmOptions | None]:
-    """Lay a brief out; give what is remembered of it, whether a template's script acts, which models else, and how
+    """Lay a brief out; return what is remembered of it, whether a template's script acts, which models else, and how
     many items are worked at together.
     """
     form: Form = "json" if order.template is not None else "toml"

@@ -102,7 +102,7 @@ def read_request(path: Path) -> RequestedJob | None:
 
 
 def make_folder(settings: Config, job: str) -> Path:
-    """Make a job's folder, and that of its brief; give the latter."""
+    """Make a job's folder, and that of its brief; return the latter."""
     folder = get_folder(settings, job)
     for each in (folder.parent, folder, folder / BRIEF):
         private_files.make_folder(each)

@@ -34,7 +34,7 @@ def stand_by(settings: Config, room: Room) -> Standby:
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
-    """Start root's guest in a desk, with the socket `sudo` calls at; give the runtime's pid.
+    """Start root's guest in a desk, with the socket `sudo` calls at; return the runtime's pid.
 
     The whole process object is handed over: a runtime's plain exec would give every capability, without the filter.
     """

@@ -79,7 +79,7 @@ def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None
 
 
 def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
-    """Have runsc do one thing to the desk; say whether it did."""
+    """Have runsc do one thing to the desk; return whether it did."""
     child = program.start_inside(runsc, room, room.userns, LOG, [*arguments, CONTAINER])
     end = time.monotonic() + _STEP_TIMEOUT_S
     while time.monotonic() < end:

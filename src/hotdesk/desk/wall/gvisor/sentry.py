@@ -24,7 +24,7 @@ _TIMEOUT_S = 300.0
 
 
 def ask(runsc: Runsc, room: Room, userns: int, work: Callable[[], bool]) -> bool:
-    """Do some asking in a confined child; say whether all of it was done."""
+    """Do some asking in a confined child; return whether all of it was done."""
     child = os.fork()
     if child == 0:
         try:
@@ -70,7 +70,7 @@ def write_memory(folder: str) -> bool:
 
 
 def run_once(path: str, capability: int) -> bool:
-    """Run a program to its end as root with one capability; say whether it ended well."""
+    """Run a program to its end as root with one capability; return whether it ended well."""
     bits = 1 << capability
     sets = {"PermittedCaps": bits, "EffectiveCaps": bits, "BoundingCaps": bits}
     process = {"filename": path, "argv": [path], "working_directory": "/", "capabilities": sets}
