@@ -35,7 +35,7 @@ T = TypeVar("T")
 class LoopThread:
     """An event loop in a thread of its own.
 
-    The thread is a daemon, so that an interpreter which exits does not wait for it; `atexit` closes what it carries.
+    The thread is a daemon, so that an interpreter which exits does not wait for it; `atexit` closes what it runs.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class LoopThread:
 
 
 class LoopOwner:
-    """Something that has a loop until it is closed: by `close`, at the end of a `with` block, or at exit."""
+    """An owner of a loop until it is closed: by `close`, at the end of a `with` block, or at exit."""
 
     def __init__(self) -> None:
         loop = LoopThread()

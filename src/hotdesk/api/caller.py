@@ -14,7 +14,7 @@ POWERS: frozenset[Power] = frozenset(get_args(Power))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever a request comes from, as its key says."""
+    """The sender of a request, as its key identifies it."""
 
     tenant: str
     name: str

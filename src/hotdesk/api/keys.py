@@ -39,7 +39,7 @@ NOBODY = "0" * 64
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Key:
-    """What is kept of a key: enough to know it again, not to use it."""
+    """The stored part of a key: enough to recognise it, not to use it."""
 
     id: str
     digest: str

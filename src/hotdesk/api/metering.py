@@ -19,7 +19,7 @@ from hotdesk.host import Host
 
 
 class MeteredHost(Host):
-    """A tenant's machine that counts the desks it opens; one that is gone, however it went, counts no more."""
+    """A tenant's machine that counts the desks it opens; ended desks no longer count."""
 
     def __init__(
         self,

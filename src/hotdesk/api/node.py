@@ -40,7 +40,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What an operator decided about a node."""
+    """An operator's settings of a node."""
 
     identity: Path
     name: str = ""

@@ -46,7 +46,7 @@ class QuotaError(HotdeskError):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one tenant may have; None: as much as there is."""
+    """The limits of one tenant; None means unlimited."""
 
     desks: int | None = None
     jobs: int | None = None
@@ -62,7 +62,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """What tenants may have, as the operator wrote it."""
+    """The tenants' limits, as the operator wrote them."""
 
     usual: Quota = Quota()
     own: Mapping[str, Quota] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class QuotaShare:
-    """Something a tenant has; `free` gives it back, once."""
+    """A tenant's reserved share; `free` gives it back, once."""
 
     quotas: Quotas
     tenant: str
@@ -105,7 +105,7 @@ class QuotaShare:
 
 @dataclass(slots=True)
 class Quotas:
-    """What tenants may have, and what they have."""
+    """The tenants' limits and current use."""
 
     limits: QuotaLimits = field(default_factory=QuotaLimits)
     clock: Callable[[], float] = time.monotonic

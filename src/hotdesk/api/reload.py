@@ -18,7 +18,7 @@ LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutd
 
 
 class Reloading:
-    """Reads settings again when asked, and tells those who hold them."""
+    """Reads settings again on request, and notifies their holders."""
 
     def __init__(self, serving: Serving, read: Callable[[], Serving] | None = None) -> None:
         self.serving = serving

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class Notice:
-    """A line to whoever started the server, if they listen; made while sockets may still be reached."""
+    """Messages to the service manager that started the server, if any; made while sockets may still be opened."""
 
     def __init__(self) -> None:
         self.line: socket.socket | None = None

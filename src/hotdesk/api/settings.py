@@ -38,7 +38,7 @@ MAX_READY = 1000
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What an operator decided about a server."""
+    """An operator's settings of a server."""
 
     host: str = "127.0.0.1"
     """The address it listens on; anything but loopback needs keys and TLS, and then has TLS alone."""

@@ -36,7 +36,7 @@ BUFFER = 1 << 20
 
 
 class Telemetry:
-    """The server's end: tells of requests, if anybody wants to know."""
+    """The server's end: reports requests if telemetry is enabled."""
 
     def __init__(self, line: socket.socket | None = None) -> None:
         self.line = line
@@ -94,7 +94,7 @@ def _is_installed() -> bool:
 
 
 class Sender:
-    """The other end: makes spans and durations of what it hears."""
+    """The other end: turns reports into spans and durations."""
 
     def __init__(self) -> None:
         trace, metrics = import_module("opentelemetry.sdk.trace"), import_module("opentelemetry.sdk.metrics")

@@ -37,7 +37,7 @@ class Tenant:
 
 @dataclass(slots=True)
 class Tenants:
-    """The tenants of a server, each opened when it is first asked for."""
+    """The tenants of a server, each opened on first use."""
 
     settings: Config
     tasks: TaskGroup

@@ -31,7 +31,7 @@ Policy: TypeAlias = Literal["approved", "ask", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """What a worker asks for amid a step."""
+    """A worker's request to change the plan during a step."""
 
     step: str
     """The step being taken."""

@@ -133,7 +133,7 @@ class ConversationTurn:
 
 
 class WorkingSet:
-    """What is left of a conversation that grows: `fit`, an item at a time, and nothing that was dropped is held."""
+    """The remaining items of a growing conversation: `fit`, an item at a time; dropped items are not held."""
 
     def __init__(self, window_tokens: int, history: Sequence[Item] = ()) -> None:
         self.window = window_tokens

@@ -43,7 +43,7 @@ _OBJECTS = re.compile(r"\b(?:but|however|except|although|though|step|should|must
 
 @dataclass(slots=True)
 class Critic:
-    """Has a model review plans it does not know to be its own; it sees what it said before."""
+    """Asks a model to review plans it does not know to be its own; it sees its earlier findings."""
 
     ask: Ask
     log: Log

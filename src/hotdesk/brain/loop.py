@@ -49,7 +49,7 @@ typing by a reference of `screen_read`."""
 
 @dataclass(slots=True)
 class Loop:
-    """One step, taken by whoever is asked."""
+    """Runs one step with the model that is asked."""
 
     situation: Situation
     stage: Stage

@@ -65,7 +65,7 @@ def _read_nothing(paper: str) -> str:
 
 
 class Notes:
-    """What one job has to remember."""
+    """The notes of one job."""
 
     def __init__(
         self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = _read_nothing, most: int = MEMORY
@@ -137,7 +137,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """What is looked for."""
+    """A search in the notes."""
 
     phrase: str
     words: tuple[str, ...]

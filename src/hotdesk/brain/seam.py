@@ -15,7 +15,7 @@ from hotdesk.tool import Call, Observation, Stage, Tool
 
 @dataclass(frozen=True, slots=True)
 class PlanningTask:
-    """What a planner is told. Never what any file holds: names only, made safe to read."""
+    """The input of a planner. It never has a file's content: only names, made safe to read."""
 
     goal: str
     inputs: tuple[str, ...]
@@ -43,7 +43,7 @@ class PlanningTask:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBalance:
-    """What is left of one limit of the budget."""
+    """The rest of one limit of the budget."""
 
     name: str
     """The unit: `seconds`, `acts`, `tokens`, `dollars`."""
@@ -53,7 +53,7 @@ class BudgetBalance:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a worker knows when it takes a step."""
+    """The information a worker has when it takes a step."""
 
     task: PlanningTask
     plan: Plan
@@ -133,15 +133,15 @@ class BudgetSpentError(Exception):
 
 
 class JobHaltedError(Exception):
-    """The job shall stop between two acts, and be resumable."""
+    """The job must stop between two acts, and be resumable."""
 
 
 class PlanningError(BriefError):
-    """Whoever plans gave no plan that keeps within the brief: its work failed, and nothing of ours."""
+    """The planner gave no plan within the brief: a failure of its work, not of hotdesk."""
 
 
 class Brain(Protocol):
-    """Who plans and acts."""
+    """Plans and acts."""
 
     @property
     def name(self) -> str:

@@ -76,7 +76,7 @@ class OpenAIVision:
 
 
 class Eyes:
-    """One model, asked with a client of each question's own."""
+    """A vision model, with a client for each question."""
 
     def __init__(self, model: AnthropicVision | OpenAIVision, prices: Prices | None = None) -> None:
         self.model = model

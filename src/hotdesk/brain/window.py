@@ -27,7 +27,7 @@ FRAME = 24
 
 @dataclass(frozen=True, slots=True)
 class WindowShares:
-    """What each has of a window."""
+    """The shares of a context window."""
 
     tools: tuple[Tool, ...]
     """In fewer words, where all would leave too little for the work."""

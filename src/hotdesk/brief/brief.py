@@ -47,7 +47,7 @@ class Deliverable:
 
 @dataclass(frozen=True, slots=True)
 class JobBudget:
-    """What a job may use; None: as much as it takes. Its time is the brief's `seconds`."""
+    """The limits of a job; None means unlimited. Its time limit is the brief's `seconds`."""
 
     tokens: int | None = None
     """That models read and write, in all."""
@@ -59,7 +59,7 @@ class JobBudget:
 
 @dataclass(frozen=True, slots=True)
 class DeskSize:
-    """How large the desk is."""
+    """The size of the desk."""
 
     cpus: float = 2.0
     memory: int = 2 << 30
@@ -68,7 +68,7 @@ class DeskSize:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who plans, and who takes the steps: names such as `anthropic:MODEL`, each list in the order they are tried."""
+    """The models that plan and act: names such as `anthropic:MODEL`, each list in the order they are tried."""
 
     plan: tuple[str, ...] = ()
     act: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """What is built from the verified results of all items. Its desk reaches nothing, whatever the brief allows."""
+    """The report that is built from the verified results of all items. Its desk has no network in any brief."""
 
     goal: str
     deliverables: tuple[Deliverable, ...]
@@ -112,7 +112,7 @@ and each step, too."""
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What is asked, inside which limits."""
+    """The scope of work: goal, inputs, deliverables and limits."""
 
     goal: str
     deliverables: tuple[Deliverable, ...]

@@ -55,7 +55,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class SecretPlace:
-    """Where in a request a secret goes."""
+    """The place in a request where a secret is put."""
 
     kind: PlaceKind
     name: str = ""
@@ -132,7 +132,7 @@ PROXY_PASSWORD = "egress-proxy"  # noqa: S105 - the name of a value
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything a desk may reach, and as whom. Empty: nothing."""
+    """Everything a desk may reach, with the secrets it may use. Empty: nothing."""
 
     rules: Annotated[tuple[Rule, ...], Length(MOST_RULES)] = ()
     grants: Annotated[tuple[Grant, ...], Length(MOST_GRANTS)] = ()

@@ -30,7 +30,7 @@ _SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
 class UnparsableTextError(Exception):
-    """The text is not what it should be. Its parser will say so, and better."""
+    """The text does not parse. Its own parser explains that better."""
 
 
 def find_toml_lines(text: str) -> dict[Where, int]:

@@ -17,7 +17,7 @@ Form: TypeAlias = Literal["toml", "json", "python"]
 
 @dataclass(frozen=True, slots=True)
 class BriefValue:
-    """A value, and where it is. What it raises is `ValueError`, beginning with a line or a colon."""
+    """A value and its place. Its methods raise `ValueError` that begins with a line or a colon."""
 
     value: Any
     where: Where = ()

@@ -83,7 +83,7 @@ _NOT_OPENED = "what it does when a program opens it: the file was inspected, not
 
 @dataclass(frozen=True, slots=True)
 class ActiveCheck:
-    """What a file may do beyond being read."""
+    """The active content that a file may have."""
 
     allow: tuple[str, ...] = ()
     """Families that the brief names."""
@@ -172,7 +172,7 @@ class ActiveCheck:
 
 @dataclass(frozen=True, slots=True)
 class ActiveFindings:
-    """What the desk said, read strictly."""
+    """The desk's report, read strictly."""
 
     kind: str
     size: int

@@ -24,7 +24,7 @@ _SECONDS_ALL = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """Which program of `inside/` looks at a file, what it is asked, and which other modules it imports."""
+    """The program of `inside/` that examines a file, its request, and the other modules it imports."""
 
     program: str
     request: Mapping[str, object]

@@ -24,7 +24,7 @@ FILE = "{file}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCheck(Ending):
-    """A command, and how it shall end."""
+    """A command and its expected result."""
 
     alone: ClassVar[bool] = True
     argv: Annotated[SomeTexts, Alias("run")]

@@ -42,7 +42,7 @@ CENT = Decimal("0.005")
 
 @dataclass(frozen=True, slots=True)
 class CsvCheck:
-    """What a table shall be. Its first row names its columns."""
+    """Expectations of a table. Its first row names the columns."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False

@@ -35,7 +35,7 @@ _ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a program ended, and what it said."""
+    """The result and output of a program."""
 
     exit_code: int
     stdout: str
@@ -97,7 +97,7 @@ def _read_run(each: object) -> Execution:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a program shall end, and what it shall say."""
+    """The expected result and output of a program."""
 
     exit_code: Annotated[int, Alias("exit"), Range(0, 255)] = 0
     output: str | None = None

@@ -7,7 +7,7 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, said so that whoever made the file can fix it."""
+    """One mistake, described so that the file's author can fix it."""
 
     rule: str
     """Which rule it breaks: a word of the check's `looked_for`."""

@@ -63,7 +63,7 @@ NOTHING = _NothingHere()
 
 @dataclass(frozen=True, slots=True)
 class JsonCheck:
-    """What a JSON document shall hold. Places are written `orders[].id`: `[]` is every one of a list."""
+    """Expectations of a JSON document. Places are written `orders[].id`: `[]` is every element of a list."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False

@@ -24,7 +24,7 @@ CALM = 3
 
 @dataclass(frozen=True, slots=True)
 class PngCheck:
-    """What a picture shall be."""
+    """Expectations of a picture."""
 
     image: ClassVar[str] = "office"
     alone: ClassVar[bool] = False

@@ -26,7 +26,7 @@ _WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCheck(Ending):
-    """How a program is run, and what shall come of it."""
+    """How to run a program, and the expected result."""
 
     alone: ClassVar[bool] = True
     args: Texts = ()

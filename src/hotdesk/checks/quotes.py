@@ -28,7 +28,7 @@ REMEDIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QuotesCheck:
-    """Which claims a JSON document makes about a PDF, and where each says that it stands."""
+    """The claims that a JSON document makes about a PDF, each with its claimed place."""
 
     image: ClassVar[str] = "office"
     alone: ClassVar[bool] = False

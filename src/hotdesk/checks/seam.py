@@ -27,7 +27,7 @@ class DrawnPixels:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything a desk told of a file: the word of a desk that held a hostile one."""
+    """A desk's report on a file. It is untrusted: the desk held a hostile file."""
 
     report: bytes
     """JSON, at most `evidence.MAX_REPORT_BYTES` bytes; not read yet."""
@@ -68,7 +68,7 @@ class Verdict:
 
 
 class Check(Protocol):
-    """Says whether a file is what was asked for."""
+    """Judges whether a file meets its expectations."""
 
     @property
     def image(self) -> str:

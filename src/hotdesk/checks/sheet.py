@@ -46,7 +46,7 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class SheetCheck:
-    """What the first sheet of a workbook shall be. Below its head are rows, and below them perhaps a total."""
+    """Expectations of the first sheet of a workbook: a head, rows below it, and perhaps a total."""
 
     want: Expected
 

@@ -27,7 +27,7 @@ _PLAIN_SHEET = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one fault is, so that places beside one another become a range."""
+    """The place of one fault, so that adjacent places become a range."""
 
     kind: str
     """`cell`, `row`, `number` (of a line or page), `index` (of a list), `text` (anything else) or empty: the file."""

@@ -42,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ZipCheck:
-    """What an archive shall hold."""
+    """Expectations of an archive."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False

@@ -55,7 +55,7 @@ PAUSED = 75
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What is carried out and by whom: kept with the job, so that another process can go on with it."""
+    """A brief with its options: stored with the job, so that another process can resume it."""
 
     brief: str
     """The brief's text."""

@@ -42,7 +42,7 @@ EDITED = ("plan", "amendment")
 
 @dataclass(frozen=True, slots=True)
 class PromptOutcome:
-    """What came of asking. `later`: they left it; `expired`: its time was up; `gone`: nobody needs to be asked."""
+    """The result of a prompt. `later`: postponed; `expired`: no answer in time; `gone`: answered elsewhere."""
 
     answer: Answer
     words: str = ""

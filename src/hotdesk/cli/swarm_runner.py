@@ -41,7 +41,7 @@ from hotdesk.work import JobContext
 
 @dataclass(frozen=True, slots=True)
 class ResumeChoice:
-    """Which items are taken when a swarm goes on, beside those that have not ended."""
+    """Which items a resumed swarm takes, beside those that have not ended."""
 
     retry: bool = False
     accept: bool = False

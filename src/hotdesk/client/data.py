@@ -51,7 +51,7 @@ class Deliverable:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How a job stands."""
+    """A job's state."""
 
     id: str
     task: str
@@ -96,7 +96,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a job's desks reach beside its brief, and which have it by now."""
+    """The rules that a job's desks have beside its brief, and the desks that have them by now."""
 
     rule: str
     desks: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class SecretShown:
-    """What may be known of a secret."""
+    """The public part of a secret."""
 
     name: str
     kind: str

@@ -46,7 +46,7 @@ RESPONSE_TIMEOUT_S = 3700.0
 
 
 class ServerRefusedError(BriefError):
-    """A server said no; `code` and `status` say which."""
+    """A server refused a request; `code` and `status` say why."""
 
     def __init__(self, message: str, code: str, status: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class ServerRefusedError(BriefError):
 
 @dataclass(slots=True)
 class HttpResponse:
-    """What a server answers: its head, and a body that comes in pieces."""
+    """A server's response: its head, and a body that arrives in pieces."""
 
     status: int
     headers: dict[str, str]

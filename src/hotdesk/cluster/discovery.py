@@ -20,7 +20,7 @@ FORMS = f"10.0.0.5:{PORT} for one node, or {DNS}nodes.example.svc:{PORT} for eve
 
 
 class Address(NamedTuple):
-    """Where a node may listen."""
+    """The address of a node."""
 
     host: str
     port: int

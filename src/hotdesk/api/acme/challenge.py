@@ -18,7 +18,7 @@ _PREFIX = "/.well-known/acme-challenge/"
 
 
 class ChallengeListener:
-    """Serves what was published, and sends everybody else to https."""
+    """Serves published challenge tokens, and redirects all other requests to https."""
 
     def __init__(self, listener: socket.socket, names: Collection[str], tls_port: int) -> None:
         self.listener = listener

@@ -38,7 +38,7 @@ class AcmeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AcmeReply:
-    """What the authority answered."""
+    """A response of the authority."""
 
     status: int
     headers: Mapping[str, str]

@@ -16,7 +16,7 @@ RENEW_AT = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What happened so far."""
+    """The attempts so far."""
 
     failures: int = 0
     next_at: float = 0.0

@@ -17,7 +17,7 @@ from hotdesk.host import Host
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds for every sandbox of a server."""
+    """Settings for every sandbox of a server."""
 
     scope: Scope = CLOSED
     """What it reaches."""

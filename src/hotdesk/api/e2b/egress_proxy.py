@@ -21,7 +21,7 @@ Credential = Annotated[str, Field(min_length=1, max_length=MAX_CREDENTIAL_BYTES)
 
 
 class ProxyTls(LenientModel):
-    """How the proxy itself is spoken to by TLS."""
+    """The TLS settings for the connection to the proxy itself."""
 
     enabled: bool = True
     serverName: Annotated[str, Field(min_length=1, max_length=253)] | None = None

@@ -67,7 +67,7 @@ class SavedSandbox(SandboxRecord):
 
 @dataclass(frozen=True, slots=True)
 class SavedSandboxes:
-    """What is left of sandboxes, and what leaves them."""
+    """Saves sandboxes that outlive their desks, and restores them."""
 
     sandboxes: Sandboxes
     snapshots: TenantSnapshots

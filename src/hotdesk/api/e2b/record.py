@@ -20,7 +20,7 @@ COMMON = (
 
 
 class SandboxRecord(BaseModel):
-    """What of a sandbox outlives its server, wherever its desk or files are."""
+    """The part of a sandbox that outlives its server, wherever its desk or files are."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 

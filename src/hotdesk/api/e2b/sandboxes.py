@@ -124,7 +124,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class SandboxOrder:
-    """A sandbox that is asked for."""
+    """A requested sandbox."""
 
     template: str
     image: str

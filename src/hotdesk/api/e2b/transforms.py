@@ -47,7 +47,7 @@ class Transform(LenientModel):
 
 
 class Attached(LenientModel):
-    """What happens to requests to a host."""
+    """What is attached to requests to one host."""
 
     transform: Transform | None = None
 
@@ -57,7 +57,7 @@ Rules: TypeAlias = Mapping[str, Sequence[Attached]]
 
 @dataclass(slots=True)
 class Attachments:
-    """What network rules attach: the grants, and where each one's value comes from if not from the vault."""
+    """The grants that network rules attach, and the source of each value that is not in the vault."""
 
     grants: list[Grant] = field(default_factory=list)
     values: dict[str, bytes] = field(default_factory=dict, repr=False)

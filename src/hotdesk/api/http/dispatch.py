@@ -41,7 +41,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class ServerParts:
-    """Who answers what."""
+    """The parts of a server that answer requests."""
 
     control: ASGIApp
     """E2B's control plane."""

@@ -17,7 +17,7 @@ LASTING = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class McpPolicy:
-    """What every session gets."""
+    """The settings of every session."""
 
     spec: Spec = field(default_factory=lambda: Spec(image="desktop", deadline=LASTING, idle=IDLE))
     scope: Scope = CLOSED

@@ -26,7 +26,7 @@ Content: TypeAlias = list[TextContent | ImageContent]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What comes of using a tool: our own words, a desk's, or both."""
+    """The result of a tool: our own text, the desk's output, or both."""
 
     text: str = ""
     """By this server; it may quote names a client chose."""

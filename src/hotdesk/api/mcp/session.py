@@ -34,7 +34,7 @@ _UNDELIVERED = (
 
 
 class Using(Protocol):
-    """Whatever uses a desk's tools."""
+    """A caller of a desk's tools."""
 
     async def use(self, name: str, arguments: object) -> Observation:
         """Use one; raises `DeskGone` when the desk no longer exists."""

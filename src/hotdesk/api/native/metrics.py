@@ -28,7 +28,7 @@ Key = tuple[str, str, str, int]
 
 @dataclass(slots=True)
 class Durations:
-    """How long requests took: how many up to each bound and above the one before, and all together."""
+    """Durations of requests: how many up to each bound and above the one before, and the total."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     seconds: float = 0.0

@@ -16,7 +16,7 @@ _OUTCOMES = ("done", "quarantined")
 
 @dataclass(slots=True)
 class SwarmNumbers:
-    """What tenants' swarms did, by labels."""
+    """Counters of tenants' swarms, by labels."""
 
     swarms: dict[str, float] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)

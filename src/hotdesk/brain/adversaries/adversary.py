@@ -14,7 +14,7 @@ USUAL = "work"
 
 
 class Turned:
-    """A brain that does not do what it is told."""
+    """A brain that ignores its instructions."""
 
     name = "adversary"
     window = WINDOW

@@ -68,7 +68,7 @@ _BROWSED: tuple[Ask, ...] = (
 
 
 class Hijacked(Turned):
-    """Somebody else's worker."""
+    """A worker under an attacker's control."""
 
     name = "adversary hijacked"
 
@@ -105,7 +105,7 @@ def _make_theft(request: ModelRequest, honest: ScriptFunction | None) -> ScriptF
 
 @dataclass(slots=True)
 class Overheard:
-    """Another function's work, and all it is told."""
+    """Another function's work, with everything it is sent."""
 
     act: ScriptFunction
     hands: Hands

@@ -63,7 +63,7 @@ class BatchStream:
 
 
 class AnthropicBatchModel(AnthropicModel):
-    """One model of Anthropic's, asked by batches."""
+    """An Anthropic model, asked by batches."""
 
     poll = _FIRST_POLL_S
 

@@ -28,7 +28,7 @@ _OPENAI_COMPUTER = "computer"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one model can do."""
+    """The capabilities of one model."""
 
     context: Annotated[int, Range(1000, 100_000_000)]
     """Tokens of the largest request, its reply included."""

@@ -54,7 +54,7 @@ _FEWER = (
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a model is waited for."""
+    """How long to wait for a model."""
 
     connect: float = 10.0
     silence: float = 300.0
@@ -74,11 +74,11 @@ class ReplyCutError(Exception):
 
 
 class ProviderError(Exception):
-    """A provider says amid its answer that there will be none: says why."""
+    """A provider reported a failure in the middle of its answer."""
 
 
 class RefusedRequestError(ModelError):
-    """A provider does not take a request as it stands: `detail` is what it says, bounded and printable."""
+    """A provider refused a request as invalid: `detail` is its message, bounded and printable."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class RefusedRequestError(ModelError):
 
 @dataclass(slots=True)
 class AskRecord:
-    """What one ask took."""
+    """The cost and duration of one request."""
 
     sent: list[int] = field(default_factory=list)
     """Bytes of each body."""
@@ -99,7 +99,7 @@ UNDER_WAY: ContextVar[AskRecord] = ContextVar("UNDER_WAY")
 
 
 class ProviderClient:
-    """One provider's library, one client of it, and what is said when it fails."""
+    """One provider's library, one client of it, and its error messages."""
 
     def __init__(
         self, name: str, package: str, client: str, variable: str, patience: Patience | None, options: dict[str, Any],

@@ -27,7 +27,7 @@ _NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 
 
 class WireFormat(Protocol):
-    """How a provider writes: a module of pure functions."""
+    """A provider's wire format: a module of pure functions."""
 
     def write_body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
         """Write a request."""
@@ -51,7 +51,7 @@ class WireFormat(Protocol):
 
 @dataclass(frozen=True)
 class DriverOptions:
-    """What a driver is told beside its model's name."""
+    """The options of a driver beside its model's name."""
 
     prices: Prices = field(default_factory=Prices)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

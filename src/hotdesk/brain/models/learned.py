@@ -23,7 +23,7 @@ Value = str | int | bool | list[str] | None
 
 @dataclass(frozen=True, slots=True)
 class LearnedEntry:
-    """What was learned of one model, and when."""
+    """The learned facts about one model, and their time."""
 
     change: Annotated[dict[str, Value], Length(20)]
     at: Annotated[int, Range(0)]
@@ -31,7 +31,7 @@ class LearnedEntry:
 
 @dataclass
 class LearnedLimits:
-    """What is known beyond the table. Without a folder it lives as long as the process."""
+    """Facts about models beyond the table. Without a folder they last as long as the process."""
 
     folder: Path | None = None
     entries: dict[str, LearnedEntry] = field(default_factory=dict)

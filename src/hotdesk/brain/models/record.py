@@ -20,7 +20,7 @@ from hotdesk.errors import ModelError, make_printable
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """What a model was asked."""
+    """A request to a model."""
 
     step: str
     system: str
@@ -35,7 +35,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """What a model was asked, and its reply or why there is none."""
+    """A request to a model, and its reply or the reason why there is none."""
 
     request: RecordedRequest
     reply: Reply | None = None
@@ -46,7 +46,7 @@ class RecordedLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordingHeader:
-    """How a recording was made: the first line of its file, `{"recording": {…}}`. Older recordings have none."""
+    """The origin of a recording: the first line of its file, `{"recording": {…}}`. Older recordings have none."""
 
     models: tuple[str, ...] = ()
     """The models that were called, by name."""
@@ -60,7 +60,7 @@ class RecordingHeader:
 
 
 class RecordingModel:
-    """A model that is asked as it is, and written down."""
+    """A model whose requests and replies are recorded."""
 
     def __init__(self, model: LanguageModel, file: Path) -> None:
         """Append to a file that nobody else may read; a link is not followed."""

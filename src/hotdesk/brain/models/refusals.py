@@ -18,7 +18,7 @@ _UNKNOWN = r"extra inputs are not permitted|unknown parameter|unsupported parame
 
 @dataclass(frozen=True, slots=True)
 class RefusalRule:
-    """How providers say that one feature is refused, and what follows from it."""
+    """How providers report that one feature is refused, and the change that follows."""
 
     pattern: re.Pattern[str]
     change: Callable[[Capabilities, re.Match[str]], Change]

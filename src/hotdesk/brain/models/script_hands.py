@@ -19,7 +19,7 @@ Ask: TypeAlias = tuple[str, dict[str, object]]
 
 
 class Failed(Exception):  # noqa: N818 - what a script may catch, and read
-    """A tool did not do what it must; says what it told."""
+    """A tool failed where it must succeed; the message is the tool's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ REPLY = 8000
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """What one reply cost."""
+    """The cost of one reply."""
 
     input: int = 0
     """Tokens that were read anew."""
@@ -35,14 +35,14 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class OurMessage:
-    """What we say."""
+    """A message to the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model says."""
+    """A model's reply."""
 
     text: str = ""
     thought: str = ""
@@ -66,7 +66,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of a reply's calls, each in its place."""
+    """The results of a reply's calls, in the order of the calls."""
 
     pairs: tuple[tuple[Call, Observation], ...]
 
@@ -76,7 +76,7 @@ Item: TypeAlias = OurMessage | Reply | Results
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     system: str
     history: Sequence[Item]
@@ -105,7 +105,7 @@ class ModelRequest:
 
 
 class LanguageModel(Protocol):
-    """Somebody who can be asked."""
+    """A model that replies to requests."""
 
     @property
     def name(self) -> str:

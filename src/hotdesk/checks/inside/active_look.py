@@ -51,7 +51,7 @@ STREAMS = (
 
 
 class FileInspection:
-    """One look at one file and at what is inside it."""
+    """The examination of one file and its content."""
 
     def __init__(self, code: bool) -> None:
         self.code = code

@@ -121,7 +121,7 @@ def inspect_name(part: str, found: Found, where: str) -> None:
 
 
 class OfficeParts:
-    """What can be said of a document only when all its parts were read: who uses which link, and what lies inside."""
+    """Facts that need all parts of a document: the use of each link, and embedded content."""
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()

@@ -30,7 +30,7 @@ LOOK_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class PagesCheck:
-    """What a file with pages shall be."""
+    """Expectations of a file with pages."""
 
     want: PageExpectations
     kind: ClassVar[str] = ""

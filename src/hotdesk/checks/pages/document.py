@@ -76,7 +76,7 @@ Place: TypeAlias = Annotated[Box, ROW, _require_upright]
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """Some words that stand in one line without a gap."""
+    """Words on one line without a gap."""
 
     box: Place
     text: Annotated[str, Length(MAX_TEXT_CHARS)]
@@ -98,7 +98,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """Something on a page that leads elsewhere."""
+    """A link on a page."""
 
     box: Place
     to: Short
@@ -118,7 +118,7 @@ def _require_size(size: tuple[float, float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """What stands on one page."""
+    """The content of one page."""
 
     size: Annotated[tuple[Point, Point], _require_size]
     """Width and height."""
@@ -157,7 +157,7 @@ class Font:
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Something a document holds or leads to, with what is wrong with it."""
+    """Media that a document embeds or links to, with its fault if it has one."""
 
     name: Short
     where: Short
@@ -186,7 +186,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where something is meant to stand: a shape of a slide, a cell or a text box of fixed height."""
+    """The intended place of content: a shape of a slide, a cell or a text box of fixed height."""
 
     page: Annotated[int, Range(-1, MOST_PAGES - 1)]
     """From 0; -1: nobody knows."""
@@ -202,7 +202,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class DocumentEvidence:
-    """Everything told of a file."""
+    """Everything a desk reported about a file."""
 
     count: Annotated[int, Range(0), Otherwise("its pages were not counted")]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()

@@ -8,7 +8,7 @@ from hotdesk.checks.pages.check import PagesCheck
 
 
 class DocxCheck(PagesCheck):
-    """What a document shall be."""
+    """Expectations of a Word document."""
 
     __slots__ = ()
     kind: ClassVar[str] = "a document"

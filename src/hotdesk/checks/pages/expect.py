@@ -52,7 +52,7 @@ Count: TypeAlias = Annotated[Span | None, By(read_span)]
 
 @dataclass(frozen=True, slots=True)
 class PageExpectations:
-    """What a file with pages shall be. Everything has a meaning when it is not said."""
+    """Expectations of a file with pages. Every field has a default."""
 
     pages: Annotated[Span, By(read_span)] = SOME
     blank: Numbers = frozenset()

@@ -33,7 +33,7 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The pages of a file, as they were told and as they were drawn."""
+    """The pages of a file, as reported and as drawn."""
 
     want: PageExpectations
     document: DocumentEvidence

@@ -33,7 +33,7 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class DocumentParts:
-    """What a file is made of."""
+    """The parts of a file: text, fonts, media, charts."""
 
     want: PageExpectations
     document: DocumentEvidence

@@ -8,7 +8,7 @@ from hotdesk.checks.pages.check import PagesCheck
 
 
 class PdfCheck(PagesCheck):
-    """What a PDF shall be."""
+    """Expectations of a PDF."""
 
     __slots__ = ()
     kind: ClassVar[str] = "a PDF"

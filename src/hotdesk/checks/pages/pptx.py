@@ -8,7 +8,7 @@ from hotdesk.checks.pages.check import PagesCheck
 
 
 class PptxCheck(PagesCheck):
-    """What a deck of slides shall be."""
+    """Expectations of a deck of slides."""
 
     __slots__ = ()
     kind: ClassVar[str] = "a deck of slides"

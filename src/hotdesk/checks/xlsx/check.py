@@ -36,7 +36,7 @@ MOST_VALUES = 20
 
 @dataclass(frozen=True, slots=True)
 class XlsxCheck:
-    """What a workbook shall be. Even one of which nothing is expected must open, hold no error and be calculated."""
+    """Expectations of a workbook. Any workbook must open, have no errors and be calculated."""
 
     want: Expected
 

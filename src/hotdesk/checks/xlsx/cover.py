@@ -13,9 +13,9 @@ MOST_LARGE = 1000
 
 
 class Cover:
-    """What some areas cover. Of running sums only the longest is kept; of more than can be asked, all is covered.
+    """The cells that some areas cover. Of running sums only the longest is kept; beyond a limit everything is covered.
 
-    Columns that the same large areas reach are asked as one: whatever a workbook reads, a cell costs a search.
+    Columns that the same large areas reach are tested as one: a cell costs one search, whatever a workbook reads.
     """
 
     def __init__(self, areas: Collection[Area]) -> None:

@@ -108,7 +108,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What outputs showed before and after an input was changed."""
+    """The outputs before and after an input was changed."""
 
     before: Sequence[Shown] = ()
     after: Sequence[Shown] = ()
@@ -121,7 +121,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """What another workbook has."""
+    """Facts about the workbook to compare with."""
 
     sheets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     names: Sequence[str] = ()

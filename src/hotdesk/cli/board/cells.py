@@ -31,7 +31,7 @@ Line: TypeAlias = Sequence[Span]
 
 @dataclass(frozen=True, slots=True)
 class TerminalTraits:
-    """What a terminal can show."""
+    """The abilities of a terminal."""
 
     colours: bool = False
     unicode: bool = True

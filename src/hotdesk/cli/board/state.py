@@ -36,7 +36,7 @@ _MAX_THOUGHT_CHARS = 2000
 
 @dataclass(frozen=True, slots=True)
 class ShownLimits:
-    """What the job may use, as far as a person is told."""
+    """The job's limits, as far as they are shown."""
 
     seconds: float | None = None
     budget: JobBudget = field(default_factory=JobBudget)
@@ -44,7 +44,7 @@ class ShownLimits:
 
 @dataclass(slots=True)
 class State:
-    """One job as it stands."""
+    """The state of one job."""
 
     papers: Papers | None = None
     limits: ShownLimits = ShownLimits()

@@ -27,7 +27,7 @@ _MAX_ARGUMENTS = 1000
 
 
 class ResidentHolder:
-    """One holder: who it is, and what it opens for whom."""
+    """One holder: its identity, and the desks it opens for callers."""
 
     def __init__(self, settings: Config, name: str) -> None:
         self.settings = settings

@@ -255,7 +255,7 @@ def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> No
 
 
 class Metered:
-    """A file that says how far it was read, if somebody looks."""
+    """A file that reports how far it was read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.meter = file, Meter()

@@ -29,7 +29,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class MemorySummary:
-    """How much is in one memory."""
+    """The size of one memory."""
 
     memory: str
     facts: int

@@ -20,7 +20,7 @@ OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of it."""
+    """The verdict on a file and its certificate."""
 
     verdict: Literal["verified", "failed", "unknown signer"]
     why: str = ""

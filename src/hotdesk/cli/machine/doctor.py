@@ -38,7 +38,7 @@ COLOURS: dict[State, str] = {"held": "32", "failed": "1;31", "untested": "33"}
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is printed on."""
+    """The kind of output that is printed to."""
 
     width: int
     coloured: bool

@@ -36,7 +36,7 @@ class SetupStep:
 
 @dataclass(frozen=True, slots=True)
 class SetupRecord:
-    """What set-up changed on this machine, beside its own folders."""
+    """The changes of set-up to this machine, outside of its own folders."""
 
     packages: tuple[str, ...] = ()
     """Debian packages it installed."""

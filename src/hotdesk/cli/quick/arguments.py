@@ -13,7 +13,7 @@ DESK_SUFFIX = ".desk"
 
 
 class QuickRun:
-    """What `hotdesk run` is asked for."""
+    """The arguments of `hotdesk run`."""
 
     def __init__(self, own: list[str], command: list[str], timeout: float | None, *, is_alone: bool = False) -> None:
         self.own = own
@@ -24,7 +24,7 @@ class QuickRun:
 
 
 class QuickExec:
-    """What `hotdesk exec` is asked for."""
+    """The arguments of `hotdesk exec`."""
 
     def __init__(self, desk: str, command: list[str], timeout: float | None) -> None:
         self.desk = desk

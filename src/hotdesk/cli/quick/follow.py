@@ -40,7 +40,7 @@ def explain_end() -> HotdeskError:
 
 
 class Deaf(Exception):  # noqa: N818 - no error: `| head` has read enough
-    """Nobody reads what the program says."""
+    """The program's output has no reader."""
 
 
 class Follower:

@@ -22,7 +22,7 @@ MAX_OUT_BYTES = 1 << 20
 
 
 class SshChannel(ABC):
-    """One channel; what it is for is said by those who inherit."""
+    """One channel; subclasses define its purpose."""
 
     def __init__(self, transport: Transport, local: int, remote: int, window: int, packet: int) -> None:
         self.transport = transport

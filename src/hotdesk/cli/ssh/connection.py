@@ -33,7 +33,7 @@ NO_SOCKETS = "only ports of the desk can be reached, not its unix sockets"
 
 
 class DeskOwner:
-    """How the desk's owner is called; each call is a connection of its own."""
+    """Connects to the desk's owner; each call is a connection of its own."""
 
     def __init__(
         self,

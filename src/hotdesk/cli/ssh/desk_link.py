@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Follower(Protocol):
-        """Whoever follows a program."""
+        """A follower of a program."""
 
         def take_output(self, stream: int, data: bytes, cost: int) -> None:
             """Receive output of the program; return `cost` to the window once it was passed on."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SshError(HotdeskError):
-    """The SSH client broke the protocol, or asks for what is not offered."""
+    """The SSH client broke the protocol, or requested something that is not offered."""
 
 
 def encode_uint32(value: int) -> bytes:
@@ -33,7 +33,7 @@ def encode_names(values: Iterable[bytes]) -> bytes:
 
 
 class FieldReader:
-    """Reads the fields of one message in order; what is missing raises `SshError`."""
+    """Reads the fields of one message in order; a missing field raises `SshError`."""
 
     def __init__(self, data: bytes, start: int = 0) -> None:
         self.data = data

@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 class KeyFiles:
-    """Where the key is, and where clients find its public half."""
+    """The key file, and the file in which clients find its public half."""
 
     def __init__(self) -> None:
         home = os.environ.get("HOTDESK_HOME")

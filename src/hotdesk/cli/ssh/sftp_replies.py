@@ -56,11 +56,11 @@ SPECIAL = 0o020000
 
 
 class SftpError(Exception):
-    """A desk's SFTP server answered what it must not."""
+    """The desk's SFTP server sent an invalid reply."""
 
 
 class SftpRequest:
-    """What a client asked for, and waits for."""
+    """A pending request of a client."""
 
     def __init__(self, kind: int, subject: bytes = b"", offset: int = 0, length: int = 0) -> None:
         self.kind = kind

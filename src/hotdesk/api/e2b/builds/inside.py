@@ -56,7 +56,7 @@ _ACT_TIMEOUT_S = 60.0
 
 
 class StepError(Exception):
-    """A step failed; the message is for whoever wrote it."""
+    """A step failed; the message is for the template's author."""
 
     def __init__(self, step: str, message: str) -> None:
         super().__init__(clean_line(message))

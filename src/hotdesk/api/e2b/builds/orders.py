@@ -17,7 +17,7 @@ _StepKind = Literal["RUN", "COPY", "ENV", "WORKDIR", "USER"]
 
 
 class BuildRequest(Body):
-    """A build that is asked for, before anything of it is sent."""
+    """A requested build, before any file of it is sent."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = ""
     alias: _Reference = ""
@@ -57,7 +57,7 @@ class BuildStep(Body):
 
 
 class BuildOrder(Body):
-    """What a template is built from."""
+    """The input of a template build."""
 
     from_image: _Reference | None = None
     from_template: _Reference | None = None

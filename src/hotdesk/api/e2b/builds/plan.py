@@ -55,7 +55,7 @@ class PlannedLayer:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """What a build does."""
+    """The steps of a build, arranged into layers."""
 
     layers: tuple[PlannedLayer, ...]
     context: BuildContext

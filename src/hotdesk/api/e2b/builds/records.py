@@ -35,7 +35,7 @@ BuildState = Literal["waiting", "building", "ready", "error"]
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """As whom, where and with which variables steps run; what is in force at the end is the sandbox's default."""
+    """User, folder and variables in which steps run; those at the end are the sandbox's defaults."""
 
     user: str = "user"
     workdir: str = ""
@@ -67,7 +67,7 @@ class BuildRecord:
 
 @dataclass(frozen=True, slots=True)
 class TagRecord:
-    """What a tag means."""
+    """The build that a tag refers to."""
 
     build: str
     created: float

@@ -158,7 +158,7 @@ async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Proces
 
 
 class PullOutput:
-    """What the program inside says: hostile, so bounded."""
+    """The output of the program inside: hostile, so bounded."""
 
     def __init__(self, pieces: AsyncIterator[tuple[str, bytes]]) -> None:
         self.pieces = pieces

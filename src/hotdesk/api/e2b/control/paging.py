@@ -22,7 +22,7 @@ Place = tuple[float, str]
 
 @dataclass(frozen=True, slots=True)
 class PageRequested:
-    """Which part of a list is asked for."""
+    """The requested page of a list."""
 
     limit: int = MAX_PAGE_ITEMS
     after: Place | None = None

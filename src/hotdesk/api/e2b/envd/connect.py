@@ -43,7 +43,7 @@ class RpcError(Exception):
 
 
 class Envelopes(Response):
-    """A stream of messages, told as they come; whoever reads it may go, and that ends the telling."""
+    """A stream of messages, sent as they arrive; it ends when its reader disconnects."""
 
     media_type = "application/connect+json"
 

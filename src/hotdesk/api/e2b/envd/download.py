@@ -34,7 +34,7 @@ CALLERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """What of a file is sent."""
+    """The requested part of a file."""
 
     first: int
     last: int | None

@@ -39,7 +39,7 @@ Kind = Literal["file", "directory", "other"]
 
 
 class GuestFilesError(Exception):
-    """What the program could not do."""
+    """A failed operation of the program."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)

@@ -28,7 +28,7 @@ Piece = tuple[Stream, bytes]
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequest:
-    """What a caller wanted to run."""
+    """A program that a caller wants to run."""
 
     cmd: str
     args: tuple[str, ...]
@@ -105,7 +105,7 @@ class SandboxProgram:
 
 @dataclass(slots=True)
 class SandboxPrograms:
-    """What was started in one sandbox: what runs, and what ended a short while ago."""
+    """The programs of one sandbox: running ones, and ones that ended a short while ago."""
 
     by_pid: dict[int, SandboxProgram] = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ _MAX_ADDRESSES = 4096
 
 
 class TokenHolder(Protocol):
-    """What has a token."""
+    """Something with an access token."""
 
     @property
     def token(self) -> str:
@@ -36,7 +36,7 @@ Holder = TypeVar("Holder", bound=TokenHolder)
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What somebody shows instead of a token."""
+    """A signature that is shown instead of a token."""
 
     path: str
     act: Act
@@ -93,7 +93,7 @@ def check_expiry(signed: Signed) -> None:
 
 @dataclass(slots=True)
 class Tries:
-    """How often each address showed a wrong signature lately."""
+    """The number of recent wrong signatures, by address."""
 
     failures: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who something is done for."""
+    """The user on whose behalf something is done."""
 
     name: str
     number: int

@@ -42,7 +42,7 @@ _FILE_HEADERS = [
 
 
 class MetadataChange(requests.Body):
-    """Owner and mode that a file shall have."""
+    """The owner and mode to set on a file."""
 
     uid: Annotated[int, Field(ge=0)] | None = None
     gid: Annotated[int, Field(ge=0)] | None = None

@@ -19,7 +19,7 @@ RESETS_PER_S = 10.0
 
 @dataclass(slots=True)
 class FloodBudget:
-    """What is left of it."""
+    """The remaining budget for costly frames."""
 
     at: float
     credit: float = MAX_CREDIT

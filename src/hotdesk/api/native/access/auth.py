@@ -28,7 +28,7 @@ CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Who asks, and the tenant they ask for."""
+    """The caller, and the tenant on whose behalf it asks."""
 
     native: Native
     caller: Caller

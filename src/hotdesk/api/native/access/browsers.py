@@ -36,7 +36,7 @@ class BrowserSession:
 
 
 class Browsers:
-    """Who signed in; forgotten when the server ends."""
+    """Signed-in browsers; forgotten when the server ends."""
 
     def __init__(self, keys: ApiKeys) -> None:
         self.keys = keys

@@ -13,7 +13,7 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(slots=True)
 class Viewers:
-    """Names under which people look at desks, known to the desks' owners and to nobody else."""
+    """Names of viewers at desks, known only to the desks' owners."""
 
     names: dict[tuple[str, str, str], list[tuple[str, str]]] = field(default_factory=dict)
     """Each with what its client calls it, by tenant, desk and key; the latest last."""

@@ -17,7 +17,7 @@ from hotdesk.event import DriveChanged
 
 @dataclass(slots=True)
 class Checked:
-    """What one tenant's journal says of files in its drive; read once, and then read on."""
+    """The checks of one tenant's files according to its journal; read once, then continued."""
 
     journal: Path
     passed: dict[tuple[str, int, str], tuple[str, ...]] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def compute_swarm_demand(brief: Brief, most: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class RequestedJob:
-    """What somebody asked for."""
+    """A requested job."""
 
     job: str
     task: str

@@ -32,7 +32,7 @@ FIXED = ("check", "checks", "kind", "active", "file", "beside", "repository", "s
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What is filled in."""
+    """The parameters that are filled into a template."""
 
     values: Mapping[str, str]
     free: frozenset[str]
