@@ -31,7 +31,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What no brief can exceed, beside the hosts; None: the brief decides."""
+    """Limits that no brief can exceed, beside the hosts; None: the brief decides."""
 
     wall: str = "local"
     """The weakest there may be."""
@@ -61,7 +61,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Where things are, and what the operator decided."""
+    """Paths and the operator's settings."""
 
     run: Path
     """Live state: one directory a desk, locks, control sockets. Gone with the machine's boot."""

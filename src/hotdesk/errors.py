@@ -44,13 +44,13 @@ def escape_character(character: str) -> str:
 
 
 class HotdeskError(Exception):
-    """Something hotdesk could not do: what, why, remedy."""
+    """An operation failed: what, why, remedy."""
 
     code = "hotdesk"
 
 
 class BriefError(HotdeskError):
-    """The caller asked for something that cannot be meant."""
+    """The caller's request is invalid."""
 
     code = "brief"
 
@@ -86,13 +86,13 @@ class DoorError(HotdeskError):
 
 
 class ModelError(HotdeskError):
-    """A model could not be asked, or answered nothing that can be used."""
+    """A model could not be reached, or its answer is unusable."""
 
     code = "model"
 
 
 class DeskError(HotdeskError):
-    """This desk could not do what was asked."""
+    """This desk could not carry out the request."""
 
     code = "desk"
 

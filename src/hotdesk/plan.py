@@ -86,7 +86,7 @@ Texts: TypeAlias = Annotated[tuple[Text, ...], Length(MOST_ITEMS)]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that may be chosen: a tool and what it is used with, fixed before anything was read."""
+    """One possible action: a tool and its arguments, fixed before anything was read."""
 
     name: Text
     tool: Text
@@ -95,7 +95,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a worker means to do. What is not listed here it cannot do in this step."""
+    """One planned step. A worker cannot do anything in a step that its plan does not list."""
 
     name: Annotated[Text, _require_some]
     """Of letters, digits, `.`, `_` and `-`."""

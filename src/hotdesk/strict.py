@@ -69,13 +69,13 @@ class By(NamedTuple):
 
 
 class Otherwise(NamedTuple):
-    """What to say when a value is wrong, whatever it is and wherever in it."""
+    """The message for a wrong value, whatever and wherever it is."""
 
     why: str
 
 
 class StrictError(ValueError):
-    """Something is not as expected: `why`, at `path`."""
+    """A value is not as expected: `why`, at `path`."""
 
     def __init__(self, why: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(why)

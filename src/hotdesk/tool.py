@@ -38,7 +38,7 @@ WORDS: dict[Kind, str] = {
 
 
 class ToolArgumentError(Exception):
-    """A tool was asked for something that cannot be meant; says what, what is expected, and a corrected example."""
+    """Invalid arguments of a tool: what is wrong, what is expected, and a corrected example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of using a tool. Everything in it may be the desk's word."""
+    """The result of a tool. Everything in it may be the desk's word."""
 
     text: str = ""
     ok: bool = True
@@ -197,7 +197,7 @@ class Vision(Protocol):
 
 
 class Stage(Protocol):
-    """Where one step is taken: a brain gets this, never a desk."""
+    """The place where one step is taken: a brain gets this, never a desk."""
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -23,7 +23,7 @@ _UNBUILT = "this version does not support it"
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a wall can do. Code above the wall asks for a trait, never for the wall's name."""
+    """The abilities of a wall. Code above the wall asks for a trait, never for the wall's name."""
 
     kernel: Literal["host", "sentry", "own"]
     """What answers the system calls of programs."""
@@ -71,7 +71,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class WallProof:
-    """What a keeper saw around a desk before it released the desk."""
+    """A keeper's observation of a desk's wall before it released the desk."""
 
     wall: str
     kernel: str

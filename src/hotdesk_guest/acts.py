@@ -29,7 +29,7 @@ NAMES = ("HOME", "USER", "LOGNAME", "PATH")
 
 
 class SudoCaller:
-    """One `sudo`, from its call to the exit of what it asked for."""
+    """One `sudo`, from its call to the exit of its program."""
 
     def __init__(self, sock: _socket.socket) -> None:
         self.sock = sock
@@ -50,7 +50,7 @@ class SudoCaller:
 
 
 class SudoCalls:
-    """Who calls, what the host decided, and what runs."""
+    """The callers, the host's decisions, and the running programs."""
 
     def __init__(self, guest: Guest, listener: int) -> None:
         self.guest = guest

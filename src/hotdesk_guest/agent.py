@@ -55,7 +55,7 @@ PARKED_DIAL_S = 0.005
 
 
 class GuestChannel:
-    """One thing the host asked for."""
+    """One request of the host."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -20,7 +20,7 @@ OTHER = "other.invalid"
 
 
 class Socket(_socket.socket):
-    """One that TLS can be spoken over: a class of Python's own can be referred to weakly."""
+    """A socket for TLS: instances of a Python class can be weakly referenced."""
 
 
 def knock(kind: int, host: str, port: int) -> int:

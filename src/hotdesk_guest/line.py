@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class LinkSocket(Protocol):
-        """What a link needs of the stream it is carried by."""
+        """The stream under a link."""
 
         def fileno(self) -> int: ...
         def send(self, data: memoryview, /) -> int: ...

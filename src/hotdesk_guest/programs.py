@@ -26,7 +26,7 @@ TICK_S = 1.0
 
 
 class GuestPrograms:
-    """What the guest started, and who follows it."""
+    """The programs that the guest started, and their followers."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest

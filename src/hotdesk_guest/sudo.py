@@ -39,7 +39,7 @@ START_TRIES, START_PAUSE_S = 220, 0.005
 
 
 class UsageError(Exception):
-    """Something this `sudo` does not do."""
+    """Arguments that this `sudo` does not support."""
 
 
 def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:

@@ -221,7 +221,7 @@ def limit(limits: dict[str, int]) -> None:
 
 
 class Computer:
-    """This machine: what it was told to be, and what runs on it."""
+    """This machine: its configuration and its processes."""
 
     def __init__(self, layers: int) -> None:
         self.layers = layers

@@ -28,7 +28,7 @@ LARGE = 1 << 14
 
 
 class EventChannel:
-    """Where events go; one for all threads."""
+    """The destination of events; one for all threads."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -77,7 +77,7 @@ class EventChannel:
 
 
 class OutputStream(io.RawIOBase):
-    """The bytes of an output stream, which are told as text."""
+    """The bytes of an output stream, reported as text."""
 
     def __init__(self, channel: EventChannel, kind: str, fd: int) -> None:
         self.channel, self.kind, self.fd = channel, kind, fd
@@ -109,7 +109,7 @@ def _find_partial_character(data: bytes) -> int:
 
 
 class ResultHook(DisplayHook):  # type: ignore[misc]
-    """What the last expression of code is worth."""
+    """The value of the last expression of code."""
 
     def start_displayhook(self) -> None:
         """Write nothing before it."""
@@ -125,7 +125,7 @@ class ResultHook(DisplayHook):  # type: ignore[misc]
 
 
 class Displayed(DisplayPublisher):  # type: ignore[misc]
-    """What code displays."""
+    """The output that code displays."""
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
         self.shell.channel.tell(showing.make_result(data, main=False))

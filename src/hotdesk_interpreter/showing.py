@@ -74,7 +74,7 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
 
 
 class ChartFormatter(BaseFormatter):  # type: ignore[misc]
-    """Figures as what they show; asked by class, as matplotlib's own set-up forgets what was said of figures before."""
+    """Figures as data; found by class, because matplotlib's own set-up forgets formatters registered before it."""
 
     format_type = Unicode("e2b/chart")
 

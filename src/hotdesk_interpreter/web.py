@@ -46,7 +46,7 @@ class InterpreterRequest:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterResponse:
-    """What is answered: a text or a value at once, or lines as they come."""
+    """A response: a text or a value at once, or lines as they come."""
 
     value: object = None
     status: int = 200

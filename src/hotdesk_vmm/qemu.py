@@ -34,7 +34,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What an architecture's machines are called."""
+    """The names of an architecture's machines."""
 
     program: str
     machine: str
@@ -67,7 +67,7 @@ class MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What a machine is booted with, unless it is loaded."""
+    """The files a machine is booted with, unless it is loaded."""
 
     kernel: str
     initrd: str

@@ -95,7 +95,7 @@ def check_variables(env: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The computer that is asked for."""
+    """The requested computer."""
 
     image: str = "base"
     cpus: float = 2.0
@@ -155,7 +155,7 @@ COMPUTER = tuple(name for name in Spec.__dataclass_fields__ if name not in ("dea
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a program ended, and what it said. A result, never an error."""
+    """The result and output of a program. A result, never an error."""
 
     exit_code: int
     """Its exit code as a shell tells it: 126 and 127 when it could not start, 128 + n when a signal ended it."""
@@ -211,7 +211,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a terminal is, in characters."""
+    """The size of a terminal, in characters."""
 
     rows: int = 24
     columns: int = 80
@@ -223,7 +223,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a desk has used and uses now, as its keeper reads it: nothing here is the guest's word."""
+    """A desk's resource usage, as its keeper reads it: nothing here comes from the guest."""
 
     cpu: float
     """Seconds of processor time since it was opened."""
@@ -246,7 +246,7 @@ ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that happened in a watched folder. Every field is what the guest says: hostile."""
+    """A change in a watched folder. Every field comes from the guest: untrusted."""
 
     kind: ChangeKind
     """`rename` is a name that went away; the new one is a `create`. `overflow`: more happened than could be told."""
@@ -472,7 +472,7 @@ class Desk(Protocol):
 
 
 class Supervisor(Protocol):
-    """Who gives a desk its way out, and writes down what becomes of it."""
+    """Gives desks a way out, and records what passes through it."""
 
     async def prepare(self) -> None:
         """Start recording events."""

@@ -18,7 +18,7 @@ FLAWS = "CVE-2026-31431, -43284 and -43500"
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """What a kernel says of itself."""
+    """A kernel's description of itself."""
 
     release: str
     tainted: int
@@ -26,7 +26,7 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The superblocks two desks of one image stand on, as their keeper sees them."""
+    """The superblocks under two desks of one image, as their keeper sees them."""
 
     working: frozenset[str]
     verifying: frozenset[str]

@@ -82,7 +82,7 @@ NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000
 
 @dataclass(frozen=True, slots=True)
 class ProbedCall:
-    """One call: what it is, as Python for the prelude in `inside.py`, and what it must answer."""
+    """One system call: Python code for the prelude in `inside.py`, and the expected answer."""
 
     what: str
     code: str

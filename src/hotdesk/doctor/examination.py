@@ -66,7 +66,7 @@ Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
 
 @dataclass(slots=True)
 class Examination:
-    """What was found, and why no desk could be opened, if none could."""
+    """The findings, and the reason if no desk could be opened."""
 
     facts: MachineFacts
     results: list[Result] = field(default_factory=list)

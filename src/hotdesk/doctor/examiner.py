@@ -16,7 +16,7 @@ from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """Who opens desks to try them, and how much longer than usual all takes on this machine."""
+    """Opens desks for examination, and measures how slow this machine is."""
 
     host: Host
     pace: float = 1.0

@@ -104,7 +104,7 @@ HOST_MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class HostGap:
-    """Something desks need and this host does not give."""
+    """A requirement of desks that this host lacks."""
 
     trial: str
     symptom: str
@@ -115,7 +115,7 @@ class HostGap:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """A host, and what was tried on it."""
+    """A host, and the results of the trials on it."""
 
     host: HostKind
     trial: HostTrial | None

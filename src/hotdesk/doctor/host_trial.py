@@ -41,7 +41,7 @@ class TrialFailure:
 
 @dataclass(frozen=True, slots=True)
 class HostTrial:
-    """What was tried, and what failed of it."""
+    """The trials, and which of them failed."""
 
     tried: frozenset[str] = _TRIALS
     failures: dict[str, TrialFailure] = field(default_factory=dict)

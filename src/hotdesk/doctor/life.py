@@ -28,7 +28,7 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """How often a ticking program ran: before, while and after its desk was frozen."""
+    """How often a ticking program ran before, while and after its desk was frozen."""
 
     before: int
     frozen: bool
@@ -39,7 +39,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineOutcome:
-    """How long a desk with a deadline stood; None when it stood for too long."""
+    """How long a desk with a deadline lasted; None if it lasted too long."""
 
     seconds: float | None
     deadline: float = SHORT.deadline
@@ -47,7 +47,7 @@ class DeadlineOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Where to look for what is left of a desk."""
+    """Places to search for remains of a desk."""
 
     desk: str
     base: int

@@ -84,7 +84,7 @@ SPIN = ["sh", "-c", "while :; do :; done"]
 
 @dataclass(frozen=True, slots=True)
 class Strain:
-    """What happened in a small desk that took all it could get."""
+    """Observations of a small desk that took all it could get."""
 
     disk: Done
     disk_bytes: int
@@ -100,7 +100,7 @@ class Strain:
 
 @dataclass(frozen=True, slots=True)
 class Spun:
-    """What a desk's cgroup says of a program that wants a whole CPU."""
+    """The cgroup's counters of a program that uses a whole CPU."""
 
     version: int
     cgroup: dict[str, str]
@@ -109,7 +109,7 @@ class Spun:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What a program that queues signals took, and from whom."""
+    """The signals that a program queued, and whose limit they counted against."""
 
     result: ProbeResult
     roots: int

@@ -67,7 +67,7 @@ print(json.dumps(data))
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """What a command could still do after it gave everything up."""
+    """The rights that a command still has after confinement."""
 
     abi: int
     """The version of Landlock; 0 for none."""
@@ -79,7 +79,7 @@ class Confined:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """This machine, as far as anybody can see it."""
+    """Facts about this machine that every user can read."""
 
     name: str
     arch: str

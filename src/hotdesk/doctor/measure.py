@@ -40,7 +40,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was seen when a measure was tried."""
+    """The observation when a measure was tried."""
 
     state: State
     seen: str
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A measure and what was found."""
+    """A measure and its finding."""
 
     measure: Measure
     finding: Finding
@@ -60,14 +60,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMeasure(Generic[T]):
-    """A measure, and how to judge it by what was gathered."""
+    """A measure, and the function that judges it."""
 
     measure: Measure
     judge: Callable[[T], Finding]
 
 
 class SilentProbeError(Exception):
-    """A probe did not say what it was asked."""
+    """A probe did not report the expected value."""
 
 
 def report_pass(text: str, note: str = "") -> Finding:

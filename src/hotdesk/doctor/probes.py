@@ -201,7 +201,7 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe said: a table whose values are checked when they are used."""
+    """A probe's report: a table whose values are checked on use."""
 
     values: Mapping[str, object]
 

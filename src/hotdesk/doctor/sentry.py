@@ -43,7 +43,7 @@ class SandboxFreeze:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """How a desk ended that took more than it may."""
+    """How a desk ended that exceeded a limit."""
 
     end: str
     """What its keeper said; empty: it went on."""
@@ -52,7 +52,7 @@ class Exhausted:
 
 @dataclass(frozen=True, slots=True)
 class FilledDisk:
-    """How a program fared that filled its desk's disk."""
+    """How a program ended that filled its desk's disk."""
 
     done: Done
     size: int

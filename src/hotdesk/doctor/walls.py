@@ -25,7 +25,7 @@ _MEASURE_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class IdleCost:
-    """What a desk takes in which nothing happens, by the kernel's count."""
+    """The resource usage of an idle desk, by the kernel's count."""
 
     cpu: float
     """Parts of one core."""

@@ -15,7 +15,7 @@ GRANT = Grant("hotdesk-canary", HOST)
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """What an owner knows of a desk's canary: enough to tell that it went out, not what it is."""
+    """An owner's knowledge of a desk's canary: enough to recognise it outside, not its value."""
 
     placeholder: str
     digest: str

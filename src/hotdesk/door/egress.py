@@ -40,7 +40,7 @@ REASON = 300
 
 
 class DoorServices(Protocol):
-    """What a way needs of its door."""
+    """The services of the door that an egress needs."""
 
     def note(self, event: Event) -> None:
         """Record an event."""
@@ -54,7 +54,7 @@ class DoorServices(Protocol):
 
 @dataclass(slots=True)
 class GrantValue:
-    """A grant and what it is worth."""
+    """A grant and its value."""
 
     live_grant: LiveGrant
     values: Mapping[str, str] = field(repr=False)
@@ -70,7 +70,7 @@ class GrantValue:
 
 
 class Egress:
-    """What one desk may reach, and as whom. Without a charter: nothing."""
+    """What one desk may reach, and with which secrets. Without a charter: nothing."""
 
     def __init__(self, desk: str, outside: DoorServices) -> None:
         self.desk = desk

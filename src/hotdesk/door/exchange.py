@@ -59,7 +59,7 @@ class ExchangeError(Exception):
 
 
 class UpstreamSlot:
-    """Where a connection of a desk stands: inside which CONNECT, and with which upstream at hand."""
+    """The place of a desk's connection: its CONNECT, and the upstream in use."""
 
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams

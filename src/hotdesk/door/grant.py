@@ -43,7 +43,7 @@ class LiveGrant:
 
 
 class Returning(Protocol):
-    """What an upstream issued before and the desk may send back: see `issued`."""
+    """Tokens that an upstream issued and the desk may send back: see `issued_tokens`."""
 
     def find_cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
         """Return the value of the cookie with this name, if this placeholder stands for one."""
@@ -57,7 +57,7 @@ class Returning(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Something no honest desk does."""
+    """An event that no honest desk causes."""
 
     what: Literal["placeholder", "foreign"]
     secret: str

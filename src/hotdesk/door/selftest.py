@@ -73,7 +73,7 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class CanaryReport:
-    """Which canaries held, and which did not."""
+    """The canaries that held, and those that did not."""
 
     passed: tuple[str, ...]
     failed: tuple[str, ...]

@@ -33,7 +33,7 @@ class JournalFault:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What was looked at, and what was found."""
+    """The extent and findings of an audit."""
 
     chains: int
     events: int
@@ -42,7 +42,7 @@ class AuditReport:
 
 @dataclass(slots=True)
 class Walk:
-    """How far the file was read, and what was found on the way."""
+    """The progress of reading a journal, and the findings so far."""
 
     key: Ed25519PublicKey
     hashes: dict[tuple[str, int], bytes | None]

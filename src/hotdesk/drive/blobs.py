@@ -31,7 +31,7 @@ _SETTLED = 60.0
 
 
 class ByteSource(Protocol):
-    """Where bytes come from: an open file, or anything that is read like one."""
+    """A source of bytes: an open file, or anything that reads like one."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; empty at the end."""

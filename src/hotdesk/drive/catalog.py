@@ -58,7 +58,7 @@ USED = """SELECT coalesce(sum(size), 0) FROM
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a file comes from."""
+    """The origin of a file."""
 
     job: str = ""
     brief: str = ""

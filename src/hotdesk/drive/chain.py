@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain stood, signed: whoever keeps it notices when the chain is cut or written again."""
+    """The signed end of a chain: a copy kept elsewhere shows when the chain is cut or rewritten."""
 
     chain: str
     seq: int

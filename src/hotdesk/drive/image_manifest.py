@@ -39,7 +39,7 @@ class PayloadDigest:
 
 @dataclass(frozen=True, slots=True)
 class ImageManifest:
-    """What the signer says of an image."""
+    """The signer's statement about an image."""
 
     arch: Literal["aarch64", "x86_64"]
     built: Annotated[int, Range(0, 1 << 40)]

@@ -42,7 +42,7 @@ def tell_nobody(version: Version) -> None:
 
 
 class Drive:
-    """Keeps files below one folder that is nobody else's."""
+    """Stores files below one private folder."""
 
     def __init__(self, folder: Path, quota: int = QUOTA) -> None:
         private_files.make_folder(folder)

@@ -15,7 +15,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are asked for."""
+    """A filter for events."""
 
     chains: tuple[str, ...] | None = None
     """None: of every chain."""

@@ -62,7 +62,7 @@ PROOF: Fields = {"count": int, "index": int, "record": dict, "siblings": [str]}
 
 @dataclass(frozen=True, slots=True)
 class ItemProof:
-    """What shows that one item's record is under a root."""
+    """The proof that one item's record is under a root."""
 
     record: ItemEnded
     index: int

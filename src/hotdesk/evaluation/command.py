@@ -37,7 +37,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_code: int
     output: bytes

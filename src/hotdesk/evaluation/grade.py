@@ -27,7 +27,7 @@ _DISK = "2G"
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """What a grader says."""
+    """A grader's result."""
 
     passed: bool
     faults: Annotated[tuple[Annotated[str, Length(10_000)], ...], Length(1000)]

@@ -32,7 +32,7 @@ _RECEIPT = "Receipt"
 
 @dataclass(frozen=True, slots=True)
 class EvalWorker:
-    """Who carries out the jobs of an evaluation: models, each task's reference solution, or recordings."""
+    """Which workers carry out an evaluation's jobs: models, each task's reference solution, or recordings."""
 
     models: tuple[str, ...] = ()
     planners: tuple[str, ...] = ()
@@ -91,14 +91,14 @@ class PrintedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ResultPaths:
-    """Where a job's results lie; the part of its receipt that is needed here."""
+    """The paths of a job's results; the needed part of its receipt."""
 
     paths: dict[str, str]
 
 
 @dataclass(slots=True)
 class JobOutput:
-    """What a job printed, and how it ended."""
+    """The output and result of a job."""
 
     events: list[Event] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict)

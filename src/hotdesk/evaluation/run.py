@@ -28,7 +28,7 @@ from hotdesk.evaluation.task import EvalTask
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What holds for every run of an evaluation."""
+    """The options of every run of an evaluation."""
 
     worker: EvalWorker
     seeds: tuple[int, ...] = (1,)

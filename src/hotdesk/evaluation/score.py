@@ -31,7 +31,7 @@ _MAX_FAILURE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What models were asked for, and what it cost."""
+    """The use and cost of models."""
 
     input: int = 0
     """Tokens that were read anew."""
@@ -56,7 +56,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """What the events of one job say."""
+    """Figures from the events of one job."""
 
     outcome: str = "unknown"
     """`done`, `failed`, `broken`, `interrupted`, `paused`; `unknown` where nothing says so."""

@@ -26,7 +26,7 @@ _MAX_ADDRESS_BYTES, _MAX_STATE_BYTES = 1 << 20, 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class SiteAddress:
-    """Where a site is served, and the secrets that lead into it."""
+    """The address of a served site, and the secrets that open it."""
 
     port: Annotated[int, Range(1, 65535)]
     ca: str

@@ -22,7 +22,7 @@ _MAX_FILE_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TaskFile:
-    """What task.toml holds."""
+    """The content of task.toml."""
 
     title: Annotated[str, Length(200, 1)]
     family: _Family

@@ -26,7 +26,7 @@ class RootAct:
 
 @dataclass(frozen=True, slots=True)
 class RootActEnded:
-    """What `sudo` ran is over. The exit code is the guest's word."""
+    """A program run by `sudo` ended. The exit code is the guest's word."""
 
     desk: str
     number: int
@@ -56,7 +56,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class WallProven:
-    """A keeper saw a desk's wall stand, and released the desk. Never the word of the caller for the desk."""
+    """A keeper proved a desk's wall before releasing the desk. It is never the word of the desk's opener."""
 
     desk: str
     wall: str
@@ -72,7 +72,7 @@ class WallProven:
 
 @dataclass(frozen=True, slots=True)
 class Rescoped:
-    """A desk's way out is about to be another one; whatever passed by the one before is cut."""
+    """A desk's egress is about to be replaced; connections through the old one are cut."""
 
     desk: str
     scope: str
@@ -137,7 +137,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something no honest desk does: a placeholder sent where it is not granted, a secret that came back unasked."""
+    """An act of no honest desk: a placeholder sent where it is not granted, or a secret that came back unasked."""
 
     desk: str
     what: Literal["placeholder", "leak", "foreign"]
@@ -176,7 +176,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of an ask, and who said so."""
+    """The answer to a question, and who gave it."""
 
     desk: str
     id: str
@@ -188,7 +188,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A worker used a tool at a desk. What it was used with is not here: that may hold secrets."""
+    """A worker used a tool at a desk. The arguments are not here: they may hold secrets."""
 
     desk: str
     tool: str

@@ -36,7 +36,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What a plan needs was tried before anybody approved it."""
+    """The requirements of a plan were tried before approval."""
 
     job: str
     digest: str
@@ -46,7 +46,7 @@ class Preflight:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A job waits for a person: what is approved is the digest, once."""
+    """A job waits for a person: the approval is for this digest, once."""
 
     job: str
     id: str
@@ -63,7 +63,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What came of waiting, and who said so."""
+    """The decision that a job waited for, and who made it."""
 
     job: str
     id: str
@@ -92,7 +92,7 @@ class StepBegun:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A model was asked and replied. What it was told and said are papers of the job's."""
+    """A model was asked and replied. Request and reply are papers of the job."""
 
     job: str
     step: str
@@ -116,7 +116,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class VisionAsked:
-    """A vision model was asked about a picture, for a tool of a step. What it was asked and said is a paper."""
+    """A vision model was asked about a picture, for a tool of a step. Question and answer are a paper."""
 
     job: str
     step: str
@@ -136,7 +136,7 @@ class VisionAsked:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """A tool is about to be used. What it is used with is a paper of the job's."""
+    """A tool is about to be used. Its arguments are a paper of the job."""
 
     job: str
     step: str
@@ -148,7 +148,7 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came of an act; an act without this has an outcome nobody knows."""
+    """The result of an act; an act without this has an unknown outcome."""
 
     job: str
     step: str
@@ -189,7 +189,7 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """What a finished step leaves for the next ones to know, in the worker's words: a paper."""
+    """A finished step's summary for later steps, in the worker's words: a paper."""
 
     job: str
     step: str
@@ -232,7 +232,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """How a step of a job ended. What `note` says may be a desk's word."""
+    """A step of a job ended. `note` may be a desk's word."""
 
     job: str
     step: str
@@ -245,7 +245,7 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a check in a desk of its own found."""
+    """The result of a check in a desk of its own."""
 
     job: str
     desk: str
@@ -263,7 +263,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class SentBack:
-    """A deliverable failed its checks: a step is taken again, and its worker told why."""
+    """A deliverable failed its checks: a step is repeated, and its worker told why."""
 
     job: str
     step: str
@@ -276,7 +276,7 @@ class SentBack:
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """What was seen of a deliverable is signed."""
+    """The evidence of a deliverable is signed."""
 
     job: str
     path: str
@@ -329,7 +329,7 @@ class MemoryStaged:
 
 @dataclass(frozen=True, slots=True)
 class MemoryKept:
-    """Something a worker left is in its brief's memory."""
+    """A worker's file or fact was stored in its brief's memory."""
 
     job: str
     memory: str
@@ -345,7 +345,7 @@ class MemoryKept:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDropped:
-    """Something was not kept in a memory, not offered from it, or removed from it."""
+    """A file or fact was not stored in a memory, not offered from it, or removed from it."""
 
     job: str
     memory: str
@@ -376,7 +376,7 @@ class JobBurnt:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a job kept beside the journal is gone: papers, checkpoints, keys."""
+    """A job's data beside the journal was deleted: papers, checkpoints, keys."""
 
     job: str
     by: str

@@ -23,7 +23,7 @@ class SwarmBegun:
 
 @dataclass(frozen=True, slots=True)
 class ItemsOffered:
-    """Somebody put more items beside the brief, for the swarm to take in."""
+    """Somebody put more items beside the brief for the swarm."""
 
     job: str
     by: str
@@ -52,7 +52,7 @@ class ItemsBegun:
 
 @dataclass(frozen=True, slots=True)
 class ItemEnded:
-    """How an item ended. The last one of an item holds; a swarm's certificate has the hash of each."""
+    """An item ended. The last such event of an item counts; a swarm's certificate has the hash of each."""
 
     job: str
     item: str
@@ -88,7 +88,7 @@ class ItemEnded:
 
 @dataclass(frozen=True, slots=True)
 class PilotEnded:
-    """What the first items took, and what all will take by that."""
+    """The cost of the first items, and the estimate for all."""
 
     job: str
     items: tuple[str, ...]

@@ -84,7 +84,7 @@ _UNDO = Tool(
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What one edit did to a file."""
+    """The effect of one edit on a file."""
 
     path: str
     before: bytes | None

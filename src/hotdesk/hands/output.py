@@ -28,7 +28,7 @@ def make_readable(text: str) -> str:
 
 @dataclass(slots=True)
 class BoundedOutput:
-    """What a program has said so far, in bounded memory: its beginning, and the very end."""
+    """A program's output so far, in bounded memory: its beginning, and the very end."""
 
     limit: int = MAX_OUTPUT_BYTES
     data: bytearray = field(default_factory=bytearray)

@@ -32,7 +32,7 @@ _WITHOUT_EYES: dict[PageKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PageReport:
-    """What the program in the desk says of its picture."""
+    """The report of the program in the desk on its picture."""
 
     page: Annotated[int, Range(1, MAX_PAGES)] = 1
     pages: Annotated[int, Range(0, MAX_PAGES)] = 0

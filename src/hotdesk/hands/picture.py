@@ -25,7 +25,7 @@ class PictureError(ValueError):
 
 @dataclass(slots=True)
 class Sight:
-    """Whether whoever uses a desk's tools can be shown pictures, and what else there is for those who cannot."""
+    """Whether the user of a desk's tools can see pictures, and the alternative if not."""
 
     sees: bool = True
     look: bool = False

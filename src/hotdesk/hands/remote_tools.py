@@ -23,7 +23,7 @@ from hotdesk.tool import Observation
 
 
 class Lending:
-    """One toolbox a desk, for whoever calls: what one call leaves, as a shell's session, the next finds."""
+    """One toolbox a desk, for all callers: the next call finds state of the last, such as a shell's session."""
 
     def __init__(self, hands: Callable[[LinkedDesk], Awaitable[Toolbox]]) -> None:
         self.hands = hands

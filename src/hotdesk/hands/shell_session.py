@@ -44,7 +44,7 @@ _KILL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """How a command ended, by the desk's word."""
+    """The result of a command, by the desk's word."""
 
     output: BoundedOutput
     exit_code: int | None = None

@@ -39,7 +39,7 @@ BLIND = (
 
 
 class WheelState(Protocol):
-    """Who drives: the worker, or a person who has taken over."""
+    """Who controls the desk: the worker, or a person who has taken over."""
 
     def explain_refusal(self) -> str | None:
         """Explain why the worker's tools are refused now; None if they are not."""
@@ -68,7 +68,7 @@ class WheelState(Protocol):
 
 
 class Free:
-    """A wheel nobody ever takes."""
+    """A wheel that is never taken over."""
 
     worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -91,7 +91,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What came of a use, and what is written down of it."""
+    """The result of a tool, and what is recorded of it."""
 
     observation: Observation
     outcome: Literal["done", "failed", "refused", "wrong"]

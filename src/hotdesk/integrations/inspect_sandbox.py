@@ -40,7 +40,7 @@ _USERS = ("user", "root")
 
 
 class HotdeskConfig(BaseModel):
-    """What a task's desks are."""
+    """The settings of a task's desks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

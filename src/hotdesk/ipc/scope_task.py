@@ -18,7 +18,7 @@ Errand = tuple[Callable[[], Awaitable[Any]], "asyncio.Future[Any]"]
 
 
 class Standing:
-    """One context manager, its task, and what is to be done in that task."""
+    """One context manager, its task, and the work to do in that task."""
 
     def __init__(self, context: AbstractAsyncContextManager[object]) -> None:
         self.context = context

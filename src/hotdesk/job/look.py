@@ -10,7 +10,7 @@ from hotdesk.job.record.log import JobLog
 
 
 class MeteredVision:
-    """A vision model, asked on a job's account."""
+    """A vision model that is charged to a job."""
 
     def __init__(self, eyes: Eyes, log: JobLog) -> None:
         self.eyes = eyes

@@ -15,7 +15,7 @@ from hotdesk.walls import WallCatalog
 
 
 class Machine(Protocol):
-    """Where desks are opened and events are written down."""
+    """Opens desks and records events."""
 
     @property
     def config(self) -> Config:

@@ -59,7 +59,7 @@ class JobStoppedError(Exception):
 
 @dataclass(slots=True)
 class Plans:
-    """What one job means to do."""
+    """The plan of one job, its approval and its amendments."""
 
     machine: Machine
     job: Brief

@@ -41,7 +41,7 @@ _LookUp: TypeAlias = Callable[[str], object]
 
 @dataclass(slots=True)
 class Findings:
-    """What held and what did not, a short line each."""
+    """The tried requirements that hold and those that do not, a short line each."""
 
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)

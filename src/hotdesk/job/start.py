@@ -45,7 +45,7 @@ from hotdesk.job.surroundings import describe_desk
 
 @dataclass(slots=True)
 class JobContext:
-    """What is carried out, where, and who is told."""
+    """The brief, where it is carried out, and who is notified."""
 
     machine: Machine
     job: Brief

@@ -61,7 +61,7 @@ TOLD = {
 
 @dataclass(slots=True)
 class CertifiedStory:
-    """What the journal says of a job, as far as a certificate tells it."""
+    """The journal's account of a job, as far as a certificate has it."""
 
     begun: JobBegun | None = None
     plan: str = ""

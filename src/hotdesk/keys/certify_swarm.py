@@ -40,7 +40,7 @@ _NO_PROOFS: Mapping[str, WallProof] = {}
 
 @dataclass(slots=True)
 class SwarmStory:
-    """What the journal says of a swarm, as far as its certificate tells it."""
+    """The journal's account of a swarm, as far as its certificate has it."""
 
     job: CertifiedStory = field(default_factory=CertifiedStory)
     begun: SwarmBegun | None = None

@@ -32,7 +32,7 @@ GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What the owner of a desk is told of its way out."""
+    """The owner's view of a desk's way out."""
 
     ca: str
     """The certificate it shall trust."""

@@ -62,7 +62,7 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """What one desk may use."""
+    """The limits of one desk."""
 
     memory: int
     pids: int
@@ -76,7 +76,7 @@ class CgroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where this machine's controllers are mounted; on v2 all in one place."""
+    """The mount points of this machine's controllers; on v2 all in one place."""
 
     version: int
     mounts: dict[str, Path]

@@ -93,7 +93,7 @@ _PRIVILEGED = 1 << 16 | 1 << 17 | 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What is read of a host, as it is written there."""
+    """Facts about a host, as read."""
 
     namespaces: Mapping[str, int] = field(default_factory=dict)
     """Inodes of this process's namespaces, by kind."""
@@ -123,7 +123,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class HostKind:
-    """What kind of host this is, and how it restricts this process."""
+    """The kind of this host, and its restrictions for this process."""
 
     kind: Kind
     machine: str = ""

@@ -239,7 +239,7 @@ def raise_loopback() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A child in a user namespace of its own. Whoever reaps children collects it."""
+    """A child in a user namespace of its own. It is collected by whatever reaps this process's children."""
 
     pid: int
     ready: int

@@ -23,7 +23,7 @@ _OFFER_INTERVAL_S = 2.0
 
 
 class AddedItems:
-    """Writes down which items a swarm has, and takes in those that somebody adds."""
+    """Records which items a swarm has, and adds new ones."""
 
     def __init__(self, run: SwarmRun) -> None:
         self.run, order = run, run.context.order

@@ -16,7 +16,7 @@ MAX_WAITING = 64
 
 @dataclass(slots=True)
 class EventBatch:
-    """Events that wait to be written. `run` writes until cancelled; what still waits then was never said to be done."""
+    """Events that wait to be written. `run` writes until cancelled; what still waits then was never acknowledged."""
 
     note: Callable[..., None]
     """Writes events down in one commit."""

@@ -32,7 +32,7 @@ _UNSIZED = {-1: "a rule, for requests to come", -2: "a body of unknown size"}
 
 
 class AskingDoors(Protocol):
-    """Where desks ask for more than they have."""
+    """Where desks ask for more rights."""
 
     on_question: Callable[[Asked], None]
     gathers: bool
@@ -45,7 +45,7 @@ class AskingDoors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestShape:
-    """What requests of one cohort have in common: everything but the item's name."""
+    """The common part of a cohort's requests: everything but the item's name."""
 
     rule: str
     method: str

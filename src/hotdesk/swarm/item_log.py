@@ -21,7 +21,7 @@ _MAX_ENTRIES = 2000
 
 
 class ItemBudgetError(Exception):
-    """One item used up what it may use: it goes to quarantine, the swarm goes on."""
+    """One item exceeded its budget: it goes to quarantine, the swarm continues."""
 
 
 @dataclass(slots=True)

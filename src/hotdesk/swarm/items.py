@@ -35,7 +35,7 @@ STEM = "item"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item. Its name is of letters, digits, `.`, `_` and `-`, so that it can stand in a path or a rule."""
+    """One item. Its name has letters, digits, `.`, `_` and `-`, so that it fits in a path or a rule."""
 
     index: int
     key: str

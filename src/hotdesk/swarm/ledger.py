@@ -12,7 +12,7 @@ from hotdesk.event import ItemEnded
 
 @dataclass(slots=True)
 class ItemCost:
-    """What one item has used so far, over all its attempts."""
+    """The cost of one item so far, over all its attempts."""
 
     tokens: int = 0
     dollars: float = 0.0
@@ -21,7 +21,7 @@ class ItemCost:
 
 @dataclass(slots=True)
 class SwarmLedger:
-    """What all items of a swarm may use, and have used."""
+    """The limits and the use of all items of a swarm."""
 
     total: JobBudget
     each: JobBudget

@@ -26,7 +26,7 @@ _DESK_BYTES = 48 * MIB
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """What a machine has free."""
+    """The free capacity of a machine."""
 
     idle: float
     """The share of its processors that was idle."""

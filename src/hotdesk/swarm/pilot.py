@@ -14,7 +14,7 @@ from hotdesk.swarm.items import Item
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What all items of a swarm are expected to take."""
+    """The expected cost of all items of a swarm."""
 
     items: int
     dollars: float

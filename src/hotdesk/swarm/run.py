@@ -52,7 +52,7 @@ _UNKNOWN = (
 
 @dataclass(slots=True)
 class SwarmContext:
-    """What is carried out, who thinks, and how it is run."""
+    """The brief of a swarm, its brains, and its options."""
 
     order: JobContext
     """The job: its brief has `[each]`."""

@@ -22,7 +22,7 @@ _PROGRAM, _FILE = "sheet_look", "items.xlsx"
 
 @dataclass(frozen=True, slots=True)
 class WorkbookRows:
-    """What a desk says of a workbook: its rows, the headings first; or why there are none."""
+    """A desk's report on a workbook: its rows, the headings first; or why there are none."""
 
     rows: Annotated[list[list[str]], Length(MAX_ITEMS + 1)] = field(default_factory=list)
     unreadable: str = ""

@@ -48,7 +48,7 @@ class ItemFailedError(Exception):
 
 @dataclass(slots=True)
 class ItemAttempt:
-    """One attempt at an item: what its desk was, what was done there, what was made."""
+    """One attempt at an item: its desk, its acts, its results."""
 
     number: int
     desk: str = ""

@@ -30,7 +30,7 @@ Algorithm: TypeAlias = Literal["SHA1", "SHA256", "SHA512"]
 
 
 class Secret:
-    """A value that shows itself only when asked for by name."""
+    """A value that is shown only when requested by name."""
 
     __slots__ = ("_value",)
 

@@ -31,7 +31,7 @@ ID = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class RootKeySource:
-    """Where a root key comes from. It stands beside what the key seals."""
+    """The source of a root key. It is stored beside the data that the key seals."""
 
     source: Source
     id: str

@@ -30,7 +30,7 @@ _DAMAGED = "was changed without its key; restore the vault from a backup"
 
 @dataclass(frozen=True, slots=True)
 class VaultEntry:
-    """What may be known of a secret."""
+    """The public part of a secret."""
 
     name: str
     public: Public
@@ -63,7 +63,7 @@ class Contents:
 
 
 class Vault:
-    """Secrets of one folder, unlocked. Reads the file anew each time: another process may have changed it."""
+    """The secrets of one folder, unlocked. Reads the file at each use: another process may have changed it."""
 
     def __init__(self, folder: Path, root_key: Secret) -> None:
         contents = load(folder)

@@ -35,7 +35,7 @@ APT_SETTINGS = 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """What is to be made, and where."""
+    """The layer to make, and its place."""
 
     name: str
     work: str

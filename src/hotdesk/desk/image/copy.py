@@ -34,7 +34,7 @@ _PathTest = Callable[[int, bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class TreeLimits:
-    """What a tree may ask of this machine."""
+    """Limits for a copied tree."""
 
     entries: int = 2_000_000
     size: int = 64 << 30

@@ -39,7 +39,7 @@ PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image, as it is asked for."""
+    """The recipe of one image."""
 
     name: str
     parent: str | None = None

@@ -46,7 +46,7 @@ class HostMachine:
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """What is read of a kernel, as text."""
+    """A kernel's configuration, as text."""
 
     release: str
     filesystems: str = ""

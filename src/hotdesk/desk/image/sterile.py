@@ -25,7 +25,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """What a mounted copy was when it was mounted."""
+    """The identity of a mounted copy when it was mounted."""
 
     device: int
     inode: int

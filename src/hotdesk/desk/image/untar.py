@@ -23,7 +23,7 @@ COPY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """What an archive may ask of this machine."""
+    """Limits for an archive."""
 
     entries: int = 2_000_000
     size: int = 64 << 30
@@ -40,7 +40,7 @@ class ArchiveLimits:
 
 @dataclass(slots=True)
 class ArchiveBudget:
-    """What is left of the limits, over all layers of an image."""
+    """The rest of the limits, over all layers of an image."""
 
     limits: ArchiveLimits
     entries: int = 0

@@ -25,7 +25,7 @@ FOLDER = "hibernated"
 
 @dataclass(frozen=True, slots=True)
 class HibernatedDesk:
-    """What is known of one."""
+    """The record of a hibernated desk."""
 
     desk: str
     spec: dict[str, object]

@@ -31,7 +31,7 @@ _END_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class MemoryOutcome:
-    """How one went."""
+    """The result of writing a desk's memory."""
 
     number: int
     tracked: TrackedDesk
@@ -43,7 +43,7 @@ class MemoryOutcome:
 
 
 class MemorySaves:
-    """What one keeper writes down. `wake` is written to when one is done."""
+    """The memory writes of one keeper. `wake` is written to when one is done."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ START_TIMEOUT_S = 20.0
 
 
 class Opening:
-    """What one keeper opens desks with."""
+    """Opens the desks of one keeper."""
 
     def __init__(self, settings: Config, burning: Burning, owner: int) -> None:
         self.settings = settings

@@ -31,7 +31,7 @@ class QueuedOpen:
 
 
 class Queue:
-    """What one keeper has still to open, by desk."""
+    """The openings that wait at one keeper, by desk."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, QueuedOpen] = {}

@@ -17,7 +17,7 @@ POLL_INTERVAL_S = 0.001
 
 
 class Reboots:
-    """What one keeper halts and boots."""
+    """The halts and boots of one keeper."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 0.002
 
 
 class Teller(Protocol):
-    """Who tells the owner."""
+    """Sends messages to the owner."""
 
     def send(self, message: dict[str, object], *fds: int) -> None:
         """Send a message with descriptors."""

@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Saves:
-    """What one keeper is saving."""
+    """The saves of one keeper."""
 
     def __init__(self, settings: Config, desks: dict[str, TrackedDesk], owner: Teller) -> None:
         self.settings = settings

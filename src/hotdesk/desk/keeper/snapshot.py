@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOutcome:
-    """How one went."""
+    """The result of a snapshot."""
 
     number: int
     tracked: TrackedDesk
@@ -34,7 +34,7 @@ class SnapshotOutcome:
 
 
 class KeeperSnapshots:
-    """What one keeper takes. `wake` is written to when one is done."""
+    """The snapshots of one keeper. `wake` is written to when one is done."""
 
     def __init__(self, desks: dict[str, TrackedDesk], owner: Teller, has_room: Callable[[], None]) -> None:
         self.desks = desks

@@ -33,7 +33,7 @@ class VolumeProcess:
 
 
 class KeeperVolumes:
-    """What one keeper does with volumes. `wake` is written to when one is made."""
+    """The volumes of one keeper. `wake` is written to when one is made."""
 
     def __init__(self, store: VolumeStore, owner: Teller, has_room: Callable[[], None]) -> None:
         self.store = store

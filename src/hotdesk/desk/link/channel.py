@@ -27,7 +27,7 @@ MAX_LISTING_BYTES = 32 * MIB
 
 
 class ChannelOwner(Protocol):
-    """What a link knows of a channel."""
+    """A channel, as its link sees it."""
 
     over: bool
 
@@ -41,7 +41,7 @@ class ChannelOwner(Protocol):
 
 
 class Carrier(Protocol):
-    """What a channel knows of its link."""
+    """A link, as its channels see it."""
 
     failure: LinkError | DeskGone | None
     channels: dict[int, ChannelOwner]
@@ -70,7 +70,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class GuestEvent:
-    """Something the guest says along the way: a value of whatever shape it chose."""
+    """An event from the guest: a value of any shape."""
 
     value: object
     size: int

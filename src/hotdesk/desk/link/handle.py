@@ -14,7 +14,7 @@ _NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernat
 
 
 class Handle(Protocol):
-    """Who holds a desk: nothing of this needs the guest's help."""
+    """Controls a desk from outside, without the guest's help."""
 
     async def usage(self) -> Usage:
         """Return the desk's resource usage."""
@@ -69,7 +69,7 @@ class Handle(Protocol):
 
 
 class NoHandle:
-    """A desk that nobody holds from outside: nobody counts, and nothing can be done to it."""
+    """The handle of a desk without outside control: every operation is refused."""
 
     async def usage(self) -> Usage:
         """Say nothing: nobody counts."""

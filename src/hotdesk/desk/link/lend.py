@@ -77,7 +77,7 @@ class Borrowed:
 
 
 class Loan:
-    """What one borrower has open."""
+    """The open channels of one borrower."""
 
     def __init__(self, link: Link) -> None:
         self.link = link

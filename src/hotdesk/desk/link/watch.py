@@ -13,7 +13,7 @@ _MAX_CHANGES = 100_000
 
 
 class LinkedWatch:
-    """A watched folder, told of over a channel."""
+    """A watched folder, followed over a channel."""
 
     def __init__(self, channel: Channel, path: str) -> None:
         self.channel = channel

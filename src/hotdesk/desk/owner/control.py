@@ -87,7 +87,7 @@ class Asks(Protocol):
 
 
 class Leases(Protocol):
-    """Reads what shall be opened for the length of a call."""
+    """Reads requests for desks that last as long as a call."""
 
     identity: str
     """Which holder this is; a caller that looked for another one hangs up."""

@@ -36,7 +36,7 @@ RETRY_INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What must be the same for a desk kept ready to be given to somebody."""
+    """The properties that a ready desk and its order must have in common."""
 
     tenant: str
     image: str
@@ -72,7 +72,7 @@ class Shelf:
 
 
 class SpareSource(Protocol):
-    """Who opens desks for the pool, and says when one has ended."""
+    """Opens desks for the pool, and reports when one has ended."""
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
         """Open a desk to keep ready, its way out tested if it must be proven.

@@ -20,7 +20,7 @@ MAX_ACTS = 1 << 32
 
 
 class RootLedger:
-    """What is noted of one desk's root, by however many guests in turn it is root."""
+    """The record of one desk's root, across all root guests."""
 
     def __init__(self, desk: str, note: Note, room: int = MAX_NOTED_BYTES) -> None:
         self.desk = desk

@@ -19,7 +19,7 @@ _INODES_PER_MIB = 256
 
 
 class Disk(Protocol):
-    """Where writable layers lie. A snapshot is a layer nobody writes to, by a name of its own."""
+    """Stores writable layers. A snapshot is a named layer that nobody writes to."""
 
     @property
     def plain(self) -> bool:
@@ -69,7 +69,7 @@ class Disk(Protocol):
 
 
 class Memory:
-    """A tmpfs each: its pages are charged to whoever writes them, so to the desk."""
+    """A tmpfs for each layer: its pages are charged to the writing process, and so to the desk."""
 
     plain = False
     """A tmpfs takes no shifted owners before Linux 6.3."""

@@ -27,7 +27,7 @@ _OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
 
 @dataclass(slots=True)
 class Layers:
-    """What a desk's `/` is made of, below the folder of its room."""
+    """The layers of a desk's `/`, below the folder of its room."""
 
     desk: str
     folder: Path

@@ -136,7 +136,7 @@ class Upload:
 
 
 class VolumeFiles:
-    """One volume: the directory that desks see, and one beside it for what is not whole yet."""
+    """One volume: the directory that desks see, and a staging area beside it."""
 
     def __init__(self, root: int, staging: int) -> None:
         self.root = root

@@ -30,7 +30,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A process of ours in the desk's cgroup that becomes the runtime when it is told to."""
+    """A process of ours in the desk's cgroup that becomes the runtime on command."""
 
     pid: int
     go: int

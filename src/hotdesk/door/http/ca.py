@@ -66,7 +66,7 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 class Leaves:
-    """What one desk is shown for each host it calls, made when first asked for."""
+    """The certificates shown to one desk for each host, made on first use."""
 
     def __init__(
         self,

@@ -54,9 +54,9 @@ KEPT = frozenset((b"content-length", b"host"))
 
 
 class HttpMessageError(Exception):
-    """Bytes that are no message we take: `reason` is plain, short, and holds none of them.
+    """Invalid HTTP: `reason` is plain, short, and contains none of the received bytes.
 
-    `status` is what to answer the desk that sent it. When an upstream did, the answer is 502 whatever it says.
+    `status` is the answer to the desk that sent it. An upstream's invalid message is always answered with 502.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -69,7 +69,7 @@ class HttpMessageError(Exception):
 
 
 class Headers:
-    """Fields in their order, asked for by their names in lower case. Never changed: changes are new ones."""
+    """Header fields in their order, found by lower-case name. Immutable: changes make new ones."""
 
     __slots__ = ("_values", "pairs")
 
@@ -170,7 +170,7 @@ def _diagnose_head(head: bytes) -> str:
 
 
 class Request(NamedTuple):
-    """What a desk asks, and how its body will end: never with its connection."""
+    """A desk's request, and how its body ends: never by closing the connection."""
 
     method: str
     target: bytes
@@ -187,7 +187,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What an upstream answers, and how its body will end."""
+    """An upstream's response, and how its body ends."""
 
     status: int
     reason: bytes

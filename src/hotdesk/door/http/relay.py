@@ -20,7 +20,7 @@ class RuleSpentError(Exception):
 
 
 class Count:
-    """Bytes of one exchange, against every rule it stands under."""
+    """The bytes of one exchange, counted against every rule that applies."""
 
     def __init__(self, way: Egress, rules: tuple[Rule, ...] = ()) -> None:
         self.way = way

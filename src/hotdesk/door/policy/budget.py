@@ -10,7 +10,7 @@ WINDOW = 10.0
 
 
 class RuleBudget:
-    """What is left of one rule for one desk. Each method gives None, or why no more may pass."""
+    """The rest of one rule's budget for one desk. Each method returns None, or why no more may pass."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule

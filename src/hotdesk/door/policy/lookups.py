@@ -31,7 +31,7 @@ def _find_addresses(host: str) -> set[str]:
 
 @dataclass(slots=True)
 class LookupEntry:
-    """What is known of one name."""
+    """The cached addresses of one name."""
 
     begun: float
     """When the lookup began that is under way, or was the last."""
@@ -45,7 +45,7 @@ class LookupEntry:
 
 
 class Lookups:
-    """The names that were asked about. Safe to use from several threads; no event loop should wait here."""
+    """The cache of looked-up names. Thread-safe; it blocks, so no event loop should wait for it."""
 
     def __init__(self, find: Find = _find_addresses, seconds: float = _LOOKUP_SECONDS) -> None:
         self.find = find

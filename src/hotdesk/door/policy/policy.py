@@ -61,7 +61,7 @@ SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomai
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What becomes of a request, by which rule, and why."""
+    """The verdict on a request, with rule and reason."""
 
     verdict: Verdict
     rule: Rule | None
@@ -180,7 +180,7 @@ def rank_host(host: str) -> tuple[int, int]:
 
 
 class Index:
-    """Rules by host, the one that decides first in front."""
+    """Rules by host, the deciding one first."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.exact: dict[str, list[Compiled]] = {}
@@ -240,7 +240,7 @@ def _make_sort_key(each: Compiled) -> tuple[object, ...]:
 
 
 class Policy:
-    """What one desk may do in one step, under the operator's ceiling."""
+    """The rules of one desk in one step, under the operator's ceiling."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ _NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """Where this machine's own programs get their packages; empty: nothing was configured."""
+    """The package sources of this machine's own programs; empty: none are configured."""
 
     pip: tuple[str, ...] = ()
     """Indexes, as URLs of their `simple` page."""

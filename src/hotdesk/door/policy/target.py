@@ -48,7 +48,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One request: whom it is for and what it asks, canonical."""
+    """The canonical target of a request."""
 
     scheme: Scheme
     host: str

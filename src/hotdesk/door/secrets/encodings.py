@@ -163,7 +163,7 @@ class Zstd:
 
 
 class Capped:
-    """A decoder that gives no more than allowed: in all, and for what it was given."""
+    """A decoder with limits: in total, and in proportion to its input."""
 
     def __init__(self, inner: Decoder, limit: int, ratio: int, free: int) -> None:
         self.inner, self.limit = inner, limit

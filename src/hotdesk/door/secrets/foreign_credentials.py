@@ -72,7 +72,7 @@ _BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
 
 @dataclass(frozen=True, slots=True)
 class AllowedCredentials:
-    """What grants let a desk send to their host beside what is ordinary."""
+    """The credentials that grants let a desk send to their host, beside ordinary headers."""
 
     headers: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()

@@ -66,7 +66,7 @@ _UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;
 
 @dataclass(frozen=True, slots=True)
 class InjectionPlan:
-    """What is to be done to a request."""
+    """The changes to make to a request."""
 
     uses: tuple[SecretUse, ...] = ()
     """In the head."""
@@ -93,7 +93,7 @@ class InjectionPlan:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """The request as it goes. Its repr is nobody's business."""
+    """The request as it is sent. Its repr hides its content."""
 
     headers: list[tuple[bytes, bytes]]
     query: bytes

@@ -38,7 +38,7 @@ _FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """One value, and what it may go back as."""
+    """One issued value, and the form in which it may go back."""
 
     value: bytes = field(repr=False)
     cookie: bytes | None
@@ -46,7 +46,7 @@ class IssuedToken:
 
 
 class Issued:
-    """What one host issued to one desk. The oldest go first when there are too many."""
+    """The values that one host issued to one desk. The oldest are dropped when there are too many."""
 
     def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[ScrubbedSecret], None]) -> None:
         self.host = host
@@ -133,7 +133,7 @@ def compute_digest(name: bytes, value: bytes) -> bytes:
 
 
 class JsonAnswer:
-    """A JSON answer on its way in. What is held back is what may be a field to keep, or its value."""
+    """A JSON response on its way in. It holds back what may be a field to keep, or its value."""
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
@@ -218,7 +218,7 @@ def _find_value_end(data: bytes, at: int, nested: bool, final: bool) -> int | No
 
 
 class FormAnswer:
-    """A form-encoded answer: small, so it is held whole."""
+    """A form-encoded response: small, so it is held whole."""
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued

@@ -240,7 +240,7 @@ def lower(counter: dict[E, int], entry: E) -> None:
 
 
 class Scrubber:
-    """Everything that must not come back to one desk, within bounds. Streams under way look for what is new."""
+    """All values that must not come back to one desk, within bounds. Running streams look for new ones, too."""
 
     def __init__(self, secrets: Iterable[ScrubbedSecret] = ()) -> None:
         self.values: dict[str, OrderedDict[bytes, None]] = {}
@@ -367,7 +367,7 @@ class Scrubber:
 
 
 class Stream:
-    """One answer on its way in. What it holds back is what may be the beginning of a secret, and nothing else."""
+    """One response on its way in. It holds back only what may be the beginning of a secret."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         self.scrubber = scrubber

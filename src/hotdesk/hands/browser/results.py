@@ -71,7 +71,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class BrowserResult:
-    """What came of an ask, where the browser is now, and what happened since the last one."""
+    """The result of a request, the state of the browser, and the events since the last result."""
 
     tab: Tab
     dialogs: tuple[Dialog, ...] = ()

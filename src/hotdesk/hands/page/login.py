@@ -34,7 +34,7 @@ class PageSession:
 
 @dataclass(slots=True)
 class PageLogin:
-    """Who entered, and who may."""
+    """The viewers that entered, and the codes that admit more."""
 
     clock: Callable[[], float]
     codes: dict[str, float] = field(default_factory=dict)

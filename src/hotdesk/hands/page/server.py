@@ -69,7 +69,7 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """What is answered to a request."""
+    """The response to a request."""
 
     status: int
     body: bytes = b""
@@ -79,7 +79,7 @@ class PageResponse:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """One request, as far as anybody looks at it."""
+    """The used parts of a request."""
 
     method: str
     path: str

@@ -32,7 +32,7 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class VerbResult:
-    """What a verb gives: a value that JSON can hold, and bytes beside it."""
+    """The result of a verb: a JSON value, and bytes beside it."""
 
     value: object = None
     blob: bytes = b""
@@ -44,4 +44,4 @@ def make_reader_frames() -> Frames:
 
 
 class ProtocolError(Exception):
-    """The desk's side broke its protocol, or asked for more than it may have. The connection is given up."""
+    """The desk's side broke its protocol or exceeded a limit. The connection is closed."""

@@ -29,7 +29,7 @@ _MAX_PIECES = 2_000_000
 
 
 class CdpError(Exception):
-    """The browser could not do what it was asked; says why, in its words."""
+    """The browser failed to carry out a command; the message is its own."""
 
 
 class Cdp:

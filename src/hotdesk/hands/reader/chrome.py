@@ -26,7 +26,7 @@ SHOW = 30_000
 
 
 class Connection:
-    """The browser of one desk, connected to on first need, and anew after anything strange."""
+    """The browser of one desk, connected on first need, and again after a protocol error."""
 
     def __init__(self, dial: Dial, act_seconds: float = _ACT_SECONDS) -> None:
         self.dial = dial

@@ -20,7 +20,7 @@ PIECES = 16 << 10
 
 
 class ScreenConnection:
-    """Carries one conversation; whoever calls sets the deadline."""
+    """Carries one conversation; the caller sets the deadline."""
 
     def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MAX_REPLY_BYTES) -> None:
         self.connection = connection

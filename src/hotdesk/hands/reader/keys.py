@@ -17,7 +17,7 @@ TEXTS = {"Enter": "\r", "Space": " "}
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One key, with what is held down meanwhile."""
+    """One key, with the keys held down meanwhile."""
 
     key: str
     code: str

@@ -26,7 +26,7 @@ def to_markdown(tree: object) -> str:
 
 
 class Tidy:
-    """Copies an outline, leaving out what it has too much of, and marks what stands by itself."""
+    """Copies an outline, leaving out excess, and marks blocks that stand by themselves."""
 
     def __init__(self) -> None:
         self.remaining = MAX_OUTLINE_CHARS

@@ -97,7 +97,7 @@ def describe_exception(reply: UntrustedObject) -> str:
 
 
 class Countdown:
-    """How much of a time is left."""
+    """The rest of a time limit."""
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds

@@ -53,7 +53,7 @@ Steps: TypeAlias = Generator[int, bytes, None]
 
 
 class ServerMessage(IntEnum):
-    """What a desk may say."""
+    """A message from a desk."""
 
     UPDATE = 0
     BELL = 2
@@ -61,7 +61,7 @@ class ServerMessage(IntEnum):
 
 
 class Person(IntEnum):
-    """What a viewer may say."""
+    """The messages of a viewer."""
 
     PIXELS = 0
     ENCODINGS = 2
@@ -132,7 +132,7 @@ class Side(ABC):
 
 @dataclass(slots=True)
 class ViewerInput:
-    """What a person did: how often and where, never which characters."""
+    """A person's input: how often and where, never which characters."""
 
     clicks: int = 0
     keys: int = 0
@@ -147,7 +147,7 @@ class ViewerInput:
 
 
 class DeskSide(Side):
-    """What the desk says."""
+    """The desk's side of the relay."""
 
     def __init__(self) -> None:
         self.encodings = {RAW}
@@ -256,7 +256,7 @@ class DeskSide(Side):
 
 
 class ViewerSide(Side):
-    """What the viewer says."""
+    """The viewer's side of the relay."""
 
     def __init__(self, desk: DeskSide) -> None:
         self.desk = desk

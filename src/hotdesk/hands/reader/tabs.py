@@ -20,7 +20,7 @@ STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
 
 
 class PageBlockedError(Exception):
-    """A page opened a dialog while something was asked of it."""
+    """A page opened a dialog during a command."""
 
 
 @dataclass(slots=True)

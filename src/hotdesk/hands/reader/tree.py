@@ -41,7 +41,7 @@ WORDS = {"StaticText": "text", "MenuListOption": "option", "Iframe": "frame", "i
 
 @dataclass(slots=True)
 class Node:
-    """One node of the tree, as far as it is told."""
+    """One reported node of the tree."""
 
     id: str
     role: str

@@ -9,7 +9,7 @@ from hotdesk.hands.reader import ProtocolError
 
 
 class UntrustedObject:
-    """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
+    """An object from the other side: each fact is read by type, so that a wrong one is found where it is used."""
 
     def __init__(self, data: object) -> None:
         if not isinstance(data, dict):

@@ -37,7 +37,7 @@ class Looking:
 
 
 class ScreenRelay:
-    """Relays a desk's screen to whoever looks at it."""
+    """Relays a desk's screen to its viewers."""
 
     VERBS = frozenset({"present", "lease", "acted", "drop"})
 

@@ -36,7 +36,7 @@ SPELT = {" ": "space", "+": "plus"}
 
 @dataclass(frozen=True, slots=True)
 class ScreenAction:
-    """A tool of the screen's, and what it is used with."""
+    """A tool of the screen and its arguments."""
 
     tool: str
     arguments: dict[str, object]
@@ -44,7 +44,7 @@ class ScreenAction:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Between the picture a model was told of and the screen."""
+    """Converts between the picture a model sees and the screen."""
 
     width: int = WIDTH
     height: int = HEIGHT

@@ -59,7 +59,7 @@ class Seat(Protocol):
 
 
 class LocalSeat:
-    """Reads in this very process, for tests: no wall stands between it and what the desk says."""
+    """Reads in this very process, for tests: no wall separates it from the desk's data."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk

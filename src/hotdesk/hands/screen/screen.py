@@ -54,7 +54,7 @@ _TAKES_FOCUS_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Screenshot:
-    """What a screen showed, as a file."""
+    """A picture of the screen, as a file."""
 
     data: bytes
     media: str

@@ -36,7 +36,7 @@ MAX_NAME_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class DesktopState:
-    """What is open at a desk. All of it is the desk's word."""
+    """The open windows and pages of a desk. All of it is the desk's word."""
 
     windows: frozenset[str] = frozenset()
     pages: frozenset[str] = frozenset()
@@ -59,7 +59,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class PastTakeovers:
-    """Takeovers that are over, and that the worker was not told of yet."""
+    """Finished takeovers that were not reported to the worker yet."""
 
     seconds: float
     clicks: int
@@ -86,7 +86,7 @@ class RunningCall:
 
 
 class Wheel:
-    """Who drives a desk: the worker, unless a person has taken over."""
+    """Who controls a desk: the worker, unless a person has taken over."""
 
     def __init__(
         self,

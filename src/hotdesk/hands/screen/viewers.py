@@ -39,14 +39,14 @@ PROTOCOL = "hotdesk-screen"
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who looks at a desk."""
+    """A viewer of a desk."""
 
     number: int
     may_drive: bool
 
 
 class Watching:
-    """Who looks at the desks of one owner."""
+    """The viewers of one owner's desks."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class FrontWindow:
 
 @dataclass(frozen=True, slots=True)
 class WidgetReport:
-    """What the program in the desk read."""
+    """The report of the program in the desk."""
 
     front: Annotated[FrontWindow, ROW] = field(default_factory=lambda: FrontWindow("", 0))
     windows: Annotated[tuple[Annotated[AccessibleWindow, ROW], ...], Length(100)] = ()
@@ -88,7 +88,7 @@ class WidgetReport:
 
 @dataclass(frozen=True, slots=True)
 class WidgetPlace:
-    """Where a widget is now."""
+    """The current place of a widget."""
 
     box: tuple[Pixels, Pixels, Size, Size] = (0, 0, 0, 0)
     gone: bool = False

@@ -36,7 +36,7 @@ async def ask_nobody(pending: Pending, card: Card) -> Decided | None:
 
 @dataclass(slots=True)
 class People:
-    """Who answers for one job."""
+    """Asks the people who answer for one job."""
 
     log: JobLog
     journal: Path

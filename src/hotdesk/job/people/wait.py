@@ -29,7 +29,7 @@ MAX_QUOTE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a person is shown: facts we worked out first, the worker's words last."""
+    """A card for a person: facts worked out by hotdesk first, the worker's words last."""
 
     title: str
     facts: Mapping[str, str]
@@ -60,7 +60,7 @@ def read_card(text: str) -> Card:
 
 @dataclass(slots=True)
 class OpenQuestions:
-    """What waits in one job, folded from its events."""
+    """The open questions of one job, folded from its events."""
 
     pending: dict[str, Pending] = field(default_factory=dict)
     decided: dict[str, Decided] = field(default_factory=dict)

@@ -30,7 +30,7 @@ Answer: TypeAlias = Literal["approved", "refused", "answered"]
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """What a job waits for, with what is known of it."""
+    """A question that a job waits for, with its details."""
 
     pending: Pending
     waiting: OpenQuestions

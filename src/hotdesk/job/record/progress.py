@@ -36,7 +36,7 @@ Stand: TypeAlias = Literal["to come", "current", "done", "failed", "rolled back"
 
 @dataclass(slots=True)
 class Cost:
-    """What replies of models cost."""
+    """The cost of replies."""
 
     dollars: float = 0.0
     """Of the replies whose price is known, about."""
@@ -82,7 +82,7 @@ class Cost:
 
 @dataclass(slots=True)
 class ModelCost(Cost):
-    """What one model cost, in one part: who plans, acts and looks at pictures may be the same."""
+    """The cost of one model in one role; one model may plan, act and look at pictures."""
 
     part: Part = "plan"
     model: str = ""
@@ -108,7 +108,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class StepProgress:
-    """How far a step is, and what it took."""
+    """The state and cost of a step."""
 
     name: str
     what: str = ""

@@ -18,7 +18,7 @@ from hotdesk.walls import WallProof
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How many requests of one kind there were."""
+    """The number of requests of one kind."""
 
     count: int
     verdict: str

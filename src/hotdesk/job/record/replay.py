@@ -20,7 +20,7 @@ from hotdesk.plan import OURS, Plan, from_json
 
 
 class Replayed(Replay):
-    """A model that has its plan, and says what was said."""
+    """A model with a recorded plan that repeats recorded replies."""
 
     def __init__(self, job: str, plan: Plan, replies: dict[str, list[Reply]]) -> None:
         super().__init__(f"job {job}", replies)

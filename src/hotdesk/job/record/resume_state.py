@@ -56,7 +56,7 @@ class RecordedTurn:
 
 @dataclass(slots=True)
 class Spending(Cost):
-    """What a job has used."""
+    """The consumption of a job."""
 
     acts: int = 0
     ms: int = 0

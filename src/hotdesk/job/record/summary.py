@@ -60,7 +60,7 @@ MIN_ID_CHARS = 4
 
 @dataclass(slots=True)
 class DeliverableRecord:
-    """What is known of one deliverable."""
+    """The known facts of one deliverable."""
 
     path: str
     checks: list[Verified] = field(default_factory=list)

@@ -85,7 +85,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class ReportedDecision:
-    """What a person or a policy was asked, and what came of it."""
+    """A decision of a person or a policy."""
 
     at: int
     what: str
@@ -96,7 +96,7 @@ class ReportedDecision:
 
 @dataclass(slots=True)
 class Looked:
-    """What one check saw of a deliverable, the last time it looked."""
+    """The evidence of one check, from its last look at a deliverable."""
 
     event: Verified
     verdict: StoredVerdict | None = None
@@ -128,7 +128,7 @@ class PlannedStep:
 
 @dataclass(slots=True)
 class JobReport:
-    """One job, for somebody who was not there."""
+    """One job, for readers who did not follow it."""
 
     tale: JobSummary
     state: tuple[State, str]

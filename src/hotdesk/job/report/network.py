@@ -20,7 +20,7 @@ _MAX_ROWS = 60
 
 @dataclass(slots=True)
 class HostTraffic:
-    """What went to one host and came from it."""
+    """The traffic with one host."""
 
     requests: int = 0
     up: int = 0

@@ -119,7 +119,7 @@ def format_one_line(text: str, longest: int = SHORT) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What came of the use of a tool."""
+    """The result of a tool."""
 
     text: str
     exit_code: int | None = None

@@ -25,7 +25,7 @@ CAPABILITY_BITS = sum(1 << number for number in CAPABILITIES.values())
 
 @dataclass(frozen=True, slots=True)
 class BundleInput:
-    """What the keeper prepared for a desk, as paths a runtime can use."""
+    """The paths that the keeper prepared for a desk's runtime."""
 
     desk: str
     root: str

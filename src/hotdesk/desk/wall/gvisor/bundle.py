@@ -54,7 +54,7 @@ ROOT, COVERED, SHARED = "/root", "/covers", "/link"
 
 @dataclass(frozen=True, slots=True)
 class GvisorBundle:
-    """What the keeper prepared for a desk."""
+    """The paths that the keeper prepared for a desk."""
 
     desk: str
     memory: int

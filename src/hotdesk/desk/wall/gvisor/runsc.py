@@ -53,7 +53,7 @@ CAP_LAST = 63
 
 @dataclass(frozen=True, slots=True)
 class Runsc:
-    """The program of this machine, and how it shall run desks."""
+    """The runsc of this machine, and its options."""
 
     program: str
     platform: str

@@ -31,7 +31,7 @@ POLL_INTERVAL_S = 0.005
 
 
 class Opener(Protocol):
-    """Opens desks like one that there is."""
+    """Opens desks like an existing one."""
 
     async def open_with(self, spec: Spec, home: Path | None) -> Desk:
         """Open a desk whose home is a copy of this one, or empty."""
