@@ -66,7 +66,7 @@ class ApiKeys:
         """What the operator was told of the file."""
 
     def find(self, text: str) -> Caller | None:
-        """Say whose a key is; None for one that is unknown, revoked or over."""
+        """Return the owner of a key; None for one that is unknown, revoked or expired."""
         if not SHAPE.fullmatch(text):
             return None
         self.look()
@@ -134,7 +134,7 @@ class ApiKeys:
         return key
 
     def look(self) -> None:
-        """Read the file again where it changed; while it is damaged nobody is let in, and the operator is told once."""
+        """Read the file again when it changed; while it is damaged no key is valid, and the operator is told once."""
         try:
             self.refresh()
         except HostError as e:

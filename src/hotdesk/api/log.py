@@ -38,7 +38,7 @@ class ServerLog:
         print(line, file=sys.stderr, flush=True)
 
     def report_error(self, error: Exception) -> None:
-        """Tell of an error; of one that nobody foresaw only its kind and place, because it may quote a secret."""
+        """Log an error; of an unforeseen one only its kind and place, because its text may quote a secret."""
         if isinstance(error, HotdeskError):
             text = f"{error.code}: {error}"
         else:

@@ -65,7 +65,7 @@ class MeteredHost(Host):
         return desk
 
     async def note_volumes(self, spec: Spec, desks: Sequence[Desk]) -> None:
-        """Have written down which volumes desks have, before anybody uses them; those of which it cannot be, burn."""
+        """Record the volumes of desks before they are used; a desk whose record fails is burnt."""
         if not spec.volumes:
             return
         events = [

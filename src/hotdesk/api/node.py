@@ -89,7 +89,7 @@ class NodeReporter:
 async def serve_node(
     settings: Config, node: NodeSettings, listener: socket.socket, stopping: anyio.Event, listening: Callable[[], None]
 ) -> None:
-    """Lend desks until asked to stop: then no more are opened, and those that are open get a while."""
+    """Lend desks until asked to stop: then no more are opened, and the open ones get a grace period."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall)

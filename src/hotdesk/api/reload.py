@@ -30,7 +30,7 @@ class Reloading:
         self.requested.set()
 
     def add(self, holder: Callable[[Serving], None]) -> None:
-        """Tell somebody of new settings; `holder` may refuse them by raising."""
+        """Call `holder` with new settings; it may refuse them by raising."""
         self.holders.append(holder)
 
     async def run(self) -> None:

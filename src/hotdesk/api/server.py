@@ -271,7 +271,7 @@ async def serve(
     stopping: anyio.Event,
     challenges: socket.socket | None = None,
 ) -> None:
-    """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn, or sandboxes are left."""
+    """Serve until asked to stop: then refuse new connections, cut streams, and burn desks or leave sandboxes."""
     notice, serving = Notice(), reloading.serving
     LOG.as_json = serving.log == "json"
     asyncio.get_running_loop().set_exception_handler(complain)
@@ -328,7 +328,7 @@ async def _renewing(serving: Serving, challenges: socket.socket | None) -> Async
 
 
 def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell of what goes wrong in the loop itself; of running out of descriptors seldom, whoever causes it."""
+    """Log errors of the event loop; running out of descriptors only rarely."""
     if context.get("message") == "socket.accept() out of system resource":
         LOG.write_seldom("descriptors", "no connection can be accepted: too many files are open")
     else:

@@ -95,10 +95,10 @@ def _parse_allow_rule(text: str) -> Rule:
 
 
 def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Collection[str] = ()) -> Plan:
-    """Return the plan with what is asked for in it: this step is another, and so is what remains after it.
+    """Return the plan with an amendment: this step changes, and so do the remaining ones.
 
-    Steps before it, and later ones that are finished, stay. A step that has all of the scope lists it from then on:
-    what is approved is the plan, so each host stands in it.
+    Earlier steps, and later ones that are finished, stay. A step with the whole scope lists it explicitly from then on:
+    the plan is what is approved, so every host must be in it.
     """
     index = _find_index(plan, amendment.step)
     now, after = plan.steps[index], plan.steps[index + 1 :]
@@ -268,7 +268,7 @@ def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:
-    """Return whether nobody may approve a rule: the operator or the brief denies it, or nobody could look inside."""
+    """Return whether no person may approve a rule: it is denied, or its traffic could not be inspected."""
     brief_rules = tuple(brief)
     if ceiling and find_cover(rule, ceiling) is None:
         return True

@@ -62,7 +62,7 @@ class ModelBrain:
         return await make_plan(make_asker(self.planners), task, self.job, log, window=window)
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
-        """Take one step; one that failed before is taken by whoever plans."""
+        """Take one step; after a failure the planner takes it."""
         if situation.step.kind == "program":
             return await run_fixed(situation, stage, log)
         models = self.list_takers(situation.attempt)
@@ -77,9 +77,9 @@ class ModelBrain:
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
-        """Return the conversation in which a delivery is fixed that was sent back; empty: a new one begins.
+        """Return the conversation in which to fix a returned delivery; empty: begin a new one.
 
-        Only whoever had it goes on with it: another model is told what was left, a script begins again.
+        Only its own worker continues it: another model is told what was left, a script begins again.
         """
         name, items = self.conversations.pop(situation.step.name, ("", ()))
         goes_on = situation.findings and not situation.history and not isinstance(model, Planner)
@@ -101,7 +101,7 @@ def describe_model(model: LanguageModel) -> str:
 
 
 def make_asker(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
-    """Return what asks the first model that answers; one that failed is not asked again in this step."""
+    """Return a function that asks the first model that answers; one that failed is not asked again in this step."""
     remaining = list(models)
     failures: dict[str, str] = {}
 

@@ -55,7 +55,7 @@ class Critic:
     earlier: list[str] = field(default_factory=list)
 
     async def review(self, plan: Plan) -> tuple[str, ...]:
-        """Return what is said against a plan; nothing once it was asked often enough."""
+        """Return the findings against a plan; none once it was asked often enough."""
         if self.reviews >= REVIEWS:
             return ()
         self.reviews += 1

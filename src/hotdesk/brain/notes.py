@@ -90,7 +90,7 @@ class Notes:
         self.add(NoteEntry("observation", step, act, tool, text, paper))
 
     def add(self, entry: NoteEntry) -> None:
-        """Take an entry; texts that are held beyond the limit are let go of, the oldest observations first."""
+        """Add an entry; texts beyond the memory limit are released, the oldest observations first."""
         if entry.tool == _UNREAD:
             return
         self.entries.append(entry)

@@ -102,9 +102,9 @@ def _choose_lesser(one: int | None, other: int | None) -> int | None:
 
 
 def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
-    """Yield what is asked of a rule of the brief's in a step whose plan lists other rules, or a part of it.
+    """Yield the questions of a brief's rule in a step whose plan lists other rules, or a part of it.
 
-    An ask catches more than an allow admits: it stays away where it would stand before a deny or before the plan.
+    An ask matches more than an allow: it is left out where it would precede a deny or the plan.
     """
     for piece in _split_rule(rule):
         ask = replace(piece, verdict="ask", query=piece.query or None)
@@ -132,9 +132,9 @@ def select_grants(step: Step, scope: Scope) -> tuple[Grant, ...]:
 
 
 def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
-    """Name the tools that may be used in a step as whoever takes it likes.
+    """Return the tools that a step's worker may use freely.
 
-    One that chooses has those it lists and none of its actions': what these do was fixed before anything was read.
+    A step that chooses has those it lists but not those of its actions: these were fixed before anything was read.
     """
     names = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     if step.kind == "program":

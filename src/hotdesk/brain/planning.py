@@ -35,9 +35,9 @@ _TOOL_CHARS = 200
 async def make_plan(
     ask: Ask, task: PlanningTask, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW
 ) -> Plan:
-    """Have a plan made that the audit accepts; `PlanningError` lists what is left when there are no more rounds.
+    """Make a plan that passes the audit; `PlanningError` lists the remaining findings after the last round.
 
-    A small brief has its plan without a model. What only the critic says goes back as advice.
+    A small brief has its plan without a model. Findings of the critic alone go back as advice.
     """
     if is_small(job):
         plan = plan_small(job, task.tools)

@@ -37,7 +37,7 @@ class WindowShares:
 
 
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
-    """Return everybody a share; what does not fit at all is for whoever is asked to say."""
+    """Divide the window into shares; text that does not fit is left to its sender."""
     shown = tuple(tools)
     if window - estimate_fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
         shown = tuple(shorten_tool(tool) for tool in tools)
@@ -48,7 +48,7 @@ def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
 
 
 def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
-    """Estimate what is told every time, rather too much."""
+    """Estimate the tokens of the fixed part of every request; the estimate is high."""
     return estimate_text_tokens(system) + sum(map(_estimate_tool_tokens, tools))
 
 

@@ -126,7 +126,7 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
 
 
 def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
-    """Read what it must pass: what is listed; else the one that is named, or that has the name of its kind."""
+    """Read a deliverable's checks: the listed ones; otherwise the one named, or the one of its type."""
     if item.has("checks"):
         return _read_check_list(item, item.get("checks"))
     if kind == OTHER and not item.has("check"):

@@ -34,9 +34,9 @@ class UnparsableTextError(Exception):
 
 
 def find_toml_lines(text: str) -> dict[Where, int]:
-    """Return the line of everything in a text; `ValueError` where it lies too deep for any parser to be asked.
+    """Return the line of every value; `ValueError` where nesting is too deep for any parser.
 
-    What is no TOML is for its parser to refuse: then these are the lines before that.
+    Invalid TOML is left to its parser: then these are the lines before the mistake.
     """
     scan = Scan(text)
     with suppress(UnparsableTextError, IndexError):

@@ -211,7 +211,7 @@ def _read_fault(thing: object) -> Fault:
 
 
 def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
-    """Read what opened a file, and what the file asked of it; one that could not be opened has no pass."""
+    """Read what opened a file, and the requests it made; a file that could not be opened does not pass."""
     match thing:
         case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= _MOST_REQUESTS:
             return read_text(by, 40), tuple(_read_request(each) for each in requests)

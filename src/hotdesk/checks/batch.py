@@ -43,10 +43,10 @@ class BatchedCheck(Protocol):
 async def look_many(
     desk: Desk, groups: Sequence[Sequence[LookRequest]], remove: Sequence[str] = ()
 ) -> tuple[list[Evidence], str]:
-    """Look at files of many makers; return what each look saw, in order, and what was wrong with the batch as a whole.
+    """Examine files of many makers; return each look's result in order, and what was wrong with the batch as a whole.
 
-    What one maker made is one group: it is looked at by one process, and by none that looked at another's. `remove`
-    names folders that are removed once all was looked at: no later file shall meet them.
+    The files of one maker are one group: a process examines one group only. `remove` names folders to remove
+    afterwards, so that later files cannot meet them.
     """
     folder, looks = f"{desk.home}/{FOLDER}", [each for group in groups for each in group]
     modules = dict.fromkeys(name for each in looks for name in (each.program, *each.needs))

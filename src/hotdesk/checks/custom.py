@@ -80,7 +80,7 @@ class CustomCheck:
 
 
 def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
-    """Read what a check of the brief's own said, strictly; one that says nothing has looked for nothing."""
+    """Parse the output of a brief's own check, strictly; empty output proves nothing."""
     match read_json(text.strip().encode()):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:

@@ -87,9 +87,9 @@ async def look(
     needs: Sequence[str] = (),
     stays: str = "",
 ) -> Evidence:
-    """Run a program of `inside/` in a desk; return what it said. `needs` names other modules of `inside/` it imports.
+    """Run a program of `inside/` in a desk; return its output. `needs` names other modules of `inside/` it imports.
 
-    `stays` names one that is run in its place, answers for it, and stays for later calls.
+    `stays` names a program that is run in its place, answers for it, and stays for later calls.
     """
     folder, stdin = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
     run = partial(desk.run, stdin=stdin, timeout=seconds, output_limit=_LARGEST_ALL)
@@ -124,7 +124,7 @@ def describe_failure(done: Done) -> str:
 
 
 def unpack(output: bytes) -> Evidence:
-    """Take apart what a program said; pages that are not what they are said to be are not there."""
+    """Unpack a program's output; pages that do not match their description are left out."""
     report, _, rest = output.partition(b"\n")
     try:
         sizes = _page_sizes(read_json(report))

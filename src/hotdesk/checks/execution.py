@@ -58,7 +58,7 @@ async def run(
 
 
 def as_text(data: bytes) -> str:
-    """Return an output as text; what is none is told by its numbers."""
+    """Return an output as text; undecodable bytes are shown as numbers."""
     return data.decode("utf-8", "backslashreplace")
 
 

@@ -103,7 +103,7 @@ class SheetCheck:
         return Verdict(looked_for, faults, self.describe_facts(sheet), self.collect_values(sheet), tools, more=more)
 
     def find_faults(self, sheet: Sheet) -> Iterator[Fault]:
-        """Find what is wrong; heads first, since all else is said in them."""
+        """Find faults; in the heads first, since all other faults refer to them."""
         table = Table(self.want, sheet)
         if wrong := [*table.check_columns()]:
             return iter(wrong)
@@ -210,7 +210,7 @@ def _parse_local_area(text: str) -> Area | None:
 
 
 def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
-    """Read what the desk told of the first sheet; `ValueError` for anything it was not asked for."""
+    """Read a desk's report on the first sheet; `ValueError` for anything that was not requested."""
     match read_json(evidence):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as a workbook: {why}")

@@ -196,9 +196,9 @@ def go_on(
     key: str = "",
     anew: bool = False,
 ) -> int:
-    """Go on with a job, within other limits and with a key for its model where they are given.
+    """Resume a job, within other limits and with a key for its model if given.
 
-    `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
+    `anew`: whether the order has changed, and is stored so for the next process.
     """
     chosen = change_limits(settings, request, limits)
     return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

@@ -50,7 +50,7 @@ class PromptOutcome:
 
 
 def open_terminal(path: str = TERMINAL) -> int | None:
-    """Open the terminal somebody sits at; None: nobody does. To be done before a process is confined."""
+    """Open the controlling terminal; None if there is none. Call it before the process is confined."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -160,7 +160,7 @@ _CLOSING = {
 
 
 def format_invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
-    """Return what is asked, and which letters answer it; no letters: any words do."""
+    """Return the question and the letters that answer it; without letters any words do."""
     if pending.kind == "question":
         return "  your answer, or an empty line for later: ", ()
     letters = tuple(letter for letter in LETTERS if letter != "e" or pending.kind in EDITED)
@@ -215,14 +215,14 @@ def _iterate_card_lines(card: Card) -> Iterator[str]:
 
 
 def _shorten_fact(text: str) -> str:
-    """Return as much of a fact as is shown; what is left out is said."""
+    """Return the shown part of a fact, and say if some of it was left out."""
     rest = len(text) - MAX_FACT_CHARS
     return text[:MAX_FACT_CHARS] + (f" … and {rest:,} more characters: hotdesk approve --json" if rest > 0 else "")
 
 
 @contextmanager
 def _line_mode(terminal: int) -> Iterator[None]:
-    """Have the terminal give whole lines and show what is typed, whoever used it before."""
+    """Switch the terminal to whole lines with echo, whatever mode it was in."""
     before = termios.tcgetattr(terminal)
     ours = termios.tcgetattr(terminal)
     ours[0] |= termios.ICRNL

@@ -29,7 +29,7 @@ class CertificateRenewal:
         self.line, self.pid = line, pid
 
     async def run(self, context: ssl.SSLContext, file: Path) -> None:
-        """Have new connections use each certificate that comes; tell the operator of those that do not."""
+        """Give new connections each new certificate; report failed renewals to the operator."""
         while data := await receive(self.line):
             message = json.loads(data)
             if message.get("renewed"):

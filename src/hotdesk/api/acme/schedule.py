@@ -28,7 +28,7 @@ class Attempts:
 
 
 def is_due(now: float, begins: float, ends: float, attempts: Attempts, *, covers: bool) -> bool:
-    """Return whether a certificate is to be asked for now; `covers`: the one that is there has the right names."""
+    """Return whether to request a certificate now; `covers`: the current one has the right names."""
     if now < attempts.next_at and attempts.next_at - now <= MAX_RETRY_S:
         return False
     return not covers or now >= begins + (ends - begins) * RENEW_AT

@@ -83,7 +83,7 @@ class SavedSandboxes:
     # -- at the start ---------------------------------------------------------------------------------------------
 
     def find(self) -> None:
-        """Have every sandbox found that earlier servers left; what is over by now is forgotten."""
+        """Restore the sandboxes that earlier servers left; expired ones are deleted."""
         for name in list_tenant_names(self.tenants.settings):
             try:
                 settings = get_settings(self.tenants.settings, name)
@@ -95,7 +95,7 @@ class SavedSandboxes:
         self.snapshots.deleted.set()
 
     def find_for_tenant(self, tenant: Tenant) -> None:
-        """Have a tenant's sandboxes found; one that cannot be keeps no other from it."""
+        """Restore a tenant's sandboxes; one that fails does not affect the others."""
         for record in read(get_folder(tenant)):
             try:
                 self.take_up(tenant, record)

@@ -98,7 +98,7 @@ class LiveRecords:
                 await self.take_up(tenant, record, desk)
 
     async def take_up(self, tenant: Tenant, record: LiveSandbox, desk: Desk) -> None:
-        """Have a sandbox found; one that may not be any more is burnt."""
+        """Restore a sandbox; one that is no longer allowed is burnt."""
         try:
             scope = await self.saved.find_scope(record, tenant.name)
             sandbox = _make_sandbox(record, tenant, desk, self.sandboxes, scope)

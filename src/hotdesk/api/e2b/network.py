@@ -130,7 +130,7 @@ _INGRESS = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
 
 
 def read(network: Mapping[str, object]) -> NetworkConfig:
-    """Read what a program says; what is wrong is told without what was in it."""
+    """Read a program's network rules; errors do not quote them."""
     try:
         return NetworkConfig.model_validate(network)
     except ValidationError as e:
@@ -184,7 +184,7 @@ def check_public(entry: str) -> str:
 
 
 def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
-    """Return the rules of what is denied; what is allowed wins, also where it is the wider."""
+    """Return the rules for denied targets; allowed ones win, even where they are wider."""
     wins = [found for each in allowed if each not in EVERYTHING and (found := _parse_network(each)) is not None]
     rules: list[Rule] = []
     for each in entries:

@@ -264,7 +264,7 @@ class Sandboxes:
                 log(e)
 
     async def set_end(self, sandbox: Sandbox, timeout: float) -> None:
-        """Let a sandbox last so long from now; none is the end of its time."""
+        """Let a sandbox last so long from now; 0 ends it."""
         if timeout <= 0:
             await self.finish(sandbox)
             return
@@ -342,7 +342,7 @@ class Sandboxes:
             await templates.start(sandbox.desk, sandbox.spec.image)
 
     async def wake(self, sandbox: Sandbox) -> None:
-        """Have a sandbox run that traffic is for; one that traffic does not wake is as good as gone."""
+        """Wake a sandbox for traffic; without auto-resume it counts as gone."""
         if sandbox.state == "running":
             return
         if not sandbox.auto_resume:
@@ -414,9 +414,9 @@ def can_keep_memory(sandbox: Sandbox) -> bool:
 
 
 async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
-    """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again.
+    """Pause a desk; retry one that does not stop at once, during a start or a long call to its disk.
 
-    One whose memory cannot be written to disk just now keeps it where it is. Say whether it was written.
+    Without room for its memory on disk it is kept in RAM. Return whether it was written to disk.
     """
     if memory and to_disk:
         try:

@@ -74,7 +74,7 @@ async def start(desk: Desk, image: str) -> None:
 
 
 async def _introduce(desk: Desk) -> bool:
-    """Tell a code interpreter that was kept ready the variables of this desk's programs; False if there is none."""
+    """Send a ready code interpreter the variables of this desk's programs; False if there is none."""
     try:
         sock = await desk.dial(PORT)
     except DeskError:

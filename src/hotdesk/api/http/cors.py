@@ -35,7 +35,7 @@ def names_header(headers: Headers, name: str) -> bool:
 
 
 def answer_preflight(headers: Headers, origin: str) -> Response:
-    """Let a listed page's script send what it wants to: who may do what is decided when it does."""
+    """Allow a listed page's script to send its request; access is decided when it does."""
     requested = headers.get("access-control-request-headers", "")
     allowed = {"access-control-allow-headers": requested} if _REQUESTED.fullmatch(requested) and requested else {}
     return Response(

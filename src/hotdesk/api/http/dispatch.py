@@ -106,9 +106,9 @@ class Front:
         return part in (self.parts.control, self.parts.signed)
 
     def count(self, scope: Scope, headers: Headers, part: ASGIApp) -> bool:
-        """Count a request of whoever is known, by whatever they show, and say whether one is.
+        """Count a request of a known caller, however it authenticates, and return whether there is one.
 
-        `QuotaError` when they come too fast. What the page is made of is nobody's request; a sandbox counts its own.
+        Raises `QuotaError` when they come too fast. Files of the page are not counted; a sandbox counts its own.
         """
         shown = (headers.get("x-api-key", ""), headers.get("authorization", "").rpartition(" ")[2])
         signed_in = self.browsers.find(HTTPConnection(scope)) if part is self.parts.native else None
@@ -148,9 +148,9 @@ def build_refusal(
 
 
 def _find_oddity(scope: Scope, headers: Headers) -> str | None:
-    """Describe what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
+    """Describe what a proxy in front or a server behind could read differently in a request; None: nothing.
 
-    What is for a sandbox's port may have any path and any key: that is the desk's own matter.
+    Requests for a sandbox's port may have any path and key: that is the desk's own matter.
     """
     aimed = "aim" in scope
     for name in FRAMING if aimed else (*FRAMING, *SHOWN):

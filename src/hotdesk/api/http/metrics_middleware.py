@@ -28,7 +28,7 @@ class Measured:
         self.labels = _build_label_table(front.parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and take the time; status 0 is told of one that nobody answered."""
+        """Pass a request on, and measure its time; status 0 stands for an unanswered one."""
         if scope["type"] != "http":
             await self.front(scope, receive, send)
             return

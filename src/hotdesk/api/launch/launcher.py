@@ -223,7 +223,7 @@ class Starting:
         self.reply(number, BriefError(words or f"the process ended with exit status {code}") if code else pid)
 
     def tell(self, message: Mapping[str, object]) -> None:
-        """Say something to the server; one that is gone needs none."""
+        """Send a message to the server; nothing if it is gone."""
         with suppress(OSError):
             send_now(self.line, json.dumps(message).encode(), [])
 

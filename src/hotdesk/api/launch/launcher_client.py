@@ -118,7 +118,7 @@ class LauncherClient(PacketCalls):
         await self.ask("unsave", tenant, name=name)
 
     async def import_image(self, tenant: str, name: str, archive: Path) -> None:
-        """Have an archive imported as a tenant's image; `BriefError` says what is wrong with it."""
+        """Import an archive as a tenant's image; `BriefError` says what is wrong with it."""
         with archive.open("rb") as file:
             await self.ask("adopt", tenant, file.fileno(), timeout=IMPORT_TIMEOUT_S, name=name)
 

@@ -76,7 +76,7 @@ class Delivering:
         return ToolAnswer("\n".join(lines))
 
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:
-        """Have every check of a file's kind look at it; name those that cannot be had here."""
+        """Run every check of a file's type; return the names of those that are not available here."""
         verdicts, skipped = [], []
         for name, expect in list_checks(item, office=True):
             try:

@@ -76,7 +76,7 @@ async def use(session: McpSession, ctx: ServerRequestContext[None], params: Call
 
 
 async def _keep_telling(ctx: ServerRequestContext[None], name: str) -> None:
-    """Say every moment that a tool is still used; whoever does not ask for that is not told."""
+    """Send progress regularly while a tool runs, if the client asked for it."""
     began = anyio.current_time()
     while True:
         spent = anyio.current_time() - began

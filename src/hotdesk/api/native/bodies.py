@@ -38,7 +38,7 @@ async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
-    """Write a body to a file that is nobody else's; return its size. One that breaks off leaves nothing.
+    """Write a body to a private file; return its size. An incomplete one leaves nothing.
 
     Nor does one that would leave the machine less than `floor` bytes of its disk.
     """

@@ -149,6 +149,6 @@ async def _answer_disconnected(request: Request, error: Exception) -> JSONRespon
 
 
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
-    """Answer for what nobody foresaw; what it was is in the server's log, without what was sent."""
+    """Answer after an unforeseen error; its details go to the server's log, without the request's data."""
     LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
     return _make_problem_response(500, "internal", "internal error; the server's log has the reason")

@@ -25,7 +25,7 @@ class SwarmNumbers:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def count(self, tenant: str, swarms: Mapping[str, ItemCounts], live: Collection[str]) -> None:
-        """Count the swarms of one tenant; `live`: those that somebody works at."""
+        """Count the swarms of one tenant; `live`: the running ones."""
         running = [each for job, each in swarms.items() if job in live]
         mine = format_labels(tenant=tenant)
         self.swarms[mine] = len(running)

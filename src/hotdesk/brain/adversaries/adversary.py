@@ -29,7 +29,7 @@ class Turned:
         return self.script.provide_plan(task) if self.script else make_widest_plan(task)
 
     async def close(self) -> None:
-        """Have nothing to let go of."""
+        """Do nothing: nothing is open."""
 
 
 def make_widest_plan(task: PlanningTask) -> Plan:

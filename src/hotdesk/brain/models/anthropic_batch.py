@@ -87,7 +87,7 @@ class AnthropicBatchModel(AnthropicModel):
         raise ReplyCutError("its batch has no result")
 
     def build_batch_error(self, kind: str, message: str) -> Exception:
-        """Say why a batch's request failed; one that was refused may be asked without some feature."""
+        """Return the error of a failed batch request; `RefusedRequestError` if it may work without some feature."""
         detail = make_printable(self.line.hide_key(message))
         if kind != "invalid_request_error":
             return ReplyCutError(f"its batch failed: {kind}")

@@ -58,7 +58,7 @@ class Chat(Driver):
         self.capabilities = replace(self.capabilities, images=self.capabilities.images and _can_see(model))
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply, if it has room beside what is asked: such servers refuse what has not."""
+        """Return the next reply if the window has room for it: such servers refuse requests without room."""
         fixed = estimate_fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:
             why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"

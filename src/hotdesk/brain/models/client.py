@@ -262,7 +262,7 @@ class ProviderClient:
         return ModelError(f"{self.name} could not be called: {why}; {remedy.format(variable=self.variable)}")
 
     def build_refusal(self, error: Any) -> ModelError:
-        """Say that a request was refused; one that may be taken without some feature says so by its class."""
+        """Return the error of a refused request; its class shows whether it may work without some feature."""
         failed = self.build_error(self.describe(error), _choose_remedy(error))
         if error.status_code not in (400, 422):
             return failed
@@ -284,7 +284,7 @@ def _choose_remedy(error: Any) -> str:
 
 
 async def drain(events: Events) -> None:
-    """Read a stream to its end, for a moment: a reader of the library's that is left amid it ends nobody knows when."""
+    """Read a stream to its end for a moment: a reader of the library that is left open closes at an unknown time."""
     with anyio.move_on_after(_DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
         async for _ in events:
             pass

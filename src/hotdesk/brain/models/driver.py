@@ -68,7 +68,7 @@ class Driver(ABC):
         self, dialect: str, model: str, window: int | None, most: int, options: DriverOptions, form: WireFormat,
         line: ProviderClient,
     ) -> None:  # fmt: skip
-        """`window` is what the caller wants, `most` what is used where nobody says and the model has more."""
+        """`window` is the caller's wish, `most` the default where the model has more."""
         self.model = model
         self.name = line.name
         self.options = options
@@ -100,7 +100,7 @@ class Driver(ABC):
         return "" if self.line.address in self.name else self.line.address
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply, from a stream; one that its length cut off is asked for once more, with more room."""
+        """Return the next reply, streamed; one that its length limit cut off is requested once more, with more room."""
         reply = await self.ask_adapted(request)
         longer = self.find_longer_limit(request)
         if reply.stop != "length" or reply.calls or longer <= self.find_limit(request):

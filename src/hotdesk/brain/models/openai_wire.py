@@ -104,7 +104,7 @@ def _write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str
 
 
 def _is_unacknowledged(turn: HistoryTurn) -> bool:
-    """Return whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
+    """Return whether a safety check was raised for an action that was not taken: it is not acknowledged."""
     return any(_list_safety_checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
@@ -191,7 +191,7 @@ async def gather(events: Events) -> dict[str, Any]:
 
 
 def build_error(error: dict[str, Any]) -> Exception:
-    """Say that there will be no answer; one that may come the next time is cut."""
+    """Return the error for a missing answer; one that may succeed next time is marked as cut."""
     why = f"{error.get('code')}: {error.get('message')}"
     return (
         ReplyCutError(f"it stopped in the middle of its reply: {why}")

@@ -80,7 +80,7 @@ class RecordingModel:
         return self.model.sees
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model, and write down what was said; also that nothing was."""
+        """Ask the model, and record its reply, or that there was none."""
         recorded, began = self.encode_request(request), time.monotonic()
         try:
             reply = await self.model.ask(request)

@@ -31,7 +31,7 @@ class Replay:
         self.positions: dict[str, int] = {}
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply, as this replay's own: nobody was asked, and it costs nothing this time."""
+        """Return the next recorded reply as this replay's own: it costs nothing."""
         key = request.step if self.steps is not None else ""
         replies = self.all if self.steps is None else tuple(self.steps.get(key, ()))
         number = self.positions.get(key, 0)

@@ -55,7 +55,7 @@ class Play:
         return self.go_on(lambda running: running.send(None))
 
     def tell(self, observations: Sequence[Observation]) -> Reply:
-        """Let it go on with what came of its wish; one that has ended, and hears that this will not do, gives up."""
+        """Continue with the result of its last request; a function that has ended and gets a rejection gives up."""
         if self.running is None:
             return self.make_reply(
                 [("give_up", {"why": "; ".join(each.text for each in observations)[:_MAX_REASON_CHARS]})]

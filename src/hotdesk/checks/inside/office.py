@@ -72,7 +72,7 @@ def prepare_drawing() -> None:
 
 
 def take_turn() -> None:
-    """Wait until nobody else uses the office; end one that was left in the middle of a file."""
+    """Wait for a turn with the office; end one that was left in the middle of a file."""
     if locks:
         return
     FOLDER.mkdir(exist_ok=True)
@@ -187,7 +187,7 @@ def _load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iter
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """Say that the office has a file open: whoever is killed meanwhile leaves an office nobody should meet again."""
+    """Mark the office as busy with a file: if this process is killed meanwhile, the office must not be used again."""
     (FOLDER / "busy").touch()
     try:
         yield

@@ -89,7 +89,7 @@ class Raw:
         }
 
     def count_charts(self, part: str) -> int:
-        """Count the charts a sheet shows; one that merely lies in the file is none."""
+        """Count the charts that a sheet shows; unreferenced ones in the file do not count."""
         return sum(self.count_drawn_charts(drawing) for drawing in self.find_related_parts(part, "drawing"))
 
     def count_drawn_charts(self, drawing: str) -> int:

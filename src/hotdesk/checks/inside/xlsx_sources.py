@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 64 << 20
 
 
 def sum_column(path: str, column: str) -> dict[str, object]:
-    """Tell a column's sum and how many numbers it is of; or why there is none."""
+    """Return a column's sum and the count of its numbers; or why there is none."""
     try:
         numbers = [_parse_number(each) for each in _read_column(path, column)]
     except Exception as e:  # noqa: BLE001 - whatever a broken source does to the parsers, it is a broken source

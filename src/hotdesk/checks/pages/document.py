@@ -222,7 +222,7 @@ class DocumentEvidence:
 
 
 def read_report(report: bytes, kind: str) -> DocumentEvidence:
-    """Read what the desk told; `ValueError` for anything it was not asked for."""
+    """Read a desk's report; `ValueError` for anything that was not requested."""
     found = read_json(report)
     if isinstance(found, dict) and "unreadable" in found:
         raise ValueError(f"it cannot be opened as {kind}: {read_text(found['unreadable'])}")

@@ -112,7 +112,7 @@ class XlsxCheck:
         return (rule for rule, expectation in rules.items() if expectation)
 
     def find_faults(self, book: Workbook) -> Iterator[Fault]:
-        """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
+        """Find faults: those of the brief's own expectations first, since they are in its words."""
         sheet = book.find_sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
         if sheet is None:
             there = list_names(each.name for each in book.sheets)

@@ -40,7 +40,7 @@ def quote_text(text: str) -> str:
 
 
 def format_error(value: Shown) -> str:
-    """Say an error value; what is none that programs show is quoted."""
+    """Format an error value; one that no program shows is quoted."""
     text = str(value)
     return text if _ERROR.fullmatch(text) else quote_text(text)
 

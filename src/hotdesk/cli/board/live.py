@@ -86,7 +86,7 @@ class Board:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the terminal to somebody else for a while; what is to be said waits."""
+        """Leave the terminal to others for a while; output waits."""
         self.draw(last=True)
         self.suspended = True
         try:
@@ -136,7 +136,7 @@ class Board:
         return found.columns or 80, found.lines or 24
 
     def write(self, text: str) -> None:
-        """Write to whoever watches; nobody there is no reason to stop a job."""
+        """Write to the terminal; a missing reader is no reason to stop a job."""
         if self.deaf or not text:
             return
         try:

@@ -137,7 +137,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
-    """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
+    """Open an address in this person's browser, through a file: other users can read arguments."""
     opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
         yield None

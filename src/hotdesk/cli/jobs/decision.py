@@ -52,7 +52,7 @@ def settle(
 
 
 def describe_decider() -> str:
-    """Describe who decides: this process, and for whom, if `sudo` told."""
+    """Describe who decides: this process, and its user behind `sudo`."""
     behind = os.environ.get("SUDO_UID", "")
     on_behalf = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""
     return f"uid {os.getuid()} pid {os.getpid()}{on_behalf}"
@@ -70,7 +70,7 @@ def write_down(settings: Config, *events: Event) -> None:
 
 
 def edit(case: OpenDecision) -> str:
-    """Have a person change a plan; return what is approved then, empty when nothing was changed."""
+    """Let a person edit a plan; return the edited plan, empty if nothing changed."""
     if case.pending.kind not in PLANS or case.card is None:
         raise BriefError(f"{case.pending.id} is not a plan and cannot be edited; approve or refuse it as it is")
     before = as_draft(case.card.subject)
@@ -85,7 +85,7 @@ def edit(case: OpenDecision) -> str:
 
 
 def _edit_text(text: str) -> str:
-    """Open an editor on a text, in a file that is nobody else's; return what is there when it ends."""
+    """Open an editor on a text in a private file; return the text when it ends."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="hotdesk-plan-") as folder:
         path = Path(folder) / "plan.toml"

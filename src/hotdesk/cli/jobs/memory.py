@@ -191,7 +191,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
 
 def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[MemoryItem]]:
-    """Find what is named; `BriefError` when there is none."""
+    """Find the named items; `BriefError` when there are none."""
     name, drive = check_memory_name(arguments.memory), find_drive()
     if drive is None:
         raise BriefError(f"There is no memory {name}: no job has stored anything yet.")

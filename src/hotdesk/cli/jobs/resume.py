@@ -92,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def is_running(settings: Config, job: str) -> bool:
-    """Return whether somebody works at a job; one that is over is given the time to end."""
+    """Return whether a process works at a job; one that is ending is given the time to end."""
     folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
     while is_held(folder) and time.monotonic() < end:
         if tell(get_journal_path(settings), job).ended is None:

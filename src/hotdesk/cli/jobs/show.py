@@ -120,7 +120,7 @@ def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
 
 
 def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
-    """Yield the events of a job and its desks; with those that come, as long as somebody works at it."""
+    """Yield the events of a job and its desks; then new ones while the job runs."""
     path, chains = get_journal_path(settings), {tale.job, *tale.desks}
     if not going_on:
         yield from read(path, chains)

@@ -218,7 +218,7 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
 
 
 def _silence_output() -> int:
-    """Return the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
+    """Return the exit code when the reader has gone; buffered output needs a destination at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 128 + signal.SIGPIPE
 

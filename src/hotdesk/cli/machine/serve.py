@@ -116,7 +116,7 @@ def _require_certificate(serving: Serving) -> None:
 
 
 def _require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
-    """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
+    """Refuse to keep desks of a missing template ready; one that is not named yet may be built later."""
     if not named:
         return
     from hotdesk.api.e2b.templates import parse_image_name
@@ -217,7 +217,7 @@ def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
 
 
 def _warn_of_walls(settings: Config, serving: Serving) -> None:
-    """Say before anybody asks for a desk that none can be opened behind the wall a tenant needs."""
+    """Warn early when no desk can be opened behind the wall that a tenant needs."""
     from hotdesk.api.keys import ApiKeys
 
     keys = ApiKeys(settings.lib / "serve")

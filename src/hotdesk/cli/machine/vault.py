@@ -300,7 +300,7 @@ def read_passphrase(variable: str) -> bytes | None:
 
 
 def tell(entry: VaultEntry) -> None:
-    """Say what was kept; never the value."""
+    """Print what was stored; never the value."""
     print(f"{entry.name} {entry.kind} version {entry.version}")
 
 

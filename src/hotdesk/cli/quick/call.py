@@ -17,7 +17,7 @@ _END = b"\r\n\r\n"
 
 
 def dial(path: str) -> _socket.socket | None:
-    """Call whoever listens at a path, if nobody but this user can have put it there; None: there is no such owner."""
+    """Connect to the listener at a path if only this user can have put it there; None: there is no such owner."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES or not (is_private(os.path.dirname(path)) and is_own_socket(path)):
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

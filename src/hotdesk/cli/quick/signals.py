@@ -36,7 +36,7 @@ class EndingSignals:
             self.raise_pending()
 
     def close(self) -> None:
-        """Have signals do what they do by default again; raise one that came meanwhile."""
+        """Restore default signal handling; raise a signal that arrived meanwhile."""
         _signal.set_wakeup_fd(-1)
         for number in ENDING:
             _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)

@@ -21,9 +21,9 @@ START = (
 
 
 def start(place: Place, name: str, *, later: bool = False) -> None:
-    """Start the holder of a name, unless one runs or starts; nobody waits for it here.
+    """Start the named holder unless it runs or starts; does not wait for it.
 
-    One that starts `later` waits until this process has ended, or a second: a short command has the processors.
+    One that starts `later` waits until this process has ended, or a second, so that a short command has the CPU.
     """
     lock = null = reading = writing = -1
     try:

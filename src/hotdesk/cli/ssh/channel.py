@@ -111,7 +111,7 @@ class SshChannel(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Let go of what the channel was for."""
+        """Release the channel's purpose."""
 
     @abstractmethod
     def pump(self) -> None:

@@ -87,7 +87,7 @@ class SshConnection:
         self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
 
     def admit(self, user: str, service: bytes, method: bytes) -> None:
-        """Let the client be a user of the desk: whoever started this process may use it, and says no password."""
+        """Accept the client as a user of the desk without a password: whoever started this process may use it."""
         if self.link is not None:
             return  # RFC 4252: after a success further requests are ignored
         try:
@@ -112,7 +112,7 @@ class SshConnection:
         self.transport.send(bytes((USERAUTH_FAILURE,)) + encode_names((b"none",)) + b"\0")
 
     def refuse_global(self, name: bytes, wants_reply: bool) -> None:
-        """Refuse what is asked of the connection: a port for the desk to call, mostly."""
+        """Refuse a request of the connection, mostly a port for the desk to call."""
         if name in (b"tcpip-forward", b"streamlocal-forward@openssh.com"):
             self.tell(NO_REMOTE)
         if wants_reply:

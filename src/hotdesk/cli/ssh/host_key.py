@@ -73,7 +73,7 @@ def load_host_key() -> HostKey:
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file that nobody but this user may read; None when there is none."""
+    """Read a file that only this user may read; None when there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:

@@ -99,7 +99,7 @@ class Session(SshChannel):
         return True
 
     def start(self, argv: list[str]) -> None:
-        """Have a program started; one that cannot be is told as a program that failed."""
+        """Start a program; one that cannot start is reported as a program that failed."""
         ask: dict[str, object] = {"argv": argv}
         if self.variables:
             ask["env"] = self.variables
@@ -127,7 +127,7 @@ class Session(SshChannel):
             self.program.end()
 
     def leave(self) -> None:
-        """Follow the program no longer: it is told that whoever sat there hung up, and goes on if it likes."""
+        """Stop following the program: it gets a hangup, and may continue."""
         self.waiting.clear()
         if self.program is not None:
             if self.code is None:

@@ -186,7 +186,7 @@ class SftpReplies:
         return encode_uint32(len(admitted)) + b"".join(_write_entry(name, attributes) for name, attributes in admitted)
 
     def admit(self, name: bytes) -> bool:
-        """Return whether a name may be used here; a person is told of one that may not."""
+        """Return whether a name may be used here; print a refused one."""
         if _is_name(name):
             return True
         self.leave_out(name)

@@ -169,7 +169,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
 
 
 def describe_error(error: ValidationError) -> str:
-    """Describe what is wrong with a body, without what was in it: it may be a secret."""
+    """Describe what is wrong with a body without quoting it: it may be a secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
     return f"invalid body at {place[:100]!r}: {first['msg']}" if place else f"invalid body: {first['msg']}"

@@ -118,7 +118,7 @@ class TenantSnapshots:
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
-        """Have one snapshot gone, and others there, whatever becomes of the caller."""
+        """Replace one snapshot by others, even if the caller is cancelled."""
         with anyio.CancelScope(shield=True):
             rest = [replace(each, deleted=each is old or each.deleted) for each in self.list_all(tenant)]
             self.by_tenant[tenant.name] = [*rest, *new]

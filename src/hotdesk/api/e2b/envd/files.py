@@ -51,7 +51,7 @@ async def respond(call: EnvdCall) -> Response:
 
 
 async def _write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
-    """Write what a caller sends; yield what is said of each file."""
+    """Write a caller's uploads; yield the response for each file."""
     notes = upload.parse_metadata(call.request.headers)
     data = upload.read_body(call.request)
     kind = call.request.headers.get("content-type", "")

@@ -138,7 +138,7 @@ async def watch_dir(call: EnvdCall) -> Response:
 
 
 async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
-    """Tell what happens, for ever; in long silence, that somebody watches."""
+    """Report changes until cancelled; after a long silence send a keepalive."""
     interval = parse_keepalive(call.request)
     send, receive = anyio.create_memory_object_stream[list[Change]](1)
 

@@ -122,7 +122,7 @@ async def _tell_pieces(
 
 
 async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
-    """Tell how a program ended; when nobody knows, the connection breaks."""
+    """Report how a program ended; if that is unknown, break the connection."""
     if program.done is None:
         call.reset()
         raise RpcError("unavailable", f"the connection to the connection to the program was lost: {program.lost}")

@@ -78,7 +78,7 @@ class SandboxProgram:
             follower.close()
 
     async def pass_on(self, follower: MemoryObjectSendStream[Piece], piece: Piece) -> None:
-        """Give one follower what was said; one that went away is forgotten."""
+        """Send output to one follower; a disconnected one is forgotten."""
         self.stalled = True
         try:
             await follower.send(piece)

@@ -59,7 +59,7 @@ def read_user_name(request: Request) -> str:
 
 
 async def find_caller(call: EnvdCall) -> User:
-    """Say as whom a call shall act: whom it names, else the sandbox's default user."""
+    """Return the user of a call: the one it names, otherwise the sandbox's default user."""
     return await look_up(call, read_user_name(call.request))
 
 

@@ -187,7 +187,7 @@ async def _dial_port(sandbox: Sandbox, port: int) -> socket.socket:
 
 
 def _make_not_open_error(sandbox: Sandbox, port: int) -> E2bError:
-    """Say that nobody listens; the SDKs know it by these words."""
+    """Return the error for a port without a listener; the SDKs recognise it by these words."""
     return E2bError(502, "The sandbox is running but port is not open", **_describe_port(sandbox, port))
 
 
@@ -212,9 +212,9 @@ def check_name(scope: Scope, serving: Serving) -> None:
 
 
 def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> Share | None:
-    """Refuse whoever shows no token, where one is needed: always, but on this machine for what is public.
+    """Refuse a request without a token where one is needed: everywhere, except for public ports on this machine.
 
-    Return the share link by which a request comes in, if it does by one.
+    Return the share link of the request, if it has one.
     """
     if (share := find_share(scope, sandbox, port)) is not None:
         return share

@@ -178,7 +178,7 @@ class VolumeRegistry:
 
     @contextmanager
     def hold_change(self, volume: str) -> Iterator[None]:
-        """Have nobody else delete a volume that is being made or deleted."""
+        """Prevent others from deleting a volume that is being made or deleted."""
         self.changing.add(volume)
         try:
             yield

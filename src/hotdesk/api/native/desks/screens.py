@@ -177,7 +177,7 @@ async def terminal(
 
 
 async def _relay_terminal(websocket: WebSocket, process: Process, context: RequestContext) -> None:
-    """Carry what is typed and what is said, until the shell ends or nobody looks."""
+    """Relay input and output until the shell ends or the viewer disconnects."""
     async with anyio.create_task_group() as tasks:
 
         async def up() -> None:
@@ -208,7 +208,7 @@ async def cancel_on_key_end(context: RequestContext, scope: anyio.CancelScope) -
 
 
 def _parse_terminal_size(text: object) -> Size | None:
-    """Read a terminal's new size; what is none is passed over."""
+    """Parse a terminal's new size; an invalid one is ignored."""
     with suppress(ValueError, RecursionError, BriefError):
         match json.loads(str(text)):
             case {"rows": int(rows), "columns": int(columns)}:
@@ -217,7 +217,7 @@ def _parse_terminal_size(text: object) -> Size | None:
 
 
 async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None:
-    """Return who looks; whoever may not is told so, and None."""
+    """Return the viewer; send a refusal and return None if it may not look."""
     get_native(websocket)
     try:
         context = await on_socket(websocket, "desks")

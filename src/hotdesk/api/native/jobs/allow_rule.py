@@ -51,7 +51,7 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
 
 
 async def _allow_at_desks(context: RequestContext, desks: list[str], rule: str) -> list[str]:
-    """Have owners let a rule pass; return at which desks: one that verifies has no way out, and gets none."""
+    """Send a rule to the owners of a job's desks; return those desks. A verifying desk gets no way out."""
     done: list[str] = []
     why: BriefError | None = None
     for desk in desks:

@@ -43,7 +43,7 @@ class SentFile:
 def lay_out(
     context: RequestContext, folder: Path, text: str, form: Form, files: Sequence[SentFile], template: Template | None
 ) -> Brief:
-    """Put a brief and its files into a folder of their own, and read it; what is wrong with it is told."""
+    """Put a brief and its files into a folder of their own, and parse it; its errors are reported."""
     (folder / f"brief.{form}").write_text(text, encoding="utf-8")
     if template is not None:
         bring(template, folder)

@@ -83,19 +83,19 @@ class Jobs:
         return self.by_tenant[tenant]
 
     async def remember(self, tenant: str, settings: Config, request: RequestedJob) -> None:
-        """Write down what is asked for; in a thread, because the disk may take long."""
+        """Store a request; in a thread, because the disk may be slow."""
         folder, text = get_folder(settings, request.job), json.dumps(asdict(request)).encode()
         await anyio.to_thread.run_sync(private_files.write, folder, REQUEST, text, 0o600)
         self.read_requests(tenant, settings)[request.job] = request
 
     def forget(self, tenant: str, settings: Config, job: str) -> None:
-        """Remove a job's folder: its brief, what was uploaded for it, what it said."""
+        """Remove a job's folder: its brief, uploads and output."""
         self.read_requests(tenant, settings).pop(job, None)
         shutil.rmtree(get_folder(settings, job), ignore_errors=True)
 
 
 def read_request(path: Path) -> RequestedJob | None:
-    """Read what was asked for; None where that cannot be read."""
+    """Read a stored request; None if it is unreadable."""
     with suppress(OSError, ValueError, TypeError):
         return RequestedJob(**json.loads(path.read_bytes()))
     return None

@@ -159,5 +159,5 @@ def _get_text(entry: dict[str, object], name: str, longest: int) -> str:
 
 
 def _list_objects(value: object) -> list[dict[str, object]]:
-    """Return the objects of a list; what is none is left out."""
+    """Return the objects of a list; other values are left out."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

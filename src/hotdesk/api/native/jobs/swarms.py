@@ -158,10 +158,9 @@ async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobSho
 
 
 async def _have_offer_taken(context: RequestContext, job: str) -> None:
-    """Wait until a swarm that runs has taken in what was offered; go on with one whose process has ended.
+    """Wait until a running swarm has taken in the offered items; return if its process has ended.
 
-    A process that is about to end looks no more: then the next one takes them. One that waits for a person takes them
-    later.
+    A process that is about to end no longer looks: the next one takes them, as does one that waits for a person.
     """
     running = context.native.jobs.starter.is_running
     with anyio.move_on_after(_OFFER_TIMEOUT_S):

@@ -101,7 +101,7 @@ def find_installed(folders: tuple[Path, ...]) -> list[Template]:
 
 
 def read_templates(folder: Path) -> Iterator[Template]:
-    """Read the templates of a folder; one that cannot be read is none."""
+    """Read the templates of a folder; unreadable ones are skipped."""
     for file in sorted(folder.glob(f"*/{FILE}")):
         name = file.parent.name
         if NAME_SHAPE.fullmatch(name) and (file.parent / "brief.toml").is_file():

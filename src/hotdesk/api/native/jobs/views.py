@@ -124,7 +124,7 @@ def _refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
-    """Return whether somebody works at a job: as long as its process is there it cannot be gone on with."""
+    """Return whether a job's process exists: until it is gone the job cannot be resumed."""
     here = context.native.jobs.starter.is_running(context.tenant.name, job)
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
@@ -164,7 +164,7 @@ def get_task(context: RequestContext, tale: JobSummary) -> str:
 
 
 def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[str, object]:
-    """Tell of a job that was asked for and has not begun; or never did."""
+    """Return the view of a requested job that has not begun."""
     running = context.native.jobs.starter.is_running(context.tenant.name, request.job)
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
