@@ -104,9 +104,9 @@ def compile_reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
 
 
 def parse_json(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
-    """Parse JSON that every reader reads alike: no NaN, and unless allowed no key twice and no float beyond all bounds.
+    """Parse JSON that all parsers read alike: no NaN, and unless allowed no duplicate key and no infinite float.
 
-    `StrictError` says what is wrong with it, be it UTF-8 or how deep it is.
+    `StrictError` says what is wrong with it, including invalid UTF-8 and excessive depth.
     """
     once = None if duplicates else _require_unique_keys
     try:

@@ -130,7 +130,7 @@ class SudoCalls:
         self.propose()
 
     def propose(self) -> None:
-        """Tell the host what is asked; it decides. While it does not listen, or not fast enough, callers wait."""
+        """Send a request to the host, which decides. While it reads too slowly, callers wait."""
         for caller in self.callers.values():
             if self.channel is None or self.channel.credit < STEP:
                 return

@@ -173,7 +173,7 @@ class Guest:
         self.reply(channel, {"error": files.reason(error), "text": error.strerror or str(error)})
 
     def forget(self, number: int) -> None:
-        """Let go of a channel; what it followed goes on."""
+        """Forget a channel; what it followed continues."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return

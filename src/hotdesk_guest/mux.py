@@ -205,7 +205,7 @@ class Mux:
             self.carrier.send(CREDIT, stream.number, size.to_bytes(4, "big"))
 
     def settle(self, stream: MuxStream) -> None:
-        """Let go of a connection that is over on both sides; else wait for what comes next."""
+        """Drop a connection that is over on both sides; otherwise wait for its next event."""
         if stream.end.ended and stream.finished and not stream.end.out:
             self.forget(stream)
         else:

@@ -275,7 +275,7 @@ class GuestPorts:
         self.listener.watch(select.EPOLLIN)
 
     def park(self) -> None:
-        """Let go of every connection to the gate, and take no more: a socket of the host's cannot be kept in memory."""
+        """Drop every connection to the gate, and accept no more: the host's sockets cannot be kept in memory."""
         for connection in {each for each in self.by_fd.values() if isinstance(each, Forwarding)}:
             self.end(connection)
         self.listener.watch(0)
@@ -296,7 +296,7 @@ class GuestPorts:
 
 
 def attach(guest: Guest, folder: str, is_root: bool, signals: bool = False) -> None:
-    """Have a guest do what nobody else does where the network is the desk's own; `signals`, for terminals as well."""
+    """Add the duties of a guest whose network is the desk's own; `signals`, for terminals as well."""
     process.signals_terminals = signals
     if not is_root:
         guest.ports = GuestPorts(guest, folder + "/gate.sock")

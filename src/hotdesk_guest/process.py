@@ -212,7 +212,7 @@ class GuestProcess:
         return consumed
 
     def end_input(self) -> None:
-        """Let it read end of file after the rest; at a terminal that is what a person types, twice amid a line."""
+        """Let it read end of file after the rest; at a terminal by the end-of-file character, twice within a line."""
         self.ending = True
         if self.terminal:
             self.pending.append((0, END_OF_FILE if self.typed in LINE_ENDS else END_OF_FILE * 2))

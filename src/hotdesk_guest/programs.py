@@ -77,7 +77,7 @@ class GuestPrograms:
         process.followers[channel.number] = channel
 
     def leave(self, channel: GuestChannel) -> None:
-        """Stop following; the program goes on, and what it was sent is nobody's: the next host counts anew."""
+        """Stop following; the program continues, its unconfirmed output is dropped: the next host counts from zero."""
         if channel.process is not None:
             channel.process.followers.pop(channel.number, None)
             pending = channel.process.pending

@@ -137,7 +137,7 @@ def _find_disk() -> str:
 
 
 def _release_disk() -> str:
-    """Let go of the writable disk, of which each computer has one of its own size; return its name on the bus."""
+    """Release the writable disk, which differs for each computer; return its name on the bus."""
     device = posix.readlink("/sys/block/%s/device" % _find_disk()).rpartition("/")[2]
     _tell_kernel(DRIVER + "/unbind", device)
     return device

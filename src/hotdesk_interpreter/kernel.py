@@ -76,7 +76,7 @@ class InterpreterKernel:
                 await wait_readable((self.events,), 1.0)
 
     async def begin(self, order: bytes) -> None:
-        """Hand code over; what was said while nobody asked is forgotten."""
+        """Start code; earlier unread output is dropped."""
         self.discard()
         order, self.first = self.first + order, b""
         view = memoryview(order)
@@ -108,7 +108,7 @@ class InterpreterKernel:
             self.read_output(fd)
 
     def read(self) -> list[Event]:
-        """Read what is there: output first, as what was said before an event is there before it."""
+        """Read pending data: output first, because output before an event must be there before it."""
         news = take(self.events)
         found = [event for fd in list(self.outputs) for event in self.read_output(fd)]
         if news is None:
@@ -172,7 +172,7 @@ def take(fd: int) -> bytes | None:
 
 
 def parse_event(line: bytes) -> Event | None:
-    """Read one event; what is none is left out."""
+    """Parse one event; an invalid one is skipped."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

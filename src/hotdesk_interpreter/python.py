@@ -39,7 +39,7 @@ class EventChannel:
         threading.Thread(target=self.flush_now_and_then, daemon=True, name="output").start()
 
     def say(self, kind: str, text: str) -> None:
-        """Have a text told, together with what comes right after it."""
+        """Queue a text, to be sent together with what follows at once."""
         with self.lock:
             self.waiting.append((kind, text))
             self.size += len(text)
@@ -90,7 +90,7 @@ class OutputStream(io.RawIOBase):
         return self.fd
 
     def write(self, data: Any) -> int:
-        """Tell what is written; a character that is not whole waits for its rest."""
+        """Send text; an incomplete character waits for its rest."""
         whole = self.rest + bytes(data)
         cut = len(whole) if not whole or whole[-1] < 0x80 else _find_partial_character(whole)
         text, self.rest = whole[:cut].decode("utf-8", "replace"), whole[cut:]

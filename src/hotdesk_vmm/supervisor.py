@@ -251,7 +251,7 @@ def _write_seed(task: VmTask) -> dict[str, object]:
 
 
 def hand_over(ram: str, state: str) -> None:
-    """Give a template to whoever listens for one, and wait until it is copied; nobody need."""
+    """Hand a template to the listener for one, if any, and wait until it is copied."""
     fds = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (ram, state)]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         try:

@@ -100,7 +100,7 @@ class NodeControl(ControlServer):
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
     async def _open(self, sock: socket.socket, body: bytes) -> None:
-        """Open a desk; who asked for it is whom the server names, one that is gone by then would never know its id."""
+        """Open a desk; the caller is the one the server names, since a lost one would never learn its id."""
         data = json.loads(body)
         spec, scope = parse_spec(data.pop("spec")), _take_scope(data)
         if data or spec.volumes:

@@ -117,10 +117,9 @@ def _format_uri(role: Role, name: str) -> str:
 
 
 def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
-    """Return what a node answers with, or a server calls with: TLS 1.3, and the other side must show a certificate.
+    """Return a TLS 1.3 context for a node or a server; both sides must show a certificate.
 
-    No host name is compared: who answers at an address is whom its certificate names, and the authority vouches for
-    nobody else.
+    No host name is compared: the authority signs certificates of nodes and servers only.
     """
     protocol = ssl.PROTOCOL_TLS_SERVER if role == "node" else ssl.PROTOCOL_TLS_CLIENT
     context = ssl.SSLContext(protocol)

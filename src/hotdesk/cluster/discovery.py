@@ -72,7 +72,7 @@ class DnsNodes:
 
 
 def parse_nodes(listed: Sequence[str]) -> tuple[str, ...]:
-    """Check what is listed as nodes, for settings; `ValueError` says what is wrong."""
+    """Check a list of nodes for settings; `ValueError` says what is wrong."""
     for each in listed:
         parse_discovery(each)
     return tuple(dict.fromkeys(listed))

@@ -177,7 +177,7 @@ class Nodes:
         return node
 
     def lose(self, node: ClusterNode) -> None:
-        """Count a node as lost: nothing is asked of it any more, and what is open there is gone."""
+        """Count a node as lost: no more requests are sent, and its desks count as gone."""
         node.is_lost = True
         self.by_name.pop(node.name, None)
         node.dialer.close()

@@ -133,7 +133,7 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
 
 
 def read_number(data: bytes) -> int:
-    """Return the number of a request that is wrong otherwise, so that whoever waits is told; -1 when it has none."""
+    """Return the number of an otherwise invalid request, so that its caller gets an answer; -1 when it has none."""
     try:
         number = json.loads(data)["n"]
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -103,7 +103,7 @@ async def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 async def search(traces: Traces) -> list[str]:
-    """List what is left of a burnt desk; the kernel may need a moment to let go."""
+    """List the remains of a burnt desk; the kernel may need a moment."""
     await wait_until(lambda: not list(_find_leftovers(traces)), GRACE_S)
     return list(_find_leftovers(traces))
 

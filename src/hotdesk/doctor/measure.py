@@ -91,7 +91,7 @@ def clean(text: str) -> str:
 
 
 def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
-    """Judge all checks by what was gathered; what could not be read, or was not said, is no proof."""
+    """Judge all checks by the gathered facts; a missing or unreadable one is no proof."""
     for check in checks:
         try:
             finding = check.judge(gathered)

@@ -110,7 +110,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
 
 
 def _read_question(body: bytes) -> tuple[Rule, str]:
-    """Read what is asked for: one plain rule, and why."""
+    """Parse a question: one plain rule, and why."""
     data = json.loads(body)
     if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:
         raise BriefError('the body must be {"rule": "GET example.test/data/*", "reason": "why"}')

@@ -251,7 +251,7 @@ class Egress:
     async def ask(
         self, rule: Rule, target: Target | None, reason: str = "", size: int = -1
     ) -> Literal["approved", "refused", "busy"]:
-        """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
+        """Ask the person outside for a rule, and wait; exactly this rule is approved."""
         now = time.monotonic()
         self.question_times = [at for at in self.question_times if now - at < 3600]
         if len(self.questions) >= ASKS or len(self.question_times) >= ASKS_AN_HOUR:
@@ -281,6 +281,6 @@ class Egress:
 
 
 def format_target(target: Target) -> str:
-    """Return what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
+    """Return the target as the deciding person sees it, with the query as far as it can be read."""
     text = f"{target.path}?{target.query}" if target.query else target.path
     return text if len(text) <= REASON else f"{text[:REASON]}… ({len(text)} characters)"

@@ -179,7 +179,7 @@ class Forward:
     # -- may it go --------------------------------------------------------------------------------------------
 
     async def admit(self) -> None:
-        """Judge the request; hold it while somebody outside is asked."""
+        """Judge the request; hold it while a person outside is asked."""
         if self.way.shut:
             raise ExchangeError(403, self.way.shut)
         self.decision = decision = self.way.policy.judge(self.meant)

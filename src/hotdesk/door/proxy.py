@@ -99,7 +99,7 @@ class DeskConnection:
         reason: bytes = b"",
         where: Authority | None = None,
     ) -> bool:
-        """Say no, write it down, and hang up; `where` is what a CONNECT asked for."""
+        """Refuse, record it, and hang up; `where` is the target of a CONNECT."""
         value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)

@@ -161,7 +161,7 @@ def list_refusable(scope: Scope, port: int, nonce: str) -> _Targets:
 
 
 def covers(pattern: str, host: str) -> bool:
-    """Return whether a rule's host could mean this one. The door's own policy is not asked: it is what is tried."""
+    """Return whether a rule's host could mean this one. The door's own policy is not used: it is what is tested."""
     if is_address(pattern) and is_address(host):
         return ip_address(host) in ip_network(pattern)
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
@@ -217,7 +217,7 @@ def _parse_numbers(value: object) -> tuple[int, ...]:
 def judge(
     result: CanaryResult | None, far: _Targets, near: _Targets, digest: str, caught: frozenset[str]
 ) -> CanaryReport:
-    """Return which canaries held: those with nothing against them, of those that were tried."""
+    """Return which canaries held: those that were tried and have nothing against them."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
     failed = tried if result is None else {*_iterate_failed_canaries(result, far, near, digest), *caught}
     return CanaryReport(

@@ -115,9 +115,9 @@ class Walk:
 
 
 def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
-    """Prove a journal whole against a key and the heads somebody kept; `HostError` for what is no journal at all.
+    """Verify a journal against a key and the heads kept elsewhere; `HostError` if it is no journal at all.
 
-    Without a head nobody can tell whether events at the end were cut off.
+    Without a head a cut at the end cannot be detected.
     """
     with reading(path) as db:
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")

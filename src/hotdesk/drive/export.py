@@ -53,7 +53,7 @@ def as_line(row: Row) -> str:
 
 
 def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
-    """Prove an export whole against a key, the heads in it, and those somebody kept; `BriefError` for what is none."""
+    """Verify an export against a key, its heads, and those kept elsewhere; `BriefError` for an invalid export."""
     rest = iter(lines)
     whole = _parse_title(next(rest, ""))
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)

@@ -102,7 +102,7 @@ def open_source(source: str) -> Iterator[IO[bytes]]:
 
 
 def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifest:
-    """Read the manifest at the beginning of an archive; refuse one that nobody trusted signed.
+    """Read the manifest of an archive; refuse one without a trusted signature.
 
     `signers` has the trusted fingerprints.
     """

@@ -85,7 +85,7 @@ class Drive:
 
     @contextmanager
     def proof(self, certificate: bytes) -> Iterator[Staged | None]:
-        """Have a certificate on disk for the length of a block; nothing where there is none."""
+        """Keep a certificate on disk for the length of a block; nothing if there is none."""
         if not certificate:
             yield None
             return
@@ -132,7 +132,7 @@ class Drive:
     def remove(
         self, name: str, number: int | None = None, *, who: str, owner: str = "", intent: Intent = tell_nobody
     ) -> list[Version]:
-        """Remove a version of a name, or all of them, and the bytes nobody else has; return what was removed."""
+        """Remove one version of a name, or all, and bytes without another owner; return what was removed."""
         check_name(name)
         with self.catalog.writing() as db:
             found = self.catalog.list_history(db, name, who, owner)
@@ -150,11 +150,11 @@ class Drive:
             return self.catalog.count_used_bytes(db, owner)
 
     def sweep(self) -> int:
-        """Remove the blobs nobody has and what was left half written; return how many bytes that were."""
+        """Remove blobs without owner and partial files; return how many bytes that were."""
         return self.collect(self.blobs.list_blobs()) + self.blobs.sweep_halves()
 
     def collect(self, candidates: Iterable[str]) -> int:
-        """Remove those blobs that nobody has, while nobody can come to have them; return how many bytes that were."""
+        """Remove blobs without owner, while nobody can start to use them; return how many bytes that were."""
         with self.catalog.writing() as db:
             proofs = self.catalog.list_certificates(db)
             unused = [each for each in candidates if each not in proofs and not self.catalog.is_referenced(db, each)]

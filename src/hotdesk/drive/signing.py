@@ -56,7 +56,7 @@ def new_key() -> bytes:
 
 
 def publish(folder: Path, public: Ed25519PublicKey) -> None:
-    """Put the public half beside the key; one that is there must be it."""
+    """Write the public half beside the key; an existing one must match."""
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     private_files.write_first(folder, PUBLIC, pem, 0o644)
     if private_files.read(folder, PUBLIC, public=True) != pem:

@@ -133,7 +133,7 @@ class FilePage:
         return self.read == 0 and (bool(detect_kind(data)) or b"\0" in data[:8192])
 
     def feed(self, data: bytes) -> None:
-        """Hear more of the file; of a line no more is held than can be shown."""
+        """Receive more of the file; only the shown part of a line is held."""
         self.read += len(data)
         *whole, last = data.split(b"\n")
         for part in whole:

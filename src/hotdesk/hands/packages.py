@@ -132,7 +132,7 @@ def describe_changes(text: str) -> str:
 
 
 def explain_failure(manager: str, done: Done) -> str:
-    """Explain why it failed: what the door refused and how that is allowed, or the last of what was said."""
+    """Explain the failure: what the door refused and how to allow it, or the end of the output."""
     output = make_readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
     lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-_SHOWN_LINES:]
     preset = PRESETS[manager]

@@ -98,7 +98,7 @@ class Shell:
         return Observation(f"{text}\n{ending}" if text else ending, ok, note=note)
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[CommandOutcome, str]:
-        """Run a line in a session; one that died while nobody looked is started again, and that is told."""
+        """Run a line in a session; one that died is started again, and that is reported."""
         session = self.sessions.get(name)
         note = BROKEN_OFF if session is not None and session.unsettled else ""
         for _ in range(2):

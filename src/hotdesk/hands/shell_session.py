@@ -101,7 +101,7 @@ class Hearing:
         del self.rest[:size]
 
     def finish(self) -> None:
-        """Count what is left as said: no end will come."""
+        """Count the rest as output: no end marker will come."""
         if self.began and self.ending is None:
             self.take(len(self.rest))
 
@@ -210,7 +210,7 @@ class BashSession:
         await self.desk.run(["bash", "-c", f"kill -INT -- -{self.process.pid}"], timeout=_INTERRUPT_SECONDS)
 
     async def kill(self) -> None:
-        """End it with all it started; whoever waits for a command of it is told."""
+        """Kill it with everything it started; commands that wait get an error."""
         self.killed = True
         if self.waiting is not None:
             self.waiting.cancel()

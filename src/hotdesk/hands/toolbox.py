@@ -171,7 +171,7 @@ class Toolbox:
         return await self.drive_on(hand, name, checked)
 
     async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
-        """Have a hand do it when nobody drives; what a person interrupted is done again where that is safe, or told."""
+        """Act while no person drives; an act that a person interrupted is repeated if that is safe, or reported."""
         await self.wheel.wait_until_free()
         use = await self.drive(hand, name, arguments)
         while use.interrupted:
@@ -218,7 +218,7 @@ class Toolbox:
 
 
 async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
-    """Have a hand do it; what it could not do is told."""
+    """Use a hand; its failures are reported as results."""
     try:
         observation = await hand.use(name, arguments)
     except ToolArgumentError as e:

@@ -46,7 +46,7 @@ class Child:
         self.line = ours
 
     def tell(self, message: Mapping[str, object], *fds: int) -> None:
-        """Send a message with descriptors; one that takes none is dying."""
+        """Send a message with descriptors; a process that takes none is dying."""
         if self.line is not None:
             try:
                 send_now(self.line, json.dumps(message).encode(), fds)

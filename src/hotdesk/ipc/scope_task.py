@@ -27,7 +27,7 @@ class Standing:
         self.task = asyncio.create_task(self.run())
 
     async def run(self) -> None:
-        """Enter the context, do what is asked until `close`, and leave it."""
+        """Enter the context, do the requested work until `close`, and leave it."""
         try:
             async with self.context:
                 self.entered.set_result(None)

@@ -54,7 +54,7 @@ class Checkpoints:
         self.cipher = AESGCM(self.key.read_bytes())
 
     async def save(self, desk: Desk) -> Saved:
-        """Keep a desk's home folder; on disk when it returns. One that somebody paused goes on, to be read."""
+        """Save a desk's home folder; on disk when it returns. A desk that a person paused is resumed to be read."""
         await desk.resume()
         partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0

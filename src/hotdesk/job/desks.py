@@ -131,7 +131,7 @@ class Desks:
 
     @asynccontextmanager
     async def undriven(self) -> AsyncIterator[None]:
-        """Wait until nobody drives a desk of the job, and let nobody take one over for the length of a block."""
+        """Wait until no person drives a desk of the job, and prevent a takeover for the length of a block."""
         async with AsyncExitStack() as stack:
             for desk in (self.main, self.side):
                 if desk is not None:
@@ -161,9 +161,9 @@ class Desks:
 
 
 async def carry(source: Desk, target: Desk, name: str) -> None:
-    """Carry a file or folder from one desk to another: plain files only, under names below the one that was asked for.
+    """Copy a file or folder between desks: plain files only, under names below the requested one.
 
-    Everything the first tells is hostile; nothing of it is looked into. What is not there is not carried.
+    All data of the first desk is hostile and is not interpreted. Missing files are not copied.
     """
     try:
         top = await source.stat(name)

@@ -47,7 +47,7 @@ class LocalMachine:
 
     @property
     def walls(self) -> WallCatalog:
-        """Let every wall be asked for: a desk here has none, which is what this machine is for."""
+        """Accept any wall: a desk here has none, which is what this machine is for."""
         return NOMINAL_CATALOG
 
     async def prepare(self) -> None:
@@ -90,7 +90,7 @@ class LocalMachine:
         """Do nothing: there is no door."""
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Say that there are none: nobody keeps secrets here."""
+        """Return that there are no secrets here."""
         return tuple("a desk without a wall has no vault" for _ in scope.grants)
 
     def get_wheel(self, desk: Desk) -> WheelState:

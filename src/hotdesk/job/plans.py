@@ -251,7 +251,7 @@ class Plans:
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
-        """Return the plan a person wrote in place of ours, if it is one, and the one that was approved."""
+        """Return the plan a person wrote in place of ours, if there is one, and the approved one."""
         text = self.log.papers.read_text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
             raise JobStoppedError("the edited plan is not the one that was approved")

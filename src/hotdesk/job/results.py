@@ -102,7 +102,7 @@ class Out:
             return file.read(most) if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
 
     def close(self) -> None:
-        """Let go of everything; what was made for nothing is removed."""
+        """Release everything; unused files are removed."""
         for spare in self.spares.values():
             if spare.half:
                 with suppress(OSError):

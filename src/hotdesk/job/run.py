@@ -124,9 +124,9 @@ class JobRun:
             return Candidate(item, lacks=make_printable(e.reason))
 
     async def verify(self, candidates: list[Candidate]) -> list[Candidate] | None:
-        """Have everything looked at where nothing else is; None where something failed, which is told.
+        """Verify everything in a clean desk; None after a failure, which is reported.
 
-        The worker is told what was expected, what was found and where, and takes the step again that made it.
+        The worker is told what was expected, what was found and where, and repeats the step that made it.
         """
         async with AsyncExitStack() as stack:
             proven = await DeliverableVerifier(self.desks, self.log, stack).verify_all(candidates)
@@ -181,7 +181,7 @@ class JobRun:
             )
 
     def certify(self, candidate: Candidate) -> bytes:
-        """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
+        """Get the evidence of a deliverable signed; nothing if its brief has no checks."""
         if not candidate.item.checks:
             return b""
         config = self.log.machine.config

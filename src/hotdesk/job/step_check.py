@@ -93,7 +93,7 @@ def _tidy(data: bytes) -> str:
 
 
 async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
-    """Say why a check cannot run at this desk, before anybody works towards it; empty: nothing is known against it."""
+    """Return why a check cannot run at this desk, before work for it begins; empty: nothing is known against it."""
     word, modules = find_program(check), find_modules(check)
     done = await desk.run(
         ["bash", "-c", _PROBE, "probe", check, word, *modules],

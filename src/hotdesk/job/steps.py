@@ -175,7 +175,7 @@ class Steps:
         )
 
     def list_remaining_attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
-        """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
+        """List the numbers of the remaining attempts; an interrupted one has a number, but is not a failed one."""
         last = 0
         if self.past.current == step.name:
             self.past.current, last = "", self.past.attempt - goes_on
@@ -333,7 +333,7 @@ class Steps:
         return _GIVEN_BACK if side else MOVED
 
     async def clear(self, desk: Desk) -> None:
-        """Have no program, connection or log-in of the step before: what is in files stays."""
+        """End the programs, connections and log-ins of the step before; files stay."""
         self.machine.leave(desk.id)
         await desk.pause(memory=False)
         await desk.resume()
@@ -386,9 +386,9 @@ class Steps:
         return True
 
     async def come_back(self) -> str:
-        """Have the desks again, if they were given back; return what the worker is told of it.
+        """Reopen the desks if they were given back; return the message for the worker.
 
-        A step that was given secrets meanwhile goes on where it would have been taken with them.
+        A step that got secrets meanwhile continues where it would have been taken with them.
         """
         stage = self.stage
         if stage is None or self.desks.main is not None:
@@ -460,9 +460,9 @@ class Steps:
         return (), f"{_BROKEN_OFF} {describe_lost(past)}"
 
     def describe_history(self, step: Step, *more: str) -> str:
-        """Say what happened to earlier attempts: why results were sent back, the latest first; then what else is known.
+        """Describe earlier attempts: why results were sent back, the latest first; then other facts.
 
-        A step that goes on amid its conversation is told the same again, so that a script decides the same.
+        A step that continues in its conversation gets the same text again, so that a script decides the same.
         """
         objections = [self.log.papers.read_text(paper) for paper in reversed(self.past.objections.get(step.name, ()))]
         return "\n".join([*objections, *more]).strip()

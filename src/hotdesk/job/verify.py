@@ -67,7 +67,7 @@ class Candidate:
 
     @property
     def objection(self) -> str:
-        """Say what is wrong with it as instructions for whoever made it: a line each, ours but for what they quote."""
+        """Return the faults as instructions for the author: a line each, ours except for quotes."""
         if self.lacks:
             return f"{self.item.path} cannot be delivered: {self.lacks}. Write the file at exactly this path."
         lines = "\n".join(f"- {line}" for line in self.faults)
@@ -111,7 +111,7 @@ class CleanDesk:
         return self.outgoing - before
 
     async def check_leftovers(self) -> str:
-        """Say whether more runs here than should, by the kernel's count; what is ending is given a moment."""
+        """Return whether more processes run here than should, by the kernel's count; ending ones get a moment."""
         most = self.processes + STAYS.get(self.image, 0)
         with anyio.move_on_after(_SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
@@ -208,7 +208,7 @@ class DeliverableVerifier:
         return stored
 
     async def get_clean_desk(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
-        """Return a clean desk: one of its own to what is run, one for all to what is only opened."""
+        """Return a clean desk: one of its own for files that are run, a common one for files that are only opened."""
         if check.alone:
             return await self.open_desk(check.image, own)
         return await self.open_shared_desk(

@@ -99,7 +99,7 @@ class CertifiedStory:
                 self.ended = True
 
     def decide(self, event: Decided, at: int) -> None:
-        """Take a decision in, the first on what was asked; answers to questions approve nothing."""
+        """Take a decision into account, the first one on a question; answers to questions approve nothing."""
         pending = self.pending.get(event.id)
         if pending is not None and pending.kind != "question":
             approval = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
@@ -109,10 +109,10 @@ class CertifiedStory:
 def certify(
     journal: Journal, claim: object, proofs: Mapping[str, WallProof | None] = _NO_PROOFS, *, walled: bool = True
 ) -> bytes:
-    """Sign what a job's process says of a deliverable; the event is written with the next commit.
+    """Sign the evidence of a deliverable from a job's process; the event is written with the next commit.
 
-    `proofs` is what keepers told of desks; the journal has the same, a little later. `BriefError` says why something is
-    not signed. Only a machine without walls signs what was not looked at behind one.
+    `proofs` are the keepers' proofs of desks; the journal has the same a little later. `BriefError` says why evidence
+    is not signed. Only a machine without walls signs evidence that was not gathered behind one.
     """
     if not isinstance(claim, dict) or not fits(claim, CLAIM):
         raise BriefError("malformed request for a certificate: unknown or missing fields")

@@ -114,7 +114,7 @@ class KeysClient(Calls[dict[str, Any]]):
         self.wait("note", events=[{"event": type(event).__name__, "data": as_dict(event)} for event in events])
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed; return the certificate. That it was is on disk by then."""
+        """Get a deliverable's evidence signed; return the certificate. The event is on disk by then."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
     def certify_swarm(self, swarm: str) -> bytes:

@@ -47,7 +47,7 @@ class Doors:
         await self.meet()
 
     async def prepare_journal(self) -> None:
-        """Have keys up and their journal open: whoever may not write can read it only then."""
+        """Start keys and open their journal: users who may not write can read it only then."""
         await (await self.meet()).ask("ready", "")
 
     async def meet(self) -> KeysClient:
@@ -75,7 +75,7 @@ class Doors:
         return reply.ca, reply.env
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
-        """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
+        """Switch a desk's door to another scope, within the operator's ceiling; open connections are cut."""
         if desk not in self.admitted:
             raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         scope = self.require_within_ceiling(scope)
@@ -84,7 +84,7 @@ class Doors:
             self.admitted[desk] = (entry[0], scope, entry[2])
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more, unasked: within what the operator allows, and never what is denied it."""
+        """Let a desk reach more without a question: within the operator's ceiling, and never against a deny."""
         if desk not in self.admitted:
             raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
         read = tuple(parse_rule(each) for each in rules)
@@ -142,7 +142,7 @@ class Doors:
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed; return the certificate."""
+        """Get a deliverable's evidence signed; return the certificate."""
         if self.keys is None:
             raise HostError("there is no signer")
         return self.keys.certify(claim)
@@ -193,7 +193,7 @@ class Doors:
         return found[0]
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have a desk's door hold another step's rules and grants; what was open is cut."""
+        """Switch a desk's door to another step's rules and grants; open connections are cut."""
         await (await self.meet()).ask("step", desk, step=step)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def parse_values(value: object) -> dict[str, bytes]:
 
 
 def decode_secret(text: str) -> bytes:
-    """Read a secret from text; what is wrong with it is told without a word of it."""
+    """Decode a secret; errors never quote it."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

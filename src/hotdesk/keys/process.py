@@ -380,7 +380,7 @@ class KeysProcess:
             door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.build_message())
 
     def allow(self, desk: str, message: dict[str, object]) -> None:
-        """Let a desk reach something more, as if it had asked and somebody had approved; nothing is cut."""
+        """Let a desk reach more, as after an approved question; nothing is cut."""
         charter = self.charters.get(desk)
         if charter is None:
             raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
@@ -426,7 +426,7 @@ class KeysProcess:
             self.journal.forget(desk)
 
     def change(self, desk: str, message: dict[str, object]) -> None:
-        """Tell the doors of another step, or that a grant ends; a door started later is told the same."""
+        """Tell the doors of another step or the end of a grant; a door that starts later is told the same."""
         charter = self.charters.get(desk)
         if charter is not None and message["verb"] == "step":
             charter.step = str(message["step"])
@@ -448,9 +448,9 @@ class KeysProcess:
         self.changes = [change for change in self.changes if change[0] > done]
 
     def is_proving(self, desk: str, *, ended: bool) -> bool:
-        """Return whether a desk's door is being tried, and the desk not handed over.
+        """Return whether a desk's door is being tested, and the desk not handed over.
 
-        A door tells of an exchange when it has `ended`; one that began before may be told of shortly after.
+        A door reports an exchange with its time `ended`; one that began before may be reported shortly after.
         """
         charter = self.charters.get(desk)
         if charter is None:

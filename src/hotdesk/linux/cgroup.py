@@ -189,7 +189,7 @@ class Cgroup:
             self.put("devices", "devices.allow", f"{device} rw")
 
     def allow_device(self, device: str) -> None:
-        """Let what is in it use one more device, as in `c 10:232`."""
+        """Allow the use of one more device, as in `c 10:232`."""
         if self.version == 1:
             self.put("devices", "devices.allow", f"{device} rw")
         else:

@@ -76,7 +76,7 @@ def wall_in(root: Path, uid: int, *, dials: bool) -> None:
 
 
 def lose_privilege(uid: int) -> None:
-    """Become a user that owns nothing, can become nobody else, and whose memory nobody reads."""
+    """Become a user without files, without ways to another user, and with unreadable memory."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     rlimits.set_core_limit()
     rlimits.raise_open_files()

@@ -52,7 +52,7 @@ def enter_folder(folder: Path) -> Iterator[int]:
 
 
 def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
-    """Read a file of a private folder, None when there is none; refuse one that others may read unless it is public."""
+    """Read a file of a private folder, None if it is missing; refuse one that others may read unless it is public."""
     with enter_folder(folder) as place:
         try:
             fd = os.open(name, READ, dir_fd=place)
@@ -67,7 +67,7 @@ def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
 
 
 def check(found: os.stat_result, path: Path, forbidden: int) -> None:
-    """Refuse what is no plain file, what others may read, and what is too large to be ours."""
+    """Refuse special files, files that others may read, and files that are too large to be ours."""
     if not stat.S_ISREG(found.st_mode):
         raise HostError(f"{path} is not a regular file; move it away")
     if found.st_mode & forbidden:
@@ -90,7 +90,7 @@ def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool:
-    """Write a file whole where there is none; False when somebody was first."""
+    """Write a file completely if it is missing; False when another process was first."""
     with (
         enter_folder(folder) as place,
         translate_errors(folder / name),

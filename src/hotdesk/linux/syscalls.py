@@ -76,7 +76,7 @@ def umount(target: str) -> None:
 
 
 def resize_tmpfs(at: str, size: int) -> None:
-    """Let a tmpfs hold so many bytes, in whichever mount namespace it is."""
+    """Change the size limit of a tmpfs in any mount namespace."""
     fs = check(libc.syscall(SYS_FSPICK, AT_FDCWD, at.encode(), FSPICK_CLOEXEC), f"fspick {at}")
     try:
         steps = ((FSCONFIG_SET_STRING, b"size", str(size).encode()), (FSCONFIG_CMD_RECONFIGURE, None, None))

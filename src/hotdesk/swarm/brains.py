@@ -86,7 +86,7 @@ class ScriptBrains:
         return ModelBrain(brief, [model], [model])
 
     async def close(self) -> None:
-        """Let go of nothing: each brain was closed by whoever had it."""
+        """Do nothing: each brain was closed by its user."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ class ItemLog:
     entries: list[dict[str, object]] = field(default_factory=list)
 
     def use(self, event: Event) -> None:
-        """Let go of what a tool notes of its use: the entry of its call says it."""
+        """Ignore a tool's own notes: the entry of its call has everything."""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Take down a reply and count what it cost; refuse calls that no budget has."""

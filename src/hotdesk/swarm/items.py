@@ -97,9 +97,9 @@ def read_manifest(data: bytes) -> list[tuple[str, str, str]]:
 
 
 def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the items that a swarm has, in their places, and after them those that are new.
+    """Return the items of a swarm in their places, followed by new ones.
 
-    `BriefError` where one that it has is gone or was changed.
+    `BriefError` if an existing one is gone or was changed.
     """
     by_key = {each.key: each for each in found}
     for key, sha256, name in before:

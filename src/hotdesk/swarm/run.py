@@ -162,7 +162,7 @@ class SwarmRun:
             self.recall(each)
 
     def recall(self, record: ItemEnded) -> None:
-        """Count an item that ended before; what is gone of it, or shall be retried, is taken again."""
+        """Count an item that ended before; one that lost its results, or must be retried, is taken again."""
         self.ledger.recall(record)
         gone = record.outcome == "done" and not all(self.papers.pile.has(name) for name in record.files)
         if gone or (record.outcome != "done" and self.context.retry_failed):
@@ -237,9 +237,9 @@ class SwarmRun:
         plans.require(await plans.people.decide("pilot", make_card(records, again, plans.plan.digest)), "the pilot")
 
     async def take(self, items: Iterable[Item], *, takes_more: bool = False) -> None:
-        """Take items to their ends, many together; those that fail go to quarantine and hold up nobody.
+        """Take items to their ends, many at once; failed ones go to quarantine and do not block the others.
 
-        `takes_more`: whether items that are offered meanwhile are taken, too.
+        `takes_more`: whether to take items that are offered meanwhile, too.
         """
         queue = deque(items)
         try:
@@ -300,7 +300,7 @@ class SwarmRun:
             self.finished = anyio.Event()
 
     async def put_back(self, item: Item, queue: deque[Item]) -> None:
-        """Have an item taken later; one that may have changed something outside is not done twice unasked."""
+        """Queue an item again; one that may have changed something outside is not repeated without a question."""
         if self.writes:
             await self.end(item, "quarantined", [], _BROKEN_OFF, "unknown")
         else:

@@ -101,7 +101,7 @@ class ItemVerifier:
         return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
 
     async def verify(self, item: Item, candidates: list[Candidate]) -> VerifyRequest:
-        """Have an item's deliverables looked at; return them with what was found."""
+        """Verify an item's deliverables; return them with the findings."""
         request = VerifyRequest(item, candidates)
         self.waiting.append(request)
         self.wake()

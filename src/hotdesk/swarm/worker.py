@@ -94,9 +94,9 @@ class ItemWorker:
     _task: PlanningTask | None = None
 
     async def take(self, item: Item, attempt: ItemAttempt, objections: str) -> None:
-        """Make one attempt: `attempt` has what was done and made, also when it raises `ItemFailedError`.
+        """Make one attempt: `attempt` records acts and results, also when it raises `ItemFailedError`.
 
-        `objections` is what was wrong with the attempt before.
+        `objections` are the faults of the attempt before.
         """
         log = attempt.log = ItemLog(item.key, self.ledger, self.ledger.begin(item.key))
         brief = fill_brief(self.brief, item.key)

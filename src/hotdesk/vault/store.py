@@ -96,7 +96,7 @@ class Vault:
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
     def read_entry(self, name: str) -> VaultEntry:
-        """Return what a secret is; what is said was checked against its seal."""
+        """Read a secret's public part; it was checked against its seal."""
         return self._unseal(name)[0]
 
     def reveal(self, name: str) -> Secret:

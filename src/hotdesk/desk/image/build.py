@@ -149,7 +149,7 @@ def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
 
 
 def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) -> None:
-    """Hand a task over, and pass on what is said about it until the end."""
+    """Hand a task over, and pass its progress on until the end."""
     try:
         if child.stdin is not None:
             child.stdin.write(task.dump())

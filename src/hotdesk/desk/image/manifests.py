@@ -60,7 +60,7 @@ def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str
 
 
 def _choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
-    """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
+    """Pick the manifest for a machine: the matching one, or the only one without a platform."""
     architecture = _MACHINES.get(machine, machine)
     silent, others = [], []
     for each in manifests:

@@ -121,7 +121,7 @@ def _check_room(layer: Path, place: Path) -> None:
 
 
 def _drop_cached(layer: Path) -> None:
-    """Have the layer read from the disk: what is cached of it and not in use is forgotten."""
+    """Drop the layer's unused pages from the cache, so that it is read from the disk."""
     for _, _, names, folder in os.fwalk(layer):
         for name in names:
             with suppress(OSError):  # a link, or a device

@@ -190,7 +190,7 @@ class Keeper:
         return max(0.0, min([_MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
-        """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
+        """Handle some requests before deadlines: one may mark a desk as in use. A flood does not delay deadlines."""
         end = read_clock() + TURN_S
         for _ in range(_MAX_REQUESTS_PER_TURN):
             if not self.receive() or read_clock() > end:
@@ -306,7 +306,7 @@ class Keeper:
         return tracked
 
     def send(self, message: dict[str, object], *fds: int) -> None:
-        """Tell the owner; one that does not listen is gone."""
+        """Send to the owner; one that does not read counts as gone."""
         try:
             send_now(self.owner, json.dumps(message).encode(), fds)
         except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others

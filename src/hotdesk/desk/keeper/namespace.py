@@ -27,9 +27,9 @@ def seclude(settings: config.Config) -> None:
 
 
 def uncover_proc() -> None:
-    """Have a /proc of which nothing is covered, as the kernel wants where a desk mounts its own.
+    """Make /proc uncovered, as the kernel requires where a desk mounts its own.
 
-    Engines cover parts of a container's /proc. Whoever may not mount another one is told so when a desk opens.
+    Engines cover parts of a container's /proc. A process that may not mount another learns so when a desk opens.
     """
     if not is_covered(Path("/proc/self/mountinfo").read_text()):
         return

@@ -42,7 +42,7 @@ def touch(tracked: TrackedDesk) -> None:
 
 
 def pause(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
-    """Freeze a desk; one that does not stop goes on. One that is down is still enough."""
+    """Freeze a desk; one that does not stop continues. A halted one counts as frozen."""
     if not tracked.paused and not tracked.down:
         if tracked.spare:
             tracked.room.cgroup.favour(True)  # what is given no processor time does not come to a stop
@@ -121,7 +121,7 @@ def freeze(tracked: TrackedDesk) -> None:
 
 
 def begin_freezing(tracked: TrackedDesk) -> None:
-    """Tell everything in a desk to stop; what is amid a call to its disk does so when that returns."""
+    """Start freezing everything in a desk; a process inside a disk call stops when the call returns."""
     if tracked.root is not None and not tracked.root.proven:
         raise DeskError(f"desk {tracked.room.desk} is starting root's guest; try again")
     tracked.room.cgroup.freeze(True)

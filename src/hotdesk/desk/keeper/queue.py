@@ -49,5 +49,5 @@ class Queue:
         return self.drop(desk or next(iter(self.waiting), ""))
 
     def drop(self, desk: str) -> QueuedOpen | None:
-        """Let go of the request for a desk, if it still waits."""
+        """Drop the request for a desk, if it still waits."""
         return self.waiting.pop(desk, None)

@@ -77,7 +77,7 @@ class Roots:
                 yield tracked.rest - moment
 
     def turn(self) -> None:
-        """Look at those that were just started: one that never looks right must keep nobody waiting."""
+        """Examine the root guests that were just started; one that never passes must not block others."""
         for tracked, root in self.iterate_rising():
             if root.init:
                 self.prove(tracked, root)
@@ -146,15 +146,15 @@ class Roots:
         self.owner.refuse(root.number, error)
 
     def lose(self, tracked: TrackedDesk) -> None:
-        """Have a desk without its root; `sudo` is heard again after a rest."""
+        """Mark a desk's root as lost; `sudo` is answered again after a pause."""
         tracked.root = None
         tracked.rest = read_clock() + RESTART_INTERVAL_S
 
 
 def strike(tracked: TrackedDesk) -> None:
-    """Kill a root's guest, and the runtime that starts it: the children of ours in a desk that are not its first.
+    """Kill a root's guest and the runtime that starts it: our children in a desk, except its first process.
 
-    What is our child and was not reaped keeps its number, so nobody else can be meant.
+    An unreaped child keeps its pid, so no other process can be hit.
     """
     with suppress(OSError):
         for pid in tracked.room.cgroup.list_pids() - {tracked.init}:

@@ -42,7 +42,7 @@ class Doorman:
         self.door.tell({"gate": desk}, gate.fileno())
 
     def remove(self, desk: str) -> None:
-        """Let go of a gate; its room closes it."""
+        """Drop a gate; its room closes it."""
         self.proofs.pop(desk, None)
         if self.gates.pop(desk, None) is not None:
             self.door.tell({"gate": desk})

@@ -42,9 +42,9 @@ class DeskRecord:
     facts: dict[str, object] = field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
-        """Write down what is true now, whole or not at all.
+        """Write the current state, completely or not at all.
 
-        The files change places: ext4 writes one that replaces another to disk at once, and whoever removes it waits.
+        The files swap names: ext4 flushes a file that replaces another, and whoever removes it waits.
         """
         self.facts.update(facts)
         file, fresh = f"{self.folder}/desk.json", f"{self.folder}/desk.json.new"

@@ -76,7 +76,7 @@ class TrackedDesk:
     """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
 
     def compute_due_time(self) -> tuple[float, str]:
-        """Return when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
+        """Return when the desk must burn, and why. A paused or starting one is not idle."""
         idle = self.touched + self.spec.idle
         never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")

@@ -348,7 +348,7 @@ class LinkedDesk:
         self.down = None
 
     async def settle(self, env: Mapping[str, str | None]) -> None:
-        """Have the guest be as if just started, and give every program from now on these variables; None is none."""
+        """Reset the guest to its initial state, and set the variables of all new programs; None removes them."""
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:

@@ -72,7 +72,7 @@ class NoHandle:
     """The handle of a desk without outside control: every operation is refused."""
 
     async def usage(self) -> Usage:
-        """Say nothing: nobody counts."""
+        """Return nothing: usage is unknown."""
         return Usage(0.0, 0, 0, 0, 0)
 
     async def pause(self, paused: bool) -> None:

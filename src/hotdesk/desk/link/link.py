@@ -82,7 +82,7 @@ class Link:
         """While the guest is parked: no connection is open, every channel stays, and writers wait."""
 
     async def run(self) -> None:
-        """Hear the guest until the link ends; whoever waits on a channel then gets the reason.
+        """Read from the guest until the link ends; everyone who waits on a channel then gets the reason.
 
         The event loop calls `listen` itself: waking a task for every read costs a tenth of a quick program's time.
         """
@@ -308,7 +308,7 @@ class Link:
                 event.set()
 
     async def reason(self) -> DeskGone | LinkError:
-        """Say why nothing more can be written; whoever reads the link learns it within a moment."""
+        """Return why nothing more can be written; the reader of the link learns it within a moment."""
         with anyio.move_on_after(_HELLO_SECONDS):
             await self.ended.wait()
         return self.make_lost_error()

@@ -22,9 +22,9 @@ _MAX_TEXT = 200
 async def call_port(
     link: Link, desk: str, port: int, start: Callable[[Callable[[], Awaitable[None]]], None]
 ) -> socket.socket:
-    """Have the guest connect to a port; return a socket whose bytes it carries. `start` starts what carries them.
+    """Connect to a port through the guest; return a socket for the bytes. `start` starts the task that carries them.
 
-    A desk that is paused connects when it goes on: what is sent meanwhile waits.
+    A paused desk connects when it continues: bytes sent meanwhile wait.
     """
     channel = await link.open({"op": "dial", "port": port})
     is_connected = not link.paused

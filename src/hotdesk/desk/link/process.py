@@ -105,7 +105,7 @@ def ask_exec(
     stdin: bool,
     tell: bool,
 ) -> tuple[Body, float | None]:
-    """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
+    """Check a request and encode it for the guest; `tell` asks for the pid before anything else."""
     check_argv(argv)
     if any("\0" in text for text in (*argv, cwd or "")):
         raise BriefError("a program's arguments and working folder must not contain a zero byte")

@@ -334,7 +334,7 @@ class ControlServer:
 
 
 async def _wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
-    """Cancel what is done for a caller once it hangs up; one that speaks out of turn is left to whoever reads it."""
+    """Cancel a caller's work once it hangs up; unexpected data from it is left to its reader."""
     await anyio.wait_readable(sock)
     if sock.recv(1, socket.MSG_PEEK) == b"":
         scope.cancel()

@@ -68,7 +68,7 @@ class KeeperHandle:
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
-        """Have the keeper stop the desk, or let it go on; not amid root's start. A hibernated one stays so."""
+        """Freeze or thaw the desk through the keeper; not while root starts. A hibernated one stays so."""
         if self.parked is not None:
             if not paused:
                 await memory.resume(self)
@@ -81,7 +81,7 @@ class KeeperHandle:
         self.settle()
 
     async def hush(self, hushed: bool) -> None:
-        """Have the keeper stop all but screen, window manager and browser, or let it go on; not amid root's start."""
+        """Freeze or thaw all but screen, window manager and browser; not while root starts."""
         async with self.rising if hushed else contextlib.nullcontext():
             await self.runtime.keeper.ask(KeeperRequest("hush", self.desk, hushed=hushed))
         self.hushed = hushed
@@ -102,7 +102,7 @@ class KeeperHandle:
         self.thawing = None
 
     async def halt(self, snapshot: str = "") -> None:
-        """Have the keeper end what runs in the desk; whoever wants root waits from now on."""
+        """End all programs of the desk through the keeper; callers that want root wait from now on."""
         was_up = self.thawing is None
         if not snapshot:
             await self.write_out()
@@ -126,7 +126,7 @@ class KeeperHandle:
             link.break_off(await explain_stop(self.desk))
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
+        """Start the desk through the keeper, and take its guest's call; one that does not start is burnt."""
         async with self.runtime.unless_whole(self.desk):
             body, fds = await self.runtime.keeper.ask(KeeperRequest("boot", self.desk, snapshot=snapshot), 2)
             with closing(fds):
@@ -150,7 +150,7 @@ class KeeperHandle:
         return name
 
     async def write_out(self) -> None:
-        """Have the guest write out what its own kernel holds back; one that stands still did so before."""
+        """Flush the guest kernel's writes to disk; a frozen guest did so before."""
         desk = self.runtime.desks.get(self.desk)
         if not self.has_own_kernel or self.thawing is not None or desk is None:
             return
@@ -191,10 +191,10 @@ class KeeperHandle:
         await memory.hibernate(self, link)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Have the keeper call a server inside; behind a wall where it cannot, have the guest.
+        """Connect to a server inside through the keeper, or through the guest where the wall prevents that.
 
-        A crowd of callers waits here, not in the keeper's queue, where others' requests would wait behind them; who is
-        cancelled while waiting never asks. What was asked is waited for: the keeper answers at once.
+        Many callers wait here, not in the keeper's queue, where other requests would wait behind them; one that is
+        cancelled while waiting never asks. A sent request is waited for: the keeper answers at once.
         """
         if not self.can_dial:
             return await call_port(link, self.desk, port, self.runtime.tasks.start)
@@ -238,7 +238,7 @@ class KeeperHandle:
         return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
 
     async def rise(self) -> None:
-        """Have root up; what fails is told to the caller next."""
+        """Start root's guest; a failure is reported to the next caller."""
         with contextlib.suppress(HotdeskError):
             await self.get_root_link()
 

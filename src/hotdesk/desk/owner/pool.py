@@ -109,9 +109,9 @@ class Pool:
         """Why the last desk could not be opened."""
 
     def keep(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Have so many desks of a spec ready from now on; none ends it.
+        """Keep a number of desks of a spec ready from now on; 0 ends it.
 
-        Those that are `proven` have a way out that was tried, for orders with a scope; others are tried at the claim.
+        The way out of `proven` ones was tested, for orders with a scope; others are tested at the claim.
         """
         if not 0 <= count <= MAX_READY:
             raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")

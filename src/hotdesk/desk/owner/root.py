@@ -57,7 +57,7 @@ def note_programs(link: Link, ledger: RootLedger) -> None:
 
 
 async def supervise(link: Link, ledger: RootLedger) -> None:
-    """Hear what `sudo` asks for, note it, allow it; until the link ends. What is not noted is not allowed."""
+    """Record and allow `sudo` requests until the link ends. A request that is not recorded is not allowed."""
     running: set[int] = set()
     with suppress(HotdeskError):
         channel = await link.open({"op": "acts"})

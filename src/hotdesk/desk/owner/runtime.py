@@ -99,9 +99,9 @@ class KeeperRuntime:
             self.opening -= 1
 
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
-        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken.
+        """Turn a ready desk into the requested one; one that cannot be adapted is burnt, and another taken.
 
-        For one that is to be as it is nobody waits: calls reach its guest once it is thawed.
+        A desk that needs no change is not waited for: calls reach its guest once it is thawed.
         """
         desk, handle = ready.id, self.handles[ready.id]
         as_it_is = scope == CLOSED and spec.is_like(handle.spec)
@@ -208,9 +208,9 @@ class KeeperRuntime:
             raise
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
-        """Have whatever the desk needs outside: somebody who notes what root does, and a way out.
+        """Prepare what the desk needs outside: the record of root's acts, and a way out.
 
-        One that is `gated` gets a way out though it leads nowhere yet.
+        A `gated` one gets a way out that leads nowhere yet.
         """
         if scope == CLOSED and not spec.root and not gated:
             return spec, ""

@@ -28,7 +28,7 @@ def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[in
 
 
 def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:
-    """Have every thread of these processes run on the chosen CPUs; one that ended meanwhile is no error."""
+    """Pin every thread of these processes to the chosen CPUs; one that ended meanwhile is no error."""
     for pid in pids:
         for _ in range(_PASSES):
             with suppress(OSError):

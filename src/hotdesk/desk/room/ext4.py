@@ -53,9 +53,9 @@ class Ext4:
             raise DeskError("a disk on ext4 cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Have everything written out, and copy the file.
+        """Flush everything, and copy the file.
 
-        The file system itself is not frozen: were its keeper killed amid that, the kernel would keep it for ever.
+        The file system itself is not frozen: if its keeper were killed meanwhile, the kernel would keep it forever.
         """
         with hold_folder(at) as mounted:
             syscalls.syncfs(mounted)
@@ -94,7 +94,7 @@ class Ext4:
         return target
 
     def drop(self, name: str) -> None:
-        """Let go of a file, which without a name is gone; one whose keeper was killed before is deleted."""
+        """Close a file, which without a name is deleted; one whose keeper was killed before is removed."""
         if (fd := self.files.pop(name, None)) is not None:
             os.close(fd)
         (self.folder / name).unlink(missing_ok=True)

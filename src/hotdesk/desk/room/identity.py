@@ -43,7 +43,7 @@ def build_trust_files(ca: str) -> dict[str, bytes]:
 
 
 def is_folder(root: RootDirectory, path: str) -> bool:
-    """Return whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
+    """Return whether a folder has the name of a wanted file: a worker decides how long removing it takes."""
     above, _, name = path.rpartition("/")
     with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
         return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)

@@ -162,7 +162,7 @@ class Room:
             self.listener = None
 
     def settle(self, spec: Spec, ca: str) -> None:
-        """Make a desk that was kept ready the one that is asked for; nobody has used it yet."""
+        """Turn a ready desk into the requested one; no program has used it yet."""
         if not ca and spec.is_like(self.spec):
             self.spec = spec
             return

@@ -158,7 +158,7 @@ class Layers:
         return self.snapshots[snapshot]
 
     def roll_back(self, source: str, size: int) -> None:
-        """Have the writable layer as a snapshot has it; nothing runs, and what was written since is gone."""
+        """Restore the writable layer from a snapshot; nothing runs, and later writes are lost."""
         self.take_down()
         self.disk.drop(self.desk)
         self.fill(size, {}, source)

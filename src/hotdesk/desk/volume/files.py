@@ -128,7 +128,7 @@ class Upload:
         return _describe_entry(self.parts, os.fstat(self.fd))
 
     def close(self) -> None:
-        """Let go; what was not put in its place is gone."""
+        """Close it; files that were not put in place are deleted."""
         with suppress(FileNotFoundError):
             os.unlink(self.name, dir_fd=self.files.staging)
         os.close(self.fd)

@@ -89,7 +89,7 @@ class VolumeRequest:
         self.send_body(204, b"")
 
     def do_read(self, path: str, _request: Mapping[str, object]) -> None:
-        """Send a file; one that grows meanwhile is sent as large as it was, one that shrinks breaks off."""
+        """Send a file; a growing one is sent at its first size, a shrinking one breaks off."""
         fd, size = self.files.open_file(path)
         try:
             self.sock.sendall(write({"status": 200, "length": size}))

@@ -13,7 +13,7 @@ from hotdesk.linux.filesystem import hold_folder
 
 
 def read_own(path: Path, most: int) -> bytes | None:
-    """Read a file that a keeper wrote; None: there is none, or it is somebody else's."""
+    """Read a file that a keeper wrote; None: it is missing, or another user's."""
     try:
         with path.open("rb") as file:
             return file.read(most) if os.fstat(file.fileno()).st_uid == uids.KEEPER else None

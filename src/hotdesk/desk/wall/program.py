@@ -62,7 +62,7 @@ def read_version(program: Program, cache: Path) -> str:
 
 
 def forget_silent() -> None:
-    """Have programs asked again that gave no version: one may have been installed by half, or have taken long."""
+    """Query programs again that gave no version: one may have been half installed, or slow."""
     for identity in [each for each, version in _versions.items() if not version]:
         del _versions[identity]
 

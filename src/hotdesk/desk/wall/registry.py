@@ -77,6 +77,6 @@ class Walls:
         return self.by_name[name]
 
     def describe(self, wall: Wall) -> WallProof:
-        """Return what is told of a desk whose wall was proven: what the wall is, and which program put it up."""
+        """Return the description of a proven desk: its wall, and the program that made it."""
         status = look_at(wall.name, self.settings)
         return WallProof(wall.name, wall.traits.kernel, wall.traits.is_boundary, status.version, status.platform)

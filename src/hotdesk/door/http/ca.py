@@ -115,7 +115,7 @@ class Leaves:
 
 
 def _make_server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
-    """Make the server's side of TLS; `scratch` is memory, and what is written there is gone on return."""
+    """Make the server's side of TLS; `scratch` is in memory, and emptied on return."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION

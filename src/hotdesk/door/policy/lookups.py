@@ -84,7 +84,7 @@ class Lookups:
         self.end(entry, inside)
 
     def end(self, entry: LookupEntry, inside: bool | None) -> None:
-        """Keep what was found; where nothing was, what was known before."""
+        """Store a result; after a failed lookup the previous one stays."""
         with self.lock:
             entry.pending = False
             entry.inside = entry.inside if inside is None else inside

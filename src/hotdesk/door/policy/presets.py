@@ -92,7 +92,7 @@ def list_password_hosts(names: Iterable[str], machine: PackageSources | None = N
 
 
 def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
-    """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
+    """Return the variables for pip, and for uv, which has its own; pip must also be told to trust plain HTTP."""
     urls = [_strip_credentials(url) for url in _list_web_urls(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
@@ -107,7 +107,7 @@ def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
 
 
 def _build_npm_variables(machine: PackageSources) -> dict[str, str]:
-    """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
+    """Return the variables for npm; registries of scopes cannot be set by a variable that a shell would pass on."""
     return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(_list_web_urls(machine.npm)[0])}
 
 
@@ -176,7 +176,7 @@ def _parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def _build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
-    """Return the rule for a source the machine is configured for; none for what is no web address.
+    """Return the rule for a configured source; none for one that is not on the web.
 
     Such a host may be on a private network: whoever configured this machine named it.
     """

@@ -72,7 +72,7 @@ class Inflate:
             data = yield from self.inflate_member(data)
 
     def begin(self, data: bytes) -> bytes:
-        """Start a member, or keep what is too little to tell its kind; return what is to be read now."""
+        """Start a member, or keep too short input; return the bytes to read now."""
         if self.ended and self.bits != 31:
             raise UnreadableError("bytes after the end of a deflate stream")
         bits = self.bits
@@ -215,9 +215,9 @@ def parse_codings(content_encoding: bytes) -> list[str]:
 
 
 def make_decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
-    """Make what undoes a Content-Encoding, giving at most `limit` bytes at any stage; None: nobody here can.
+    """Make the decoder of a Content-Encoding with at most `limit` bytes at any stage; None: it is unknown.
 
-    Every stage is held to the ratio against what came in at the first: two would multiply.
+    Every stage is held to the ratio against the first stage's input: two would multiply.
     """
     names = parse_codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):

@@ -86,7 +86,7 @@ def explain_misdirection(
 
 
 def explain_other_bucket(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
-    """Say why a request is for none of the buckets a host's keys sign for, signed or not: others may be anybody's."""
+    """Explain that a request is for none of the buckets that a host's keys sign for, signed or not."""
     buckets = {signer.bucket for signer in signers}
     if "" in buckets or _get_bucket(host, path) in buckets:
         return None

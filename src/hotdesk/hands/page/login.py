@@ -50,7 +50,7 @@ class PageLogin:
         return code
 
     def enter(self, code: str) -> PageSession | None:
-        """Let a browser in with a code, which then enters nobody else; None: it enters nobody."""
+        """Admit a browser with a one-time code; None: the code is unknown."""
         if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MAX_SESSIONS:
             return None
         session = PageSession(secrets.token_hex(16), secrets.token_urlsafe(32))

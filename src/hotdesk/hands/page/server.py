@@ -174,7 +174,7 @@ class PageServer:
     # -- rules ------------------------------------------------------------------------------------------------
 
     def find_session(self, request: PageRequest) -> PageSession | None:
-        """Find whose request this is; None: nobody's who entered, or one that another site's page makes."""
+        """Return the session of a request; None for strangers, and for requests from another site's page."""
         origin = request.headers.get("origin")
         ours = f"http://{self.host}"
         needs_origin = request.method != "GET" or "upgrade" in request.headers

@@ -79,7 +79,7 @@ class Connection:
         return VerbResult({**about, **done.value}, done.blob)
 
     async def ensure_connected(self) -> Cdp:
-        """Return the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
+        """Return the connection, read to its end; opened if there is none, or the browser ended meanwhile."""
         if self.cdp is not None and self.cdp.web.is_open:
             with suppress(ProtocolError):
                 await self.look_around(self.cdp)
@@ -137,7 +137,7 @@ class Connection:
                 tab.session = ""
 
     async def get_current_tab(self, cdp: Cdp) -> TabState:
-        """Return the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
+        """Return the current tab; the newest if it was closed, a new one if there is none."""
         if tab := self.all_tabs.by_target.get(self.all_tabs.current):
             return tab
         if not self.all_tabs.by_target:

@@ -79,7 +79,7 @@ class ReaderProcess:
             del self.dialled[number]
 
     def take(self) -> None:
-        """Take a connection: one that was asked for, or a viewer's."""
+        """Receive a connection: a requested one, or a viewer's."""
         data, fds, _, _ = socket.recv_fds(self.hand, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
             self.over.set()

@@ -195,7 +195,7 @@ class DeskSide(Side):
             yield from self.read_rectangle()
 
     def read_rectangle(self) -> Steps:
-        """Pass one rectangle on; one that lies elsewhere, or comes in another way than asked for, ends the view."""
+        """Pass one rectangle on; one outside the screen or in an unrequested encoding ends the view."""
         head = yield _RECTANGLE.size
         x, y, wide, high, encoding = _RECTANGLE.unpack(head)
         if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:

@@ -75,13 +75,13 @@ class ScreenRelay:
         return VerbResult()
 
     def forget(self, number: int) -> None:
-        """Let go of a viewer that is gone; it no longer holds the wheel."""
+        """Forget a viewer that is gone, and its control."""
         one = self.looking.pop(number)
         if self.holder == number:
             self.holder, self.acts = 0, one.viewer.acts
 
     async def lease(self, number: int) -> VerbResult:
-        """Hand the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
+        """Give control to a viewer, or with 0 to nobody; the keys another held are released."""
         if number and number not in self.looking:
             raise DeskError(GONE)
         if number == self.holder:
@@ -99,7 +99,7 @@ class ScreenRelay:
         return VerbResult()
 
     async def acted(self) -> VerbResult:
-        """Return what whoever holds the wheel, or held it last, did with it: how often and where, never which keys."""
+        """Return what the current or last driver did: how often and where, never which keys."""
         one = self.looking.get(self.holder)
         acts = one.viewer.acts if one is not None else self.acts
         return VerbResult({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})

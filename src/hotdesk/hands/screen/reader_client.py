@@ -191,7 +191,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 sock.close()
 
     async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
-        """Hear the reader; return why no more is heard. One that never pauses must not have others wait."""
+        """Read from the reader until it ends; return why. One that never pauses must not block others."""
         frames = make_reader_frames()
         try:
             while data := await receive(self.line):

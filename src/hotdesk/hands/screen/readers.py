@@ -55,13 +55,13 @@ class Seats:
         return talk, hand
 
     async def dismiss(self, talk: socket.socket) -> None:
-        """End a reader that was let go: one that a desk has turned would stay."""
+        """End a released reader: one that a desk took over would stay."""
         if (name := self.names.pop(talk, None)) is not None:
             with suppress(HotdeskError):
                 await self.parts.end_reader(name)
 
     def renew(self, desk: DeskId) -> None:
-        """Let go of a desk's reader; whoever has the seat, as its wheel, has another reader with the next ask."""
+        """Replace a desk's reader: holders of the seat get another one at the next request."""
         if (seat := self.seats.get(desk)) is not None:
             seat.close()
 

@@ -157,7 +157,7 @@ class Wheel:
                 act.ended.set()
 
     async def welcome(self) -> Observation | None:
-        """Tell, once after a hand-back, what the person did and what is different now, with a fresh picture."""
+        """Report once, after a hand-back, what the person did and what changed, with a fresh picture."""
         drive, self.driven = self.driven, None
         if drive is None:
             return None

@@ -58,7 +58,7 @@ def encode_punycode(host: str) -> str:
 
 
 def format_lines(card: Card) -> list[str]:
-    """Return the card's lines, each marked so that none passes for a fact; what is left out is said."""
+    """Return the card's lines, each marked so that none passes for a fact; omissions are stated."""
     lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
     return [*lines, f"  | … and {rest} more lines: see --json"] if rest > 0 else lines
@@ -71,7 +71,7 @@ def quote_words(words: str) -> list[str]:
 
 
 def format_fact(value: str) -> str:
-    """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
+    """Format one fact as a line that cannot be mistaken for another; omissions are stated."""
     rest = len(value) - MAX_FACT_CHARS
     return make_printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} more characters: see --json" if rest > 0 else "")
 

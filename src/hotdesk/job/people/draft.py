@@ -12,7 +12,7 @@ def as_draft(subject: str) -> str:
 
 
 def from_draft(text: str) -> str:
-    """Read an edited plan; return what is approved: every field of it. `BriefError` for what is no plan."""
+    """Parse an edited plan; every field of it is approved. `BriefError` for an invalid plan."""
     return to_json(parse_text(text))
 
 

@@ -51,7 +51,7 @@ class People:
     """Gives the desks back; says whether that is settled, or shall be tried again."""
 
     async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
-        """Have a person decide: what was asked before in the same words is not asked again."""
+        """Ask a person to decide; a question that was asked in the same words is not asked again."""
         pending = self.find_asked(kind, card, step)
         if pending is None:
             pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)

@@ -201,6 +201,6 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def limit_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Return as many lines as are shown; what is left out is said."""
+    """Return the lines that are shown, and say how many are left out."""
     rest = len(lines) - most
     return [*lines[:most], *([f"… and {rest} more, among the exact rules"] if rest > 0 else [])]

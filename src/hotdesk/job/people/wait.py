@@ -86,7 +86,7 @@ class OpenQuestions:
                 self.pending.clear()
 
     def is_valid_decision(self, event: Decided, at: int) -> bool:
-        """Return whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
+        """Return whether a decision fits its question, and is in time; an edited plan has a digest of its own."""
         pending = self.pending.get(event.id)
         if pending is None or (at > pending.until and event.answer != "expired"):
             return False
@@ -123,7 +123,7 @@ def read_all_waiting(journal: Path) -> dict[str, OpenQuestions]:
 
 
 def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int) -> None:
-    """Refuse to decide what was decided, what is about something else, and what is too late."""
+    """Refuse a decision that was already made, is about something else, or comes too late."""
     if (earlier := waiting.decided.get(pending.id)) is not None:
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):

@@ -46,7 +46,7 @@ class OpenDecision:
         return {**asdict(self.pending), "card": card}
 
     def require_open(self, digest: str) -> None:
-        """Refuse to decide what was decided, what is about something else, and what is too late."""
+        """Refuse a decision that was already made, is about something else, or comes too late."""
         wait.require_open(self.pending, self.waiting, digest, int(time.time() * 1000))
 
 
@@ -77,7 +77,7 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
 
 
 def load_decision(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
-    """Put together what is known; a card that is gone or no longer says what was asked is none."""
+    """Load a decision's details; a card that is gone or was changed is left out."""
     try:
         folder = papers.find(settings.lib / JOBS, pending.job)
     except BriefError:

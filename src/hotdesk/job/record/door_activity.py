@@ -41,7 +41,7 @@ class DoorActivity:
 
     @property
     def questions(self) -> list[tuple[int, Asked, Answered | None]]:
-        """List what people were asked, with the answer and its time; where there is none, the time of the question."""
+        """List the questions to people with the answer and its time; without one, the time of the question."""
         found: list[tuple[int, Asked, Answered | None]] = []
         for at, question in self.questions_by_id.values():
             when, answer = self.answered.get(question.id, (at, None))

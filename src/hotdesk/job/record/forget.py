@@ -63,7 +63,7 @@ def overwrite(path: Path) -> None:
 
 
 def list_due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
-    """Give the jobs whose time is up: nobody works at them or is waited for, and nothing was heard for so many days."""
+    """List the jobs to forget: not running, not waiting for anybody, and without events for so many days."""
     return [
         tale
         for tale in tales

@@ -82,7 +82,7 @@ class JobLog:
             self.set_deadline()
 
     def set_deadline(self) -> None:
-        """Have what is under way end when the job's time is up; that is never while people are waited for."""
+        """Cancel what runs when the job's time is up; never while people are waited for."""
         if self.bound is not None:
             remaining = math.inf if self.waits else max(0.0, self.seconds_left)
             self.bound.deadline = anyio.current_time() + remaining
@@ -113,7 +113,7 @@ class JobLog:
             self.bound.cancel()
 
     async def run_within_limits(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
-        """Have something done until the job's time is up or it shall stop; what it waits for people is not its time."""
+        """Run something until the job's time is up or it must stop; time that it waits for people does not count."""
         results: list[Made] = []
         self.thinking = thinking
         try:
@@ -192,7 +192,7 @@ class JobLog:
         return [act.act for act in acts]
 
     def note_look(self, question: str, reply: Reply, ms: int) -> None:
-        """Note what a vision model was asked, said and cost: on disk when it returns, and in the budget."""
+        """Record the question, answer and cost of a vision model: on disk when it returns, and in the budget."""
         used, failed = reply.usage, reply.stop == "refused"
         paper = self.papers.write(json.dumps({"question": question, "answer": reply.text}))
         event = VisionAsked(

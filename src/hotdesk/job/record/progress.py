@@ -72,7 +72,7 @@ class Cost:
         self.stored += thought.stored
 
     def __str__(self) -> str:
-        """Write it for people; what nobody knows is said."""
+        """Format it for people; unknown costs are stated."""
         if not self.replies:
             return "-"
         if self.unpriced == self.replies:
@@ -255,7 +255,7 @@ class Progress:
             self.current = ""
 
     def break_off(self, at: float) -> None:
-        """End what was under way: what came of it nobody wrote down."""
+        """End what was running: its outcome was not recorded."""
         self.unknown += [f"{act} {tool}" for act, (tool, _) in sorted(self.running.items())]
         self.running.clear()
         if self.current:

@@ -84,7 +84,7 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
 
 
 def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
-    """Make the receipt of a job at which nobody works: what is under way counts as broken off."""
+    """Make the receipt of a job without a running process: what was running counts as broken off."""
     progress, ashes = summary.course, summary.receipt
     progress.break_off(progress.last)
     destroyed = ashes.destroyed if ashes is not None else ()  # it was looked for desks of which nobody saw the end

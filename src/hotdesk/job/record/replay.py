@@ -51,9 +51,9 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
 
 
 def make_harmless(job: Brief) -> Brief:
-    """Return a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free.
+    """Return a job that only reads, without secrets and questions. Its tools are the ceiling's: its brain is free.
 
-    It has no memory: it leaves nothing for later jobs, and has no step with secrets from which one must be hidden.
+    It has no memory: it leaves nothing for later jobs, and has no step with secrets to hide memory from.
     """
     rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or _is_reading(rule))
     scope = replace(job.scope, rules=rules, grants=(), may_ask=False)

@@ -213,9 +213,9 @@ class JobSummary:
         return sum(step.outcome == "done" for step in steps), len(steps)
 
     def get_state(self, live: bool, now: int) -> tuple[State, str]:
-        """Return how it stands, and what for or why: an id that is waited for, why it paused or failed.
+        """Return the state and its reason: the id that is waited for, why it paused or failed.
 
-        One that was stopped stands still, whatever it asked before: an answer counts once it goes on.
+        A stopped job counts as stopped, whatever it asked before: an answer counts once it is resumed.
         """
         if self.ended is not None:
             return self.ended.outcome, self.ended.why
@@ -244,7 +244,7 @@ def read_rows(journal: Path) -> Iterator[Row]:
 
 
 def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
-    """Tell all of one job. `items`: of a swarm, what was counted before; its thousands of items are not read again."""
+    """Summarize one job. `items`: a swarm's counts from before; its thousands of items are not read again."""
     tale = JobSummary(job)
     for row in read(journal, job, names=_list_names_but_items() if items is not None else ()):
         tale.take_row(row)

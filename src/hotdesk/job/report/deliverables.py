@@ -139,7 +139,7 @@ def _render_details(verdict: StoredVerdict) -> Markup:
 
 
 def _render_certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
-    """Say whether what was seen is signed, and how that is proven; or why it is not."""
+    """Render whether the evidence is signed and how that is proven, or why it is not."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:
         rows = render_facts(

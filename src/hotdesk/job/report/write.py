@@ -30,7 +30,7 @@ def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
 
 
 def is_ours(data: bytes) -> bool:
-    """Return whether a file is a report as it was written: one that somebody changed is theirs."""
+    """Return whether a file is an unchanged report of ours."""
     found = MARK.fullmatch(data)
     return found is not None and hashlib.sha256(found[1]).hexdigest().encode() == found[2]
 

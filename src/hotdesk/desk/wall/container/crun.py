@@ -49,7 +49,7 @@ def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
 def begin(
     settings: Config, room: Room, verb: str, *arguments: str, log: str = "", passed: socket.socket | None = None
 ) -> Standby:
-    """Have a process join the desk's cgroup, which starts the runtime there when it is told to.
+    """Make a process join the desk's cgroup, which starts the runtime there on command.
 
     Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
     """

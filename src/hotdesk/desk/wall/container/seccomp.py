@@ -146,7 +146,7 @@ def _build_socket_rules() -> list[Rule]:
 
 
 def _build_option_rules() -> list[Rule]:
-    """Let socket options be set but those that reach odd kernel code: filters, TCP's upper layers, UDP's ESP."""
+    """Allow socket options except those that reach rarely used kernel code: filters, TCP's ULPs, UDP's ESP."""
     refused = {1: (26, 50, 51, 52), TCP: (31,), UDP: (100,)}
     rules = [allow("setsockopt", match_equal(1, level)) for level in (0, 41, 58, 270)]
     for level, options in refused.items():
