@@ -60,10 +60,14 @@ class Anthropic(Provider):
     """What stood before each thought: a digest of it, and which thoughts."""
     rules: ModelRules | None = None
     """Other than those of the model's name."""
-    batches: dict[str, Body] = field(default_factory=dict)
+    batches: dict[str, list[Body]] = field(default_factory=dict)
     """Results of batches, by name."""
     polls: dict[str, int] = field(default_factory=dict)
     """How often each is still in progress when asked for."""
+    failing_polls: int = 0
+    """How many of the next looks at a batch have no answer."""
+    cancelled: list[str] = field(default_factory=list)
+    """Batches that were cancelled."""
     outcome: str = "succeeded"
     """Of the next batches."""
 
@@ -148,37 +152,50 @@ class Anthropic(Provider):
         return signature
 
     def begin(self, path: str, headers: dict[str, str], body: Body) -> str | None:
-        """Take a batch of one request; or cancel one."""
+        """Take a batch of requests; or cancel one."""
         if path.endswith("/cancel"):
+            self.cancelled.append(path.split("/")[-2])
             return json.dumps(self.batch_of(path.split("/")[-2], "canceling"))
         if path != "/v1/messages/batches":
             return None
-        [each] = body["requests"]
-        only(each, "requests.0", "custom_id params")
         name = f"msgbatch_{self.number()}"
+        only(body, "body", "requests", "")
+        ids = [each["custom_id"] for each in body["requests"]]
+        if not 1 <= len(ids) <= 100_000 or len(set(ids)) < len(ids):
+            raise Refused("requests: from 1 to 100000, each with a custom_id of its own")
+        if unfit := [each for each in ids if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each)]:
+            raise Refused(f"requests: custom_id: {unfit[0]!r} does not match")
+        self.batches[name] = [self.result_of(each, f"requests.{place}") for place, each in enumerate(body["requests"])]
+        self.polls[name] = 2
+        return json.dumps(self.batch_of(name, "in_progress"))
+
+    def result_of(self, each: Body, where: str) -> Body:
+        """Give what comes of one request of a batch; what is wrong with it is said there and nowhere else."""
+        only(each, where, "custom_id params")
         try:
             message = self.whole_message(each["params"])
             result: Body = {"type": "succeeded", "message": message} if self.outcome == "succeeded" else {}
         except Refused as e:
             self.refusals.append(str(e))
             result = {"type": "errored", "error": self.error(400, str(e))}
-        self.batches[name] = {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
-        self.polls[name] = 2
-        return json.dumps(self.batch_of(name, "in_progress"))
+        return {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
 
     def find(self, path: str) -> str:
-        """Return how a batch is; return its results."""
+        """Return how a batch is; return its results, in no order."""
+        if self.failing_polls:
+            self.failing_polls -= 1
+            raise ConnectionError("nobody answers")
         parts = path.removeprefix("/v1/messages/batches/").split("/")
         if parts[0] not in self.batches:
             return ""
         if parts[-1] == "results":
-            return json.dumps(self.batches[parts[0]]) + "\n"
+            return "".join(json.dumps(each) + "\n" for each in reversed(self.batches[parts[0]]))
         self.polls[parts[0]] -= 1
         return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress"))
 
     def batch_of(self, name: str, status: str) -> Body:
         url = f"{self.base_url}/v1/messages/batches/{name}/results" if status == "ended" else None
-        counts = {"canceled": 0, "errored": 0, "expired": 0, "processing": 1, "succeeded": 0}
+        counts = {"canceled": 0, "errored": 0, "expired": 0, "processing": len(self.batches[name]), "succeeded": 0}
         moment = "2026-11-17T00:00:00Z"
         return {"id": name, "type": "message_batch", "processing_status": status, "request_counts": counts,
                 "results_url": url, "created_at": moment, "expires_at": moment}  # fmt: skip

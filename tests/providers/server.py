@@ -125,7 +125,11 @@ class Talk(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a question about something that was begun before."""
-        data = self.provider.find(self.path).encode()
+        try:
+            data = self.provider.find(self.path).encode()
+        except ConnectionError:
+            self.close_connection = True
+            return
         self.send_response(200 if data else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

@@ -1,13 +1,16 @@
-"""Anthropic's models by message batches, for jobs that may wait: `anthropic:MODEL?batch`. Each turn is a batch of one.
+"""Anthropic's models by message batches, for work that may wait: `anthropic:MODEL?batch`.
 
-Half the price, and up to a day for a reply. A job that is stopped meanwhile sends its request anew when it goes on.
+Half the price, and up to a day for a reply. Turns that are asked for at about the same time, as those of a swarm's
+items, go into one batch; a job by itself has batches of one. A job that is stopped meanwhile sends its request again
+when it goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +18,15 @@ from urllib.parse import urlsplit
 import anyio
 
 from hotdesk.brain.models.anthropic import AnthropicModel
-from hotdesk.brain.models.client import Events, Patience, ProviderError, RefusedRequestError, ReplyCutError
+from hotdesk.brain.models.client import (
+    UNDER_WAY,
+    Events,
+    Patience,
+    ProviderError,
+    RefusedRequestError,
+    ReplyCutError,
+)
+from hotdesk.brain.models.retry import is_passing
 from hotdesk.brain.models.seam import Reply
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
@@ -24,17 +35,130 @@ _DISCOUNT = 0.5
 _LONGEST_S = 25 * 3600.0
 """Seconds for one reply: providers give up after a day."""
 _FIRST_POLL_S, _LAST_POLL_S = 2.0, 60.0
-_CUSTOM_ID = "turn"
+_QUIET_S, _LONGEST_QUIET_S = 1.0, 15.0
+"""A batch is submitted when no turn came for so long, and no later than this after its first."""
+_SUBMIT_TIMEOUT_S = 120.0
+_MAX_FAILED_POLLS = 5
+"""In a row: a connection that fails once in a day loses no batch."""
+_MAX_TURNS = 10_000
+_MAX_BYTES = 128 << 20
+"""Providers take ten times as many turns, and twice the bytes."""
+
+
+@dataclass
+class TurnBatch:
+    """Turns that are asked for together. Whoever waits for one may poll for all; when it leaves, the next one does."""
+
+    client: Any
+    quiet: float
+    poll: float
+    may_pass: Callable[[Exception], bool]
+    """Says whether a failure may not be there the next time."""
+    turns: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What is asked, by name."""
+    waiting: set[str] = field(default_factory=set)
+    """Turns that somebody still waits for."""
+    size: int = 0
+    """Bytes of all turns."""
+    id: str = ""
+    """The provider's name of it; empty: it was not submitted."""
+    closed: bool = False
+    """Whether another turn needs another batch."""
+    error: Exception | None = None
+    """Why it could not be submitted."""
+    results: dict[str, Any] = field(default_factory=dict)
+    ended: bool = False
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    leading: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def add(self, body: dict[str, Any], size: int) -> str:
+        """Take a turn in; return its name."""
+        name = f"turn-{len(self.turns) + 1}"
+        self.turns[name] = body
+        self.waiting.add(name)
+        self.size += size
+        self.closed = len(self.turns) >= _MAX_TURNS or self.size >= _MAX_BYTES
+        self.arrived.set()
+        return name
+
+    async def leave(self, name: str) -> None:
+        """Stop waiting for a turn; a batch that nobody waits for any more is cancelled: it would be paid for."""
+        self.waiting.discard(name)
+        if not self.id:
+            self.turns[name] = {}  # it keeps its place, so that no two turns have one name
+        elif not self.waiting and not self.ended:
+            with anyio.move_on_after(5, shield=True), suppress(Exception):  # whatever went wrong before is reported
+                await self.client.messages.batches.cancel(self.id)
+
+    async def submit(self) -> bool:
+        """Have it submitted once; return whether this call did. What fails, fails for every turn in it."""
+        async with self.leading:
+            if self.error is not None:
+                raise self.error
+            if self.id:
+                return False
+            await self.gather_turns()
+            requests = [{"custom_id": name, "params": body} for name, body in self.turns.items() if body]
+            try:
+                with anyio.fail_after(_SUBMIT_TIMEOUT_S, shield=True):  # without its name it could not be cancelled
+                    submitted = await self.client.messages.batches.create(requests=requests)
+            except TimeoutError as e:
+                self.error = ReplyCutError(f"its batch was not accepted within {_SUBMIT_TIMEOUT_S:g} seconds")
+                raise self.error from e
+            except Exception as e:
+                self.error = e
+                raise
+            self.id = submitted.id
+            return True
+
+    async def gather_turns(self) -> None:
+        """Wait until no further turn comes."""
+        with anyio.move_on_after(_LONGEST_QUIET_S):
+            while not self.closed:
+                self.arrived = anyio.Event()
+                with anyio.move_on_after(self.quiet) as scope:
+                    await self.arrived.wait()
+                if scope.cancelled_caught:
+                    break
+        self.closed = True
+
+    async def wait(self, name: str) -> Any:
+        """Wait until the batch has ended; return what came of a turn, None if nothing did."""
+        async with self.leading:
+            if not self.ended:
+                await self.read_results()
+        return self.results.pop(name, None)
+
+    async def read_results(self) -> None:
+        """Poll until the batch has ended, then read the results of all turns."""
+        pause, failed = self.poll, 0
+        while (found := await self.poll_once(failed)) is None or found.processing_status != "ended":
+            failed = failed + 1 if found is None else 0
+            await anyio.sleep(pause)
+            pause = min(pause * 1.5, _LAST_POLL_S)
+        if urlsplit(str(found.results_url)).netloc != urlsplit(str(self.client.base_url)).netloc:
+            raise ProviderError("the batch's results are at an unexpected address")
+        async for result in await self.client.messages.batches.results(self.id):
+            if result.custom_id in self.waiting:
+                self.results[result.custom_id] = result
+        self.ended = True
+
+    async def poll_once(self, failed: int) -> Any:
+        """Ask how the batch is; None where that failed for a reason that may pass, and not too often."""
+        try:
+            return await self.client.messages.batches.retrieve(self.id)
+        except Exception as e:
+            if failed + 1 >= _MAX_FAILED_POLLS or not self.may_pass(e):
+                raise
+            return None
 
 
 @dataclass
 class BatchStream:
-    """A batch of one request, read like a stream: its one event is what came of the request."""
+    """One turn of a batch, read like a stream: its one event is what came of the turn."""
 
-    client: Any
-    batch: str
-    poll: float
-    ended: bool = False
+    batch: TurnBatch
+    name: str
 
     async def __aenter__(self) -> BatchStream:
         return self
@@ -42,23 +166,12 @@ class BatchStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancel a batch that nobody waits for any more: it would be paid for."""
-        if kind is not None and not self.ended:
-            with anyio.move_on_after(5, shield=True), suppress(Exception):  # whatever went wrong before is told
-                await self.client.messages.batches.cancel(self.batch)
+        await self.batch.leave(self.name)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Wait until the batch has ended, then give its result."""
-        pause = self.poll
-        found = await self.client.messages.batches.retrieve(self.batch)
-        while found.processing_status != "ended":
-            await anyio.sleep(pause)
-            pause = min(pause * 1.5, _LAST_POLL_S)
-            found = await self.client.messages.batches.retrieve(self.batch)
-        self.ended = True
-        if urlsplit(str(found.results_url)).netloc != urlsplit(str(self.client.base_url)).netloc:
-            raise ProviderError("the batch's results are at an unexpected address")
-        async for result in await self.client.messages.batches.results(self.batch):
+        """Wait until the batch has ended, then give the turn's result."""
+        result = await self.batch.wait(self.name)
+        if result is not None:
             yield result
 
 
@@ -66,14 +179,36 @@ class AnthropicBatchModel(AnthropicModel):
     """An Anthropic model, asked by batches."""
 
     poll = _FIRST_POLL_S
+    quiet = _QUIET_S
 
     def __init__(self, model: str, *, patience: Patience | None = None, **options: Any) -> None:
         super().__init__(model, patience=patience or Patience(longest=_LONGEST_S), **options)
+        self.batch: TurnBatch | None = None
+        """The batch that takes further turns."""
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
-        batch = await client.messages.batches.create(requests=[{"custom_id": _CUSTOM_ID, "params": body}])
-        self.tell(f"batch {batch.id} is submitted: its reply may take up to a day")
-        return BatchStream(client, batch.id, self.poll)
+        """Have a turn submitted, together with those that others ask for now."""
+        if self.batch is None or self.batch.closed or self.batch.client is not client:
+            self.batch = TurnBatch(client, self.quiet, self.poll, self.may_pass)
+        batch, sent, size = self.batch, UNDER_WAY.get().sent, len(json.dumps(body))
+        name, before = batch.add(body, size), len(sent)
+        try:
+            if await batch.submit():
+                count = len(batch.waiting)
+                turns = "its reply" if count == 1 else f"{count} replies of this swarm"
+                self.tell(f"batch {batch.id} is submitted: {turns} may take up to a day")
+        except BaseException:
+            await batch.leave(name)
+            raise
+        sent[before:] = [size]  # each turn counts its own bytes, whoever submitted the batch
+        return BatchStream(batch, name)
+
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether a failure may not be there the next time."""
+        sdk = self.line.sdk
+        if isinstance(error, sdk.APIStatusError):
+            return is_passing(error.status_code, error.response.headers)
+        return isinstance(error, sdk.APIConnectionError)
 
     async def gather(self, events: Events) -> dict[str, Any]:
         async for event in events:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 from tests.providers.anthropic import Anthropic, anthropic_server, text, thinking, tool
 from tests.providers.rules import OLD
+from tests.providers.server import Body, Refused, Trouble
 
 from hotdesk.brain.models.anthropic_batch import AnthropicBatchModel
 from hotdesk.brain.models.client import Patience
@@ -35,7 +38,7 @@ def batching(*replies: Any, **options: Any) -> Iterator[tuple[AnthropicBatchMode
     with anthropic_server(lambda body: next(left)) as server:
         given = {"base_url": server.base_url, "key": "k", "patience": ONCE, **options}
         model: Any = find("anthropic:claude-sonnet-5?batch", **given)
-        model.poll = 0.01
+        model.poll, model.quiet = 0.01, 0.1
         yield model, server
 
 
@@ -77,3 +80,119 @@ async def test_a_batch_that_expired_is_said_to_have() -> None:
 def test_a_batch_needs_a_model(name: str) -> None:
     with pytest.raises(BriefError, match="is not a model name"):
         find(name)
+
+
+def numbered(number: int) -> ModelRequest:
+    """Ask for a number."""
+    return ModelRequest("You work.", [OurMessage(f"Say {number}.")], [LOOK])
+
+
+@contextmanager
+def echoing(**options: Any) -> Iterator[tuple[AnthropicBatchModel, Anthropic]]:
+    """Give a model that says the number it is asked for; of `13` the provider takes no request."""
+
+    def say(body: Body) -> list[Body]:
+        word = body["messages"][0]["content"][0]["text"].split()[1]
+        if word == "13.":
+            raise Refused("13 is an unlucky number")
+        return [text(word)]
+
+    with anthropic_server(say) as server:
+        model: Any = find(
+            "anthropic:claude-sonnet-5?batch", base_url=server.base_url, key="k", patience=ONCE, **options
+        )
+        model.poll, model.quiet = 0.01, 0.2
+        yield model, server
+
+
+async def ask_all(model: AnthropicBatchModel, numbers: range) -> dict[int, str]:
+    """Ask for numbers at the same time; give the answers, and what failed as text."""
+    found: dict[int, str] = {}
+
+    async def ask(number: int) -> None:
+        try:
+            found[number] = (await model.ask(numbered(number))).text
+        except ModelError as e:
+            found[number] = f"failed: {e}"
+
+    async with anyio.create_task_group() as tasks:
+        for number in numbers:
+            tasks.start_soon(ask, number)
+    await model.close()
+    return found
+
+
+async def test_turns_that_are_asked_for_together_are_one_batch_and_one_that_is_refused_fails_alone() -> None:
+    told: list[str] = []
+    with echoing(notify=told.append, prices=PRICE) as (model, server):
+        found = await ask_all(model, range(20))
+        assert [len(each) for each in server.batches.values()] == [20]
+    assert sum("20 replies of this swarm" in each for each in told) == 1
+    refused = found.pop(13)
+    assert refused.startswith("failed: ")
+    assert "unlucky" in refused
+    assert found == {number: f"{number}." for number in range(20) if number != 13}
+
+
+async def test_each_turn_counts_its_own_bytes_and_half_its_price() -> None:
+    with echoing(prices=PRICE) as (model, _):
+        replies = []
+
+        async def ask(number: int) -> None:
+            replies.append(await model.ask(numbered(number)))
+
+        async with anyio.create_task_group() as tasks:
+            for number in (1, 200_000):
+                tasks.start_soon(ask, number)
+        await model.close()
+    first, second = sorted(replies, key=lambda reply: reply.usage.up)
+    assert second.usage.up - first.usage.up == len("200000") - len("1")
+    assert first.usage.dollars == (first.usage.input + first.usage.output) / 2
+
+
+async def test_a_turn_that_is_given_up_loses_no_other_and_a_batch_that_all_gave_up_is_cancelled() -> None:
+    with echoing() as (model, server):
+        found: list[str] = []
+
+        async def ask(number: int) -> None:
+            found.append((await model.ask(numbered(number))).text)
+
+        async def give_up() -> None:
+            with anyio.move_on_after(0.05):  # it was the first, so it waited for all
+                await ask(1)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up)
+            await anyio.sleep(0.02)
+            tasks.start_soon(ask, 2)
+            tasks.start_soon(ask, 3)
+        assert sorted(found) == ["2.", "3."]
+        [batch] = server.batches.values()
+        assert len(batch) == 2
+        assert server.cancelled == []
+        model.poll = 60.0
+        async with anyio.create_task_group() as tasks:
+            for number in (4, 5):
+                tasks.start_soon(ask, number)
+            while len(server.batches) < 2 or not model.batch or not model.batch.id:
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        assert server.cancelled == list(server.batches)[1:]
+        await model.close()
+
+
+async def test_a_batch_that_is_refused_for_now_is_submitted_again_with_all_its_turns() -> None:
+    with echoing() as (model, server):
+        model.line.patience = replace(ONCE, retries=2)
+        server.trouble.append(Trouble(429, "later", retry_after="0.1"))
+        assert await ask_all(model, range(5)) == {number: f"{number}." for number in range(5)}
+        assert [len(each) for each in server.batches.values()] == [5]
+        assert sum("requests" in json.dumps(list(body)) for body in server.requests) == 2
+
+
+async def test_a_poll_that_fails_once_loses_no_batch() -> None:
+    with echoing() as (model, server):
+        server.failing_polls = 2
+        assert await ask_all(model, range(3)) == {number: f"{number}." for number in range(3)}
+        assert len(server.batches) == 1
+        assert server.failing_polls == 0
