@@ -26,7 +26,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, ImageError
 from hotdesk.host import Host, borrow, control_path
-from hotdesk.linux.cgroup import Cgroup, find_hierarchies
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies, get_share
 from tests.e2e.conftest import Hotdesk
 from tests.trees import OWN, differences, tree
 from tests.upstream import upstream
@@ -175,7 +175,8 @@ async def test_what_a_claim_asks_for_is_in_force(settings: Config) -> None:
         }[cgroup.version]
         told = {name: (cgroup.get_folder(name) / file).read_text().split()[0] for name, file in limits.items()}
         assert told == {"memory": str(123 * MIB), "pids": "55", "cpu": "50000"}
-        weight = ("cpu.shares", "1024") if cgroup.version == 1 else ("cpu.weight", "100")
+        share = get_share()
+        weight = ("cpu.shares", f"{share}") if cgroup.version == 1 else ("cpu.weight", f"{share * 100 // 1024}")
         assert (cgroup.get_folder("cpu") / weight[0]).read_text().strip() == weight[1]
         for user in ("user", "root"):
             done = await desk.run(

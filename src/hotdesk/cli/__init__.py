@@ -106,6 +106,8 @@ def carry_out(argv: list[str]) -> int:
     if argv[0] in ("run", "work", "swarm") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         from hotdesk.cli import prestart
 
+        if argv[0] == "swarm":
+            prestart.yield_to_tenants()
         prestart.begin(keys=argv[0] != "run")
     try:
         from hotdesk.cli.parser import parse

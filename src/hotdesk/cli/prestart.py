@@ -13,6 +13,16 @@ from hotdesk.desk.keeper.spawn import Started, start
 _started: list[tuple[Config, Started]] = []
 
 
+_NICENESS = 10
+"""Of a swarm on a server: a tenth of the processors that others get while they want them."""
+
+
+def yield_to_tenants() -> None:
+    """Have a server's swarm, its keeper and its desks leave the processors to other tenants, while they want them."""
+    if os.environ.get("HOTDESK_TENANT"):
+        os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def begin(*, keys: bool = False) -> None:
     """Start a keeper, and keys if they will be needed; a command that opens no desk lets them end by themselves."""
     if os.geteuid() == 0:

@@ -22,6 +22,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 """Units of CPU time a second, in `/proc/stat` and cgroup v1."""
 NEEDED = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
 PERIOD = 100_000
+_FULL_SHARE = 1024
+_SHARE_STEP = 1.25
+"""How much more of a processor a process gets than one whose niceness is one higher, in the kernel's scheduler."""
 KERNEL_TCP = 32 << 20
 """Socket buffers a v1 desk may fill; v1 charges them to nobody otherwise."""
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
@@ -97,6 +100,11 @@ class Hierarchies:
         return True
 
 
+def get_share() -> int:
+    """Return the share of the processors that a desk of this process gets: that of a process with its niceness."""
+    return max(2, min(_FULL_SHARE, round(_FULL_SHARE / _SHARE_STEP ** os.getpriority(os.PRIO_PROCESS, 0))))
+
+
 def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
     """Find the controllers in a mountinfo text; `unified_controllers` is the v2 root's list where there is one."""
     v1: dict[str, Path] = {}
@@ -148,6 +156,8 @@ class Cgroup:
         else:
             self.filter_devices()
         self.limit(limits)
+        if get_share() != _FULL_SHARE:
+            self.favour(True)
 
     def limit(self, limits: CgroupLimits) -> None:
         if self.version == 2:
@@ -156,11 +166,12 @@ class Cgroup:
             self.limit_v1(limits)
 
     def favour(self, favoured: bool, least: int = 2) -> None:
-        """Have it share the processors as others do, or take little but what others leave: `least` of 1024."""
+        """Have it share the processors as its keeper does, or take little but what others leave: `least` of 1024."""
+        share = get_share() if favoured else least
         if self.version == 2:
-            self.put("cpu", "cpu.weight", 100 if favoured else max(1, least * 100 // 1024))
+            self.put("cpu", "cpu.weight", max(1, share * 100 // _FULL_SHARE))
         else:
-            self.put("cpu", "cpu.shares", 1024 if favoured else least)
+            self.put("cpu", "cpu.shares", share)
 
     def open_above(self) -> None:
         """Have v2's controllers in the folder above the desks, which stays."""
