@@ -51,7 +51,7 @@ class SwarmEnding:
 
     async def review(self) -> None:
         """Have a person compare a random sample with its sources; the certificate says what came of it."""
-        paths = {item.key: str(item.path or f"{self.run.each.over}: {item.key}") for item in self.run.items}
+        paths = {item.key: item.place or f"{self.run.each.over}: {item.key}" for item in self.run.items}
         for record in choose_sample(self.run.state.items.values(), self.run.context.review, self.run.id):
             if record.item in self.run.state.reviews:
                 continue

@@ -10,13 +10,14 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TypeAlias
 
-from hotdesk.brief.brief import Brief, Each
+from hotdesk.brief.brief import DRIVE, MEMORY, Brief, Each
 from hotdesk.dataclass import dataclass
+from hotdesk.drive.catalog import Version
 from hotdesk.errors import BriefError, make_printable
 
 MAX_ITEMS = 50_000
@@ -45,6 +46,8 @@ class Item:
     path: Path | None = None
     """Where it lies; None: `data` is what it holds."""
     data: bytes = b""
+    place: str = ""
+    """Where a person finds it; empty: in the table or text that `each.over` names."""
 
     def read(self) -> bytes:
         """Return what it holds; `BriefError` when that is not what was listed."""
@@ -81,6 +84,30 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
     return items
 
 
+def list_kept_items(files: Sequence[Version], pattern: str) -> tuple[Item, ...]:
+    """List the files of the drive that match `drive:PATTERN`, by their names; each is the version it is now."""
+    pattern = pattern.removeprefix(DRIVE)
+    if not _is_pattern(pattern) and PurePosixPath(pattern).suffix.lower() in (".csv", ".txt", ".xlsx"):
+        raise BriefError("rows and lines are read from a file next to the brief; get the table from the drive first")
+    depth = len(PurePosixPath(pattern).parts)
+    found = [each for each in files if PurePosixPath(each.name).match(pattern) and each.name.count("/") == depth - 1]
+    found = sorted((each for each in found if each.name.partition("/")[0] != MEMORY), key=lambda each: each.name)
+    _require_few(len(found))
+    if not found:
+        raise BriefError(f"no items found: no file of the drive matches {make_printable(pattern)!r}")
+    items, keys = [], _Keys()
+    repeated = _list_repeated(_shorten(PurePosixPath(each.name).stem) for each in found)
+    for index, each in enumerate(found):
+        if each.size > MAX_ITEM_BYTES:
+            raise BriefError(f"{make_printable(each.name)!r} has more than {MAX_ITEM_BYTES >> 20} MiB")
+        path = PurePosixPath(each.name)
+        name = _shorten(path.stem)
+        key = keys.choose(_shorten(each.name) if name in repeated else name, index)
+        place = f"{DRIVE}{each.name}@{each.number}"
+        items.append(Item(index, key, each.sha256, STEM + _get_suffix(path), each.path, place=place))
+    return tuple(items)
+
+
 def read_table(brief: Brief, most: int) -> bytes:
     assert brief.each is not None
     return _read_file(_require_inside(brief.folder, brief.folder / brief.each.over), most)
@@ -114,13 +141,22 @@ def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
     paths = sorted(path for path in folder.glob(pattern) if path.is_file())
     _require_few(len(paths))
     names = [_shorten(path.stem) for path in paths]
-    repeated = {name for name, count in Counter(names).items() if count > 1}
+    repeated = _list_repeated(names)
     keys = _Keys()
     for index, (path, name) in enumerate(zip(paths, names, strict=True)):
         data = _read_file(_require_inside(folder, path), MAX_ITEM_BYTES)
         proposal = _shorten(str(path.relative_to(folder))) if name in repeated else name
-        suffix = path.suffix.lower() if _UNSAFE.sub("", path.suffix) == path.suffix else ""
-        yield Item(index, keys.choose(proposal, index), hashlib.sha256(data).hexdigest(), STEM + suffix, path)
+        key, name = keys.choose(proposal, index), STEM + _get_suffix(path)
+        yield Item(index, key, hashlib.sha256(data).hexdigest(), name, path, place=str(path))
+
+
+def _list_repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def _get_suffix(path: PurePath) -> str:
+    """Return the suffix of a file's name, if it can stand in a name at a desk."""
+    return path.suffix.lower() if _UNSAFE.sub("", path.suffix) == path.suffix else ""
 
 
 def _parse_csv(data: bytes, each: Each) -> list[TableRow]:

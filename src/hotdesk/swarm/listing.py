@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import anyio
 
-from hotdesk.brief.brief import ITEM, Brief
+from hotdesk.brief.brief import DRIVE, ITEM, Brief, Each
 from hotdesk.brief.routing import route_brief
+from hotdesk.drive.identity import get_current_user
+from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError
 from hotdesk.job.machine import Machine
 from hotdesk.swarm.brains import Brains, require_reduce
 from hotdesk.swarm.fill import require_fillable
-from hotdesk.swarm.items import Item, is_workbook, list_items
+from hotdesk.swarm.items import Item, is_workbook, list_items, list_kept_items
 from hotdesk.swarm.workbook import read_workbook
 
 
@@ -32,11 +34,20 @@ def require_swarm(brief: Brief, brains: Brains) -> None:
 async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ...]:
     """List the items there are now; the rows of a workbook are read in a desk behind the brief's wall."""
     assert brief.each is not None
+    if brief.each.over.startswith(DRIVE):
+        return await anyio.to_thread.run_sync(_list_drive, machine, brief.each)
     if not is_workbook(brief.each):
         return await anyio.to_thread.run_sync(list_items, brief)
     await machine.prepare()
     routed = route_brief(brief, machine.walls, machine.config.verify_wall)
     return list_items(brief, await read_workbook(machine, routed, job))
+
+
+def _list_drive(machine: Machine, each: Each) -> tuple[Item, ...]:
+    """List the files of the drive that this user may read."""
+    if each.batch > 1 or each.key:
+        raise BriefError("each.batch and each.key are for rows and lines; a file is an item by itself")
+    return list_kept_items(Drive(machine.config.lib / "drive").ls(who=get_current_user()), each.over)
 
 
 def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:

@@ -12,8 +12,17 @@ import pytest
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
+from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError
-from hotdesk.swarm.items import Item, add_items, format_manifest, is_workbook, list_items, read_manifest
+from hotdesk.swarm.items import (
+    Item,
+    add_items,
+    format_manifest,
+    is_workbook,
+    list_items,
+    list_kept_items,
+    read_manifest,
+)
 
 BRIEF = """
 goal = "Read {item}."
@@ -36,6 +45,26 @@ def test_files_are_items_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert items[0].sha256 == hashlib.sha256(b"a.pdf").hexdigest()
     assert items[0].read() == b"a.pdf"
     assert len(format_manifest(items).splitlines()) == 2
+
+
+def test_files_of_the_drive_are_items_as_they_are_now(tmp_path: Path) -> None:
+    drive = Drive(tmp_path / "drive")
+    for name in ("in/b.pdf", "in/a.pdf", "in/deep/c.pdf", "out/a.pdf", "in/a.pdf", "memory/x.pdf"):
+        drive.keep(name, f"{name} {len(drive.ls(who='uid:0'))}".encode(), owner="uid:0")
+    kept = drive.ls(who="uid:0")
+    each = brief_over(tmp_path, "drive:in/*.pdf").each
+    assert each is not None
+    items = list_kept_items(kept, each.over)
+    assert [(item.key, item.name, item.place) for item in items] == [
+        ("a", "item.pdf", "drive:in/a.pdf@2"),
+        ("b", "item.pdf", "drive:in/b.pdf@1"),
+    ]
+    assert items[0].read() == b"in/a.pdf 4"
+    keys = [item.key for item in list_kept_items(kept, "drive:*/*.pdf")]
+    assert keys == ["in_a.pdf", "b", "out_a.pdf"], "what workers kept for later is in no list"
+    for pattern, why in (("drive:in/*.png", "no file of the drive"), ("drive:in/rows.csv", "next to the brief")):
+        with pytest.raises(BriefError, match=why):
+            list_kept_items(kept, pattern)
 
 
 def test_names_are_safe_and_no_two_are_alike(tmp_path: Path) -> None:
