@@ -30,12 +30,17 @@ def choose_pilot(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def forecast(records: Sequence[ItemEnded], total: int, seconds: float) -> Forecast:
-    """Work out what all items take by what some took: `seconds` is what those took together."""
-    share = total / max(1, len(records))
+    """Work out what all items take by what some took: `seconds` is what those after the first took together.
+
+    The first was worked at alone. Where a provider keeps what requests begin with, it paid for that, and no other does.
+    """
+    later = records[1:] or records
+    share = (total - len(records) + len(later)) / max(1, len(later))
+    first = records[: len(records) - len(later)]
     return Forecast(
         items=total,
-        dollars=sum(each.dollars for each in records) * share,
-        tokens=round(sum(each.tokens for each in records) * share),
+        dollars=sum(each.dollars for each in first) + sum(each.dollars for each in later) * share,
+        tokens=round(sum(each.tokens for each in first) + sum(each.tokens for each in later) * share),
         seconds=seconds * share,
         failed=sum(each.outcome != "done" for each in records),
     )

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from hotdesk.brain.seam import JobHaltedError
 from hotdesk.brief import CLOSED
 from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.dataclass import dataclass
@@ -94,7 +95,7 @@ class ReportJob:
     budget: JobBudget
 
     async def build(self, records: Iterable[ItemEnded], before: ReduceBegun | None) -> Reduced:
-        """Build the report; `JobStoppedError` when its worker cannot."""
+        """Build the report; `JobStoppedError` when its worker cannot, `JobHaltedError` when it may be able to later."""
         folder = self.papers.folder / FOLDER
         digest = write_results(folder, records, self.papers)
         job = self.find_earlier(before, digest)
@@ -107,6 +108,8 @@ class ReportJob:
             receipt = await self.carry_out(job, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # results lie there unsealed
+        if receipt.outcome == "paused":
+            raise JobHaltedError(f"the report is not written yet: {receipt.why}")
         if receipt.outcome != "done":
             raise JobStoppedError(
                 f"the report was not written: {receipt.outcome}: {receipt.why}; see `hotdesk show {job}`"

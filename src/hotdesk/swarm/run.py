@@ -221,6 +221,8 @@ class SwarmRun:
             return
         before = set(self.state.pilot.items) if self.state.pilot is not None else set()
         chosen = [item for item in self.items if item.key in before] or choose_pilot(self.items, self.context.pilot)
+        if not any(item.key in self.state.items for item in chosen):
+            await self.take(chosen[:1])  # its cost is unlike that of the others: see `forecast`
         began = time.monotonic()
         await self.take([item for item in chosen if item.key not in self.state.items])
         records = [self.state.items[item.key] for item in chosen]

@@ -68,7 +68,10 @@ def test_a_pilot_is_spread_over_all_and_forecasts_the_rest() -> None:
     assert [item.index for item in choose_pilot(items, 5)] == [0, 20, 40, 60, 80]
     records = [ended(f"c-{number}", 0.01) for number in range(4)] + [ended("c-5", 0.01, outcome="quarantined")]
     found = forecast(records, 100, 2.0)
-    assert (round(found.dollars, 6), found.tokens, found.seconds, found.failed) == (1.0, 10_000, 40.0, 1)
+    assert (round(found.dollars, 6), found.tokens, found.seconds, found.failed) == (1.0, 10_000, 49.5, 1)
+    first = ended("c-0", 0.05)  # it paid for what the provider keeps for all
+    assert round(forecast([first, *records[1:]], 100, 2.0).dollars, 6) == 1.04
+    assert forecast(records[:1], 100, 2.0).dollars == pytest.approx(1.0)
     card = make_card(records, found, "f" * 64)
     assert "1 in quarantine" in card.facts["pilot"]
     assert card.digest != make_card(records[:-1], found, "f" * 64).digest
