@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from bench.swarm import measure_own
 
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
@@ -31,12 +32,16 @@ def test_every_item_has_its_own_desk_and_costs_what_is_promised(count: int, sett
     swarm = SwarmProcess(settings, write_brief(tmp_path, count))
     journal = settings.lib / "keys" / FILE
     began, peak, before = time.monotonic(), 0, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used: dict[str, float] = {}
+    free = least = measure_free()
     with swarm.process() as process:
         assert process.stdout is not None
         for number, line in enumerate(process.stdout):
             swarm.job = swarm.job or json.loads(line)["data"].get("job", "")
             if number % 50 == 0:
-                peak = max(peak, sum(map(measure_memory, find_parts(process.pid).values())))
+                parts = find_parts(process.pid)
+                peak, least = max(peak, sum(map(measure_memory, parts.values()))), min(least, measure_free())
+                used |= {name: measure_own(pid) or used.get(name, 0.0) for name, pid in parts.items()}
     took = time.monotonic() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert process.returncode == 0, (tmp_path / "said").read_text()[-2000:]
@@ -50,14 +55,22 @@ def test_every_item_has_its_own_desk_and_costs_what_is_promised(count: int, sett
     assert desks | clean <= opened & burnt
     size = sum(path.stat().st_size for path in journal.parent.glob(f"{FILE}*")) / count
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    shares = ", ".join(f"{name} {1000 * seconds / count:.1f}" for name, seconds in used.items())
     print(
-        f"{count} items: {took:.1f} s, {count / took:.1f} a second, {1000 * cpu / count:.1f} ms of processor an item, "
-        f"{size / 1024:.2f} KiB of journal an item, {peak >> 20} MiB at most in owner, keeper and keys"
+        f"{count} items: {took:.1f} s, {count / took:.1f} a second, {1000 * cpu / count:.1f} ms of processor an item "
+        f"({shares}), {size / 1024:.2f} KiB of journal an item, {peak >> 20} MiB at most in owner, keeper, door and "
+        f"keys, {free - least >> 20} MiB of the machine's memory with all desks"
     )
     assert took < 20 + SECONDS_EACH * count
     assert size < JOURNAL_EACH + (1 << 20) / count
     assert peak < OWNER_BYTES
     assert json.loads((swarm.out / "total.json").read_bytes()) == {"total": sum(len(f"word{n}") for n in range(count))}
+
+
+def measure_free() -> int:
+    """Give the bytes of memory that this machine has available."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) << 10
 
 
 def measure_memory(pid: int) -> int:

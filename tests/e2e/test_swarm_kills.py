@@ -1,7 +1,11 @@
-"""A swarm whose owner, keeper, door and keys are killed at random: its result is that of one that nobody disturbed."""
+"""A swarm whose owner, keeper, door and keys are killed at random: its result is that of one that nobody disturbed.
+
+HOTDESK_SWARM_ITEMS=10000 pytest tests/e2e/test_swarm_kills.py
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -18,12 +22,21 @@ from tests.e2e.server.door_template import HOST
 from tests.e2e.swarm_processes import KILLED, SwarmProcess, source_path, write_brief
 from tests.swarm_room import SCRIPT
 
-pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1500)]
-COUNT = 200
+COUNT = int(os.environ.get("HOTDESK_SWARM_ITEMS", "200"))
+MIDDLE = max(300, COUNT)
+pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1500 + COUNT)]
 VICTIMS = ("owner", "keeper", "door", "keys")
 ROUNDS = 3
 """How often each part is killed."""
+FETCHING = max(1, COUNT // 200)
+"""One of so many items goes through the door, which costs a Python at its desk; every item's desk has a door."""
 FETCH = """
+    if int(hands.item.removeprefix("line-")) %% %d == 0:
+        await fetch(hands)
+"""
+FETCHER = """
+async def fetch(hands):
+    "Fetch a page."
     page = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).status)"
     done = await hands.run(["python3", "-c", page, "http://%s/words/" + hands.item], timeout=60)
     if not done.ok:
@@ -35,7 +48,7 @@ READ = '    word = (await hands.read("item.txt")).decode().strip()\n'
 @pytest.fixture(scope="module")
 def fetching() -> str:
     assert READ in SCRIPT
-    return SCRIPT.replace(READ, READ + FETCH % HOST)
+    return SCRIPT.replace(READ, READ + FETCH % FETCHING) + FETCHER % HOST
 
 
 @pytest.fixture
@@ -76,8 +89,8 @@ def test_random_kills_of_every_part_change_nothing_but_times(
 def test_a_swarm_of_many_items_that_was_killed_at_its_middle_continues_within_seconds(
     settings: Config, tmp_path: Path
 ) -> None:
-    swarm = SwarmProcess(settings, write_brief(tmp_path, 300))
-    assert swarm.run(("owner", 150)) == KILLED
+    swarm = SwarmProcess(settings, write_brief(tmp_path, MIDDLE))
+    assert swarm.run(("owner", MIDDLE // 2)) == KILLED
     before, began = len(swarm.list_records()), time.monotonic()
     with swarm.process() as process:
         assert process.stdout is not None
@@ -87,7 +100,8 @@ def test_a_swarm_of_many_items_that_was_killed_at_its_middle_continues_within_se
                 break
         process.stdout.read()
     assert process.returncode == 0
-    assert took < 10.0, "aimed at 5 s on a quiet machine"
+    print(f"{MIDDLE} items, killed after {before}: the next ended {took:.2f} s after its process was started")
+    assert took < 10.0, "promised are 5 s, on a quiet machine"
     events = swarm.read_events()
     assert sum(isinstance(event, Resumed) for event in events) == 1
-    assert sum(isinstance(event, ItemEnded) for event in events) == 300 > before
+    assert sum(isinstance(event, ItemEnded) for event in events) == MIDDLE > before
