@@ -91,9 +91,10 @@ demo: images $(filter gvisor,$(WALL))  ## 500 invoices are audited against an ER
 	  $(if $(REPLAY),--replay $(filter-out 1,$(REPLAY))) $(if $(WALL),--wall $(WALL))
 
 .PHONY: swarm
-swarm: images  ## 200 contracts are read, each at a desk of its own: a register in out/swarm, held against the truth. COUNT=n, SEED=n, PILOT=n.
-	@$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
-	  $(if $(PILOT),--pilot $(PILOT))
+swarm: images  ## 200 contracts are read, each at a desk of its own: a register in out/swarm, held against the truth; then 20 with recorded minds.
+	@$(if $(REPLAY),,$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(PILOT),--pilot $(PILOT)))
+	@$(SUDO) $(PYTHON) examples/contracts/run.py --out out/swarm/minds --replay $(filter-out 1,$(REPLAY))
 
 .PHONY: serve-demo
 serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with a key to sign in; COUNT=n, SEED=n, PORT=n.

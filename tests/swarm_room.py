@@ -15,7 +15,7 @@ from hotdesk.drive.journal import read
 from hotdesk.event import Event, ignore
 from hotdesk.job.local import local_machine
 from hotdesk.job.people.people import Prompt, ask_nobody
-from hotdesk.swarm.brains import ScriptBrains
+from hotdesk.swarm.brains import Brains, ScriptBrains
 from hotdesk.swarm.receipt import SwarmReceipt
 from hotdesk.swarm.run import SwarmContext, SwarmRun, run_swarm
 from hotdesk.work import JobContext
@@ -69,6 +69,8 @@ class SwarmRoom:
     job: str = ""
     turn: Callable[[ScriptedModel], LanguageModel] | None = None
     """Puts another in the place of whoever takes an item."""
+    brains: Brains | None = None
+    """Who works instead of the script."""
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,11 +86,11 @@ class SwarmRoom:
     ) -> SwarmReceipt:
         brief = parse_job((BRIEF % (self.top, self.over, self.each)).encode(), self.folder, scope_of)
         async with local_machine(self.settings) as machine:
-            order = JobContext(machine, brief, listener=listener, prompt=prompt, exact=True)
+            brains = self.brains or ScriptBrains(self.script.encode(), self.folder / "script.py", self.turn)
+            order = JobContext(machine, brief, listener=listener, prompt=prompt, exact=brains.exact)
             if self.job:
                 order.id, order.goes_on = self.job, True
             self.job = order.id
-            brains = ScriptBrains(self.script.encode(), self.folder / "script.py", self.turn)
             context = SwarmContext(order, brains, on_progress=on_run, **options)  # type: ignore[arg-type]
             try:
                 return await run_swarm(context)

@@ -3,7 +3,8 @@
     python tools/keep_recording.py FILE… FOLDER
 
 A recording repeats the instructions and all tools in every request, and has every picture in base64. A replay needs the
-replies alone; the rest is kept so that people can read what was asked.
+replies alone; the rest is kept so that people can read what was asked. The conversations of a swarm's items, which went
+on at the same time, stand one after another.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def shorten(text: str) -> str:
     """Give the lines of a recording, shortened."""
     before: dict[str, Any] = {}
     lines = []
-    for line in map(json.loads, text.split("\n")[:-1]):
+    for line in sorted(map(json.loads, text.split("\n")[:-1]), key=lambda line: str(line.get("part", ""))):
         if request := line.get("request"):
             now = {key: request[key] for key in REPEATED}
             request.update({key: empty for key, empty in REPEATED.items() if now[key] == before.get(key)})

@@ -1,6 +1,7 @@
 """Read generated contracts, each at a desk of its own, and hold the register against the truth.
 
 sudo .venv/bin/python examples/contracts/run.py [--count N] [--seed N] [--out FOLDER] [--pilot N] [--adversary NAME]
+sudo .venv/bin/python examples/contracts/run.py --replay [FILE]                repeat what recorded models decided
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples import trial
 from examples.contracts.generate import Planted, generate
+from examples.recording import FOLDER, write_note
 
 HERE = Path(__file__).parent
 LEFT = (
@@ -39,7 +40,10 @@ def main() -> int:
     with trial.state_directory("contracts") as home:
         brief = home / "brief"
         brief.mkdir()
-        shutil.copy(HERE / "brief.toml", brief)
+        text = (HERE / "brief.toml").read_text()
+        if wanted.minutes:
+            text = text.replace("\nseconds = 120\n", f"\nseconds = {wanted.minutes * 60}\n")
+        (brief / "brief.toml").write_text(text)
         planted = generate(brief / "contracts", wanted.count, wanted.seed)
         for name in LEFT:
             (wanted.out / name).unlink(missing_ok=True)
@@ -70,16 +74,44 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/swarm"))
     parser.add_argument("--pilot", type=int, default=0)
-    parser.add_argument("--adversary", choices=trial.ADVERSARIES)
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--adversary", choices=trial.ADVERSARIES)
+    who.add_argument("--model", metavar="NAME", help="who reads instead of the written script, as anthropic:MODEL")
+    replayed = "repeat what recorded models decided, on their contracts (the first in recorded/)"
+    who.add_argument("--replay", type=Path, nargs="?", const=HERE / FOLDER, metavar="FILE", help=replayed)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="with --model: write requests and replies there")
+    by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
+    parser.add_argument("--answered-by", metavar="TEXT", default="the model itself", help=by)
+    parser.add_argument(
+        "--minutes", type=int, metavar="N", help="time limit of one contract, if not what the brief says"
+    )
+    parser.add_argument("--most", type=int, metavar="N", help="contracts that are read at the same time, at most")
     wanted = parser.parse_args()
+    if wanted.record and not wanted.model:
+        parser.error("--record needs --model: a script makes no requests")
+    if wanted.record:
+        write_note(wanted.record, wanted.answered_by, wanted.model, wanted.seed, wanted.count)
+    if wanted.replay:
+        note = (recording := trial.recording_of(wanted)).note
+        wanted.replay, wanted.seed, wanted.count = recording.file, note.seed, note.count
+        trial.say(f"replay: no model is asked. Every decision was {note.describe()}; all work is real")
     wanted.out.mkdir(parents=True, exist_ok=True)
     return wanted
 
 
 def command(brief: Path, wanted: argparse.Namespace) -> list[str]:
     """Give the command line of the swarm."""
-    argv = [*trial.HOTDESK, "swarm", str(brief), "--script", str(HERE / "brain.py"), "--out", str(wanted.out)]
+    argv = [*trial.HOTDESK, "swarm", str(brief), "--out", str(wanted.out)]
+    if wanted.model:
+        argv += ["--model", wanted.model]
+    elif wanted.replay:
+        argv += ["--replay", str(wanted.replay)]
+    else:
+        argv += ["--script", str(HERE / "brain.py")]
+    if wanted.record:
+        argv += ["--record", str(wanted.record.absolute()), "--answered-by", wanted.answered_by]
     argv += ["--pilot", str(wanted.pilot)] if wanted.pilot else []
+    argv += ["--most", str(wanted.most)] if wanted.most else []
     return argv + (["--adversary", wanted.adversary] if wanted.adversary else [])
 
 

@@ -23,7 +23,7 @@ import pytest
 from examples.recording import read_note
 from examples.trial import HOTDESK
 
-from hotdesk.brain.models.record import read_replies
+from hotdesk.brain.models.record import read_parts
 from hotdesk.brain.models.seam import Reply
 from hotdesk.config import Config
 from hotdesk.plan import Plan, from_json, to_json
@@ -133,7 +133,7 @@ def plan_and_act(example: Path) -> Callable[[Asked], Reply]:
 
 def test_every_recording_has_replies_and_says_who_gave_them() -> None:
     for file in (*TASK_RECORDINGS, *EXAMPLE_RECORDINGS):
-        assert sum(map(len, read_replies(file).values())), f"{file} has no reply"
+        assert any(read_parts(file).values()), f"{file} has no reply"
         header = json.loads(file.read_text().partition("\n")[0])
         assert header["recording"]["answered_by"], f"{file} does not say who answered"
     for file in EXAMPLE_RECORDINGS:

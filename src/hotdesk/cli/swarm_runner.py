@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hotdesk.brain.adversaries.names import find_adversary
+from hotdesk.brain.brain import describe_model
+from hotdesk.brain.models.record import RecordingHeader, open_to_append, write_header
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
+from hotdesk.cli import prestart
 from hotdesk.cli.board.stream import JsonLines
 from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say
 from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
@@ -31,7 +34,7 @@ from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
 from hotdesk.job.people.wait import Card
 from hotdesk.job.results import Out
-from hotdesk.swarm.brains import Brains, ModelBrains, ScriptBrains
+from hotdesk.swarm.brains import Brains, ModelBrains, ReplayBrains, ScriptBrains
 from hotdesk.swarm.ending import CERTIFICATE, PAGE, RECORDS, RESULTS
 from hotdesk.swarm.pace import MOST
 from hotdesk.swarm.receipt import SwarmReceipt
@@ -74,6 +77,9 @@ class TerminalSwarm:
     goes_on: bool = False
     json: bool = False
     choice: ResumeChoice = ResumeChoice()
+    record: Path | None = None
+    answered_by: str = ""
+    """Who answers in the place of its models, for the header of the recording."""
     order: JobContext | None = None
     board: SwarmBoard = field(default_factory=lambda: SwarmBoard(sys.stderr, time.monotonic))
     stream: JsonLines | None = None
@@ -87,7 +93,7 @@ class TerminalSwarm:
         brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey(self.settings))
         if brief.each is None:
             raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
-        writable = make_result_folders(self.settings)
+        writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
         self.stream = JsonLines(sys.stdout, time.time) if self.json else None
         report = brief.reduce.deliverables if brief.reduce is not None else ()
@@ -98,7 +104,7 @@ class TerminalSwarm:
         with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS, PAGE]) as out:
             async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
                 await machine.prepare()
-                brains = _make_brains(self.chosen, brief, self.settings, self.board.say)
+                brains = _make_brains(self.chosen, brief, self.settings, self.board.say, self.record, self.answered_by)
                 self.order = JobContext(
                     machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact
                 )
@@ -153,10 +159,21 @@ class TerminalSwarm:
         return 0 if receipt.outcome == "done" and not receipt.quarantined else UNDONE
 
 
-def _make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
+def _make_brains(
+    chosen: JobRequest,
+    brief: Brief,
+    settings: Config,
+    notify: Any = None,
+    record: Path | None = None,
+    answered_by: str = "",
+) -> Brains:
     """Return who thinks. A script is run here: this process has given up what a script shall not have."""
-    if chosen.replay or chosen.recording:
-        raise BriefError("a swarm cannot repeat recorded replies: the order of its items is not fixed")
+    if record is not None and chosen.is_recorded:
+        raise BriefError("--record writes down what models say; pass --model")
+    if chosen.replay:
+        raise BriefError("a swarm that is over cannot be repeated; record it with --record, and pass that to --replay")
+    if chosen.recording:
+        return ReplayBrains.read(Path(chosen.recording))
     if chosen.source:
         brains = ScriptBrains.from_base64(chosen.source, Path(chosen.script))
         if chosen.adversary:
@@ -167,17 +184,24 @@ def _make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any
     if chosen.adversary:
         raise BriefError("an adversary of a swarm needs the plan of a script; pass --script")
     found = make_brain(chosen, brief, settings, notify=notify)
-    return ModelBrains(found.planners, found.workers)
+    if record is None:
+        return ModelBrains(found.planners, found.workers)
+    models = dict.fromkeys(map(describe_model, (*found.planners, *found.workers)))
+    write_header(record, RecordingHeader(tuple(models), answered_by))
+    return ModelBrains(found.planners, found.workers, record=open_to_append(record))
 
 
 def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namespace, *, json: bool) -> int:
     options = {"pilot": arguments.pilot or None, "most": arguments.most or None, "review": arguments.review or None}
     request = replace(chosen, limits={**chosen.limits, **options})
-    return TerminalSwarm(settings, request, arguments.id or new_id(), json=json).carry_out()
+    recording = {"record": arguments.record, "answered_by": arguments.answered_by}
+    return TerminalSwarm(settings, request, arguments.id or new_id(), json=json, **recording).carry_out()
 
 
 def go_on_swarm(
     settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: ResumeChoice, *, json: bool
 ) -> int:
+    """Go on with a swarm, within other limits where they are given."""
+    prestart.yield_to_tenants()
     request = change_limits(settings, request, limits)
     return TerminalSwarm(settings, request, job, True, json, choice).carry_out()

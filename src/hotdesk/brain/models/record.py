@@ -42,6 +42,8 @@ class RecordedLine:
     error: str = ""
     ms: int = 0
     """How long the reply took; 0 in older recordings."""
+    part: str = ""
+    """Whose conversation it is, where one recording has several; empty: the job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,15 @@ class RecordingHeader:
 class RecordingModel:
     """A model whose requests and replies are recorded."""
 
-    def __init__(self, model: LanguageModel, file: Path) -> None:
-        """Append to a file that nobody else may read; a link is not followed."""
+    def __init__(self, model: LanguageModel, file: Path | TextIO, part: str = "") -> None:
+        """Append to a file that nobody else may read; a link is not followed. `part` is whose conversation it is."""
         self.model = model
+        self.part = part
         self.name = model.name
         self.window = model.window
         self.address = getattr(model, "address", "")
         self.before: list[Item] = []
-        self.file = _open_to_append(file)
+        self.file = open_to_append(file) if isinstance(file, Path) else file
 
     @property
     def native_screen(self) -> bool:
@@ -109,6 +112,8 @@ class RecordingModel:
         }
 
     def write(self, line: dict[str, Any]) -> None:
+        """Write a line, whole."""
+        line = {**line, "part": self.part} if self.part else line
         self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self.file.flush()
 
@@ -118,19 +123,27 @@ class RecordingModel:
 
 
 def read_histories(file: Path) -> list[list[Item]]:
+    """Read what each request of the job's own conversation had as its history."""
     found: list[list[Item]] = []
     for line in read_lines(file):
+        if line.part:
+            continue
         before = found[-1][: line.request.kept] if found else []
         found.append(before + [item_from_json(item) for item in line.request.history])
     return found
 
 
 def read_replies(file: Path) -> dict[str, list[Reply]]:
-    """Read the replies of a record, by step, in order; of a line that broke off nothing."""
-    found: dict[str, list[Reply]] = {}
+    """Read the replies of the job's own conversation, by step, in order; of a line that broke off nothing."""
+    return read_parts(file).get("", {})
+
+
+def read_parts(file: Path) -> dict[str, dict[str, list[Reply]]]:
+    """Read the replies of every conversation of a recording, by part and step, in order."""
+    found: dict[str, dict[str, list[Reply]]] = {}
     for line in read_lines(file):
         if line.reply is not None:
-            found.setdefault(line.request.step, []).append(line.reply)
+            found.setdefault(line.part, {}).setdefault(line.request.step, []).append(line.reply)
     return found
 
 
@@ -149,15 +162,20 @@ def read_header(file: Path) -> RecordingHeader:
 
 def write_header(file: Path, header: RecordingHeader) -> None:
     """Begin a recording, unless the file has lines already."""
-    with _open_to_append(file) as opened:
+    with open_to_append(file) as opened:
         if os.fstat(opened.fileno()).st_size == 0:
             opened.write(json.dumps({"recording": asdict(header)}, ensure_ascii=False) + "\n")
 
 
 def replay(file: Path) -> Replay:
     """Return a model that repeats the replies of a recording; its name says whose they are."""
+    return Replay(describe_recording(file), read_replies(file))
+
+
+def describe_recording(file: Path) -> str:
+    """Name a recording, and whoever gave its replies."""
     author = read_header(file).author
-    return Replay(f"record {file.name}" + (f" ({author})" if author else ""), read_replies(file))
+    return f"record {file.name}" + (f" ({author})" if author else "")
 
 
 def _load(file: Path) -> list[Any]:
@@ -177,7 +195,7 @@ def _is_header(line: object) -> bool:
     return isinstance(line, dict) and set(line) == {"recording"}
 
 
-def _open_to_append(file: Path) -> TextIO:
+def open_to_append(file: Path) -> TextIO:
     """Open a file that nobody else may read; a link is not followed."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "a", encoding="utf-8")

@@ -20,9 +20,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your rights"
     )
+    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
     parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
     turned = "use a hostile brain at every item's desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there, by item")
+    by = "with --record: who answers in the model's place, noted in the recording"
+    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
         "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
     )
@@ -34,7 +38,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)
     add_limits(parser)
     options.add_json(parser, options.STREAM)
-    parser.set_defaults(replay=None)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -52,6 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
 
       hotdesk swarm contracts/brief.toml --planner anthropic:claude-opus-5 --model anthropic:claude-haiku-5 --pilot 5
       hotdesk swarm examples/contracts --script examples/contracts/brain.py --out ./results
+      hotdesk swarm brief.toml --model anthropic:claude-haiku-5 --record swarm.jsonl
+      hotdesk swarm brief.toml --replay swarm.jsonl
       hotdesk resume $SWARM --retry-failed
       hotdesk verify --item c-0001 c-0001.json swarm-certificate.json
       hotdesk swarm brief.toml --json | jq 'select(.event == "ItemEnded").data | .item, .outcome'

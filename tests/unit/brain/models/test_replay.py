@@ -10,9 +10,11 @@ import pytest
 from hotdesk.brain.models.record import (
     RecordingHeader,
     RecordingModel,
+    open_to_append,
     read_header,
     read_histories,
     read_lines,
+    read_parts,
     read_replies,
     replay,
     write_header,
@@ -133,3 +135,15 @@ async def test_a_replay_uses_the_placeholders_of_its_own_desk() -> None:
     later = (await model.ask(request(first, shown))).calls[0]
     assert later.arguments == {"text": new, "more": [f"x {new}", other], "count": 1}
     assert (await model.ask(request())).calls[0] == typed
+
+
+async def test_a_record_of_several_conversations_holds_each_apart(tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    with open_to_append(file) as opened:
+        models = {part: RecordingModel(Replay("x", [FIRST, SECOND]), opened, part) for part in ("", "item a", "item b")}
+        for _ in range(2):
+            for model in models.values():
+                await model.ask(request(step="s1"))
+    assert read_parts(file) == dict.fromkeys(models, read_replies(file))
+    assert [reply.text for reply in read_replies(file)["s1"]] == [FIRST.text, SECOND.text]
+    assert read_histories(file) == [[OurMessage("Go.")]] * 2
