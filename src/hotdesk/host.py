@@ -1,4 +1,4 @@
-"""One machine: composes what stands around desks into `open_desk`."""
+"""One machine: composes keeper, door, keys and tools into `open_desk`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs inside every desk, as its first process. Standard library only; it is not trusted."""
+"""The first process of every desk. Standard library only; it is not trusted."""

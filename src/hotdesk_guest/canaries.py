@@ -1,4 +1,4 @@
-"""The canaries: a program that runs inside a fresh desk, tries every way out of it, and tells what it met.
+"""The canaries: a program that runs inside a fresh desk, tries every way out, and reports the results.
 
 It judges nothing, and imports only what Python has in C: a desk is waited for while it runs. `hotdesk/door/selftest.py`
 gives it its arguments, and judges.

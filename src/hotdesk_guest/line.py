@@ -1,4 +1,4 @@
-"""The guest's end of the link: a socket it dials and redials, and what waits to be written."""
+"""The guest's end of the link: a socket it dials and redials, and the data that waits to be written."""
 
 from __future__ import annotations
 

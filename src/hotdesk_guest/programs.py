@@ -1,4 +1,4 @@
-"""The programs of a desk: started for the host or for `sudo`, heard, fed, reaped, and ended when their time is up."""
+"""The programs of a desk: started for the host or for `sudo`, read, fed, reaped, and ended at their time limit."""
 
 from __future__ import annotations
 

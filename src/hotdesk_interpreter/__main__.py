@@ -1,4 +1,4 @@
-"""The server: what it answers."""
+"""The server of the code interpreter."""
 
 from __future__ import annotations
 

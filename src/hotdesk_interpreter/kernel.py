@@ -1,4 +1,4 @@
-"""One kernel, seen from the server: a child that reads code from one descriptor and tells what happens at another.
+"""One kernel, seen from the server: a child that reads code from one descriptor and writes events to another.
 
 What it and its children say at descriptors 1 and 2 is output. All of it is untrusted: bounded, and read only while
 somebody takes it.

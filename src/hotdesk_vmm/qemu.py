@@ -1,4 +1,4 @@
-"""QEMU as the machine emulator of a desk: what it is started with, and how it is asked to load and save a machine.
+"""QEMU as the machine emulator of a desk: its arguments, and its commands to load and save a machine.
 
 What answers here may have been taken over by the desk: replies are bounded and waited for with a deadline.
 """

@@ -1,4 +1,4 @@
-"""A tenant of a server whose desks are on nodes: it opens none itself, and has no keeper, door or keys here."""
+"""The host of a tenant whose server uses nodes: no desk, keeper, door or keys run here."""
 
 from __future__ import annotations
 

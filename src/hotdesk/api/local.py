@@ -1,4 +1,4 @@
-"""A server for ordinary users of its own machine: who is in group `hotdesk` uses desks by `run/serve.sock`.
+"""A server for ordinary users of its own machine: members of group `hotdesk` use desks through `run/serve.sock`.
 
 It speaks what owners' control sockets speak, so that `hotdesk run` is the same for everybody.
 """

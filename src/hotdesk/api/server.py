@@ -1,4 +1,4 @@
-"""The server: composes what answers, listens, and ends gently."""
+"""The server: composes its parts, listens, and shuts down gracefully."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving the plan: what a worker asks for amid a step, what the plan is then, and who decides. Pure.
+"""Amendments of a plan: a worker's request during a step, the resulting plan, and who decides. Pure.
 
 What was finished stays as it is. A worker may be under the influence of what it read, so nothing is widened but reading
 inside the brief, for the step being taken, while it has no secrets; and its check, its files and the steps after it

@@ -1,4 +1,4 @@
-"""Two brains in one: who plans, and who takes steps; the planner takes those that failed."""
+"""Two models in one brain: a planner and an actor; the planner takes steps that failed."""
 
 from __future__ import annotations
 

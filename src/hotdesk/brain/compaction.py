@@ -1,4 +1,4 @@
-"""A worker's working set: what of a step's conversation is sent, so that it fits a model's window.
+"""A worker's working set: the part of a step's conversation that is sent, so that it fits a model's window.
 
 Pure, and append-only: what was sent once is sent again as it was, so that providers' caches hold and thinking stays
 valid. Only when the window is nearly full is the conversation compacted, at a boundary between turns: the oldest turns

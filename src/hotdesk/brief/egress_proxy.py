@@ -1,4 +1,4 @@
-"""A SOCKS5 proxy that a scope names: what it may be called and where it may stand. Pure."""
+"""A SOCKS5 proxy that a scope names: its allowed names and addresses. Pure."""
 
 from __future__ import annotations
 

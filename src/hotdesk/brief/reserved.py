@@ -1,4 +1,4 @@
-"""Keys of a brief that only the machine's operator may use: whatever it dials, opens or runs."""
+"""Keys of a brief that only the machine's operator may use."""
 
 from __future__ import annotations
 

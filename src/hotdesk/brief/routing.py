@@ -1,4 +1,4 @@
-"""Which walls a job's desks stand behind: of what everybody demands who may, the strongest. Pure.
+"""The walls of a job's desks: the strongest of all that are required. Pure.
 
 A demand names the least there may be, so that none lowers another. A wall that this machine lacks is refused before
 anything is planned; no weaker one is used in its place.

@@ -1,4 +1,4 @@
-"""Does a file only say something, or also do something: always looked for, whatever else a brief asks."""
+"""Active content: every file is examined for it, whatever else a brief asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults as instructions: one line for each kind and range of cells, rows, lines or pages, with what to do about it."""
+"""Faults as instructions: one line for each kind and range of cells, rows, lines or pages, with the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it an archive that unpacks, with what shall be in it."""
+"""The check of an archive: it unpacks, and has the required content."""
 
 from __future__ import annotations
 

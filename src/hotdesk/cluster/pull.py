@@ -1,4 +1,4 @@
-"""Events of nodes, brought home: each chain checked against what was brought before, and the key it began with.
+"""Events of nodes, fetched to the server: each chain is checked against the last fetch and its first key.
 
 A node that changes, cuts or omits events it sent before is found at the next pull. Events it had not sent are lost
 with it: up to a second of events.

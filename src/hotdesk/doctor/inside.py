@@ -1,4 +1,4 @@
-"""Judge what probes inside a desk found. This is the desk's word: `outside.py` has the host's view."""
+"""Judge the reports of probes inside a desk. They are the desk's word: `outside.py` has the host's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walls of this machine, the first thing an examination tells: which there are, why one is not, what each costs."""
+"""The walls of this machine, first in an examination: available ones, reasons for missing ones, and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door's own echo: a server in memory that says what reached it, to prove what goes out and what comes back.
+"""The door's own echo server, in memory: it repeats what reached it, to prove what leaves and what returns.
 
 Reached over a socket pair, in the clear: both ends are this process. It answers `GET /canary` and nothing else, and all
 it ever says is what the very request brought.

@@ -1,4 +1,4 @@
-"""Grants as the door holds them, and what is decided with them: a use, or a refusal. Data."""
+"""Live grants as the door holds them, and the decision on each use. Data."""
 
 from __future__ import annotations
 

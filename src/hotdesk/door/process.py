@@ -1,4 +1,4 @@
-"""The door's process: takes gates from its keeper and charters from keys, serves desks, tells keys what happened."""
+"""The door's process: takes gates from its keeper and charters from keys, serves desks, reports events to keys."""
 
 from __future__ import annotations
 

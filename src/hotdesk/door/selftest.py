@@ -1,4 +1,4 @@
-"""A desk's way out, tried from inside before hand-over: what must be refused is, and what must pass is clean.
+"""A test of a desk's way out, from inside, before hand-over: refusals must hold, and responses must be clean.
 
 What the canaries say comes out of an image that may be anything: it is bounded and read strictly, and a word that is
 missing counts against the desk. An image that lies can pass; what the owner's own sockets hear, it cannot hide.

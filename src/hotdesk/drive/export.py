@@ -1,4 +1,4 @@
-"""A journal, or one job of it, as lines that anybody can prove whole without it.
+"""Export of a journal, or of one job in it, as lines that can be verified without the journal.
 
 The first line says what it is, then comes one event a line, exactly as it was hashed and signed, and last the head of
 every chain. Whoever cuts an export and its heads alike is found by a head that was kept elsewhere.

@@ -1,4 +1,4 @@
-"""Takes what waits in the journal's outbox into its chains (`desk/keeper/outbox.py` says what, and why)."""
+"""Moves events from the journal's outbox into its chains (`desk/keeper/outbox.py` explains why)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotdesk` as a child process, in a state directory of its own: what it prints is bounded, and it is always ended."""
+"""`hotdesk` as a child process with a state directory of its own: output is bounded, and it is always ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hands of one desk: what its image has room for, in one toolbox."""
+"""All tools of one desk that its image supports, in one toolbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's vision model: every question is written down with what it cost, and counts against the job's budget."""
+"""A job's vision model: every question is recorded with its cost, and counts against the job's budget."""
 
 from __future__ import annotations
 

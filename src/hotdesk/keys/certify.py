@@ -1,4 +1,4 @@
-"""Signs what was seen of a deliverable, if the journal says that it was: the word of its job's process is not enough.
+"""Signs the evidence of a deliverable if the journal confirms it: the job's process alone is not trusted.
 
 That process says what each check found. Which job, brief, plan and brain it was, who approved, at which desk each check
 looked and that it passed, is taken from the journal. Which wall that desk stood behind is what its keeper proved.

@@ -1,4 +1,4 @@
-"""Give up what a command no longer needs once its keeper runs: it is about to read bytes a desk wrote.
+"""Landlock: give up rights that a command no longer needs, before it reads bytes from a desk.
 
 Capabilities, new privileges, writing files but where results go, TCP, and signals to others: gone for this process and
 everything it starts. Call it before any thread is started. Reading stays: an interpreter reads its own modules.

@@ -1,4 +1,4 @@
-"""The clock of a server's sandboxes: what is over is ended or paused, what ended by itself is let go of."""
+"""The clock of a server's sandboxes: ends or pauses expired ones, and releases ended ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workload tokens of sandboxes: who issues them, and where recipients find the key that verifies them."""
+"""Workload tokens of sandboxes: their issuer, and the public keys for recipients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that every record of a sandbox has: what its program requested, and nothing derived from that."""
+"""Fields of every sandbox record: the program's request, and nothing derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E2B's templates: which image each means, and what has to run in a sandbox before its program comes."""
+"""E2B's templates: the image of each, and the programs that must run before a sandbox is handed over."""
 
 from __future__ import annotations
 

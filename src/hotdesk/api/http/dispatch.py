@@ -1,4 +1,4 @@
-"""Which part of the server a request is for. Names are exact: what is addressed to another host goes nowhere."""
+"""Routes a request to its part of the server. Names are exact: requests for other hosts are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of a desk that another process of this machine owns: how those who are not root use theirs."""
+"""Tools of a desk that another process of this machine owns, for users other than root."""
 
 from __future__ import annotations
 

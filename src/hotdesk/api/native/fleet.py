@@ -1,4 +1,4 @@
-"""Everything of a tenant at once: what runs, what it costs, what stands out; and an end to it all."""
+"""Overview of a tenant: running desks and jobs, cost, outliers; and a way to stop everything."""
 
 from __future__ import annotations
 

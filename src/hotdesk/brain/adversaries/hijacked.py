@@ -1,4 +1,4 @@
-"""A brain that was turned: it obeys whatever it reads, and tries every way out with all it can reach.
+"""A hijacked brain: it obeys whatever it reads, and tries every way out within reach.
 
 It knows no more than a worker is told. With a script it does that script's work first, so that nobody wonders.
 """

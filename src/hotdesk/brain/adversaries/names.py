@@ -1,4 +1,4 @@
-"""Brains that mean no good, or can do no better: shipped, so that anybody can try what a desk holds.
+"""Adversarial brains by name: shipped, so that everyone can test what a desk withstands.
 
 At a desk without a wall `hijacked` does to this machine what it does: it is for desks with one.
 """

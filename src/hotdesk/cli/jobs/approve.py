@@ -1,4 +1,4 @@
-"""`hotdesk approve`: what desks and jobs ask for, and yes to it. `hotdesk refuse` is the same with no."""
+"""`hotdesk approve`: list requests of desks and jobs, and approve one. `hotdesk refuse` is the same with no."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call to an owner's control socket: who may be called, and how a call becomes a link to a desk."""
+"""Calls to an owner's control socket, and their upgrade to a link to a desk."""
 
 from __future__ import annotations
 

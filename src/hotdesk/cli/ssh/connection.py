@@ -1,4 +1,4 @@
-"""An SSH connection to one desk: who the client is inside, and the channels it opens (RFC 4252, 4254)."""
+"""An SSH connection to one desk: the client's user inside, and its channels (RFC 4252, 4254)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep what a desk wrote as an image: its writable layer, copied, on the layers of the image it was opened from.
+"""Save a desk's files as an image: its writable layer, copied, on the layers of its image.
 
 Run in a child of the keeper: standard library only, and imported there, as most keepers never save.
 """

@@ -1,4 +1,4 @@
-"""Desks that are hibernated: a snapshot of the layer, which has their memory, and a record of what they are.
+"""Hibernated desks: a snapshot of the layer with their memory, and a record of each.
 
 Both outlast keeper and owner. The record is written last and removed first, so that what has no record is litter.
 """

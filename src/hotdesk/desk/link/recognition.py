@@ -1,4 +1,4 @@
-"""Find the guest among those who call a desk's owner while the desk's programs run: it shows the token it was given.
+"""Recognise the guest among the callers of a desk's owner while programs run: it shows its token.
 
 Behind a wall whose programs all call through one process of the host, nothing else tells them apart. Callers are
 hostile: each may say one bounded frame within a moment, many are heard at once, and none learns how much was right.

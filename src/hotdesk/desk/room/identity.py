@@ -1,4 +1,4 @@
-"""The files that make a computer itself and no other: who it is, whom it believes, how it becomes root."""
+"""The files that give a computer its identity: name, trusted certificates, the way to root."""
 
 from __future__ import annotations
 

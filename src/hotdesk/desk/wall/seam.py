@@ -1,4 +1,4 @@
-"""The seam of walls: what the keeper needs of anything that stands between a desk and the host.
+"""The seam of walls: the keeper's interface to anything that isolates a desk from the host.
 
 A wall starts a desk's first process in a room that the keeper has prepared, and proves from the host's /proc that the
 process is behind it. Everything else (disk, snapshots, freezing, limits, deadlines, the link to the guest) is the same

@@ -1,4 +1,4 @@
-"""Certificates: an authority for each desk, a leaf for each host it calls, and whom the door itself believes."""
+"""Certificates: an authority for each desk, a leaf for each host it calls, and the door's own trust."""
 
 from __future__ import annotations
 

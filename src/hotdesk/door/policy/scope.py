@@ -1,4 +1,4 @@
-"""A scope out of what people write: lines and tables, the same from the command line and from a brief."""
+"""Parse a scope from lines and tables, the same from the command line and from a brief."""
 
 from __future__ import annotations
 

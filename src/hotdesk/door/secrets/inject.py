@@ -1,4 +1,4 @@
-"""Secrets in: which go with a request, where they are put, and what the desk may not send beside them. Pure.
+"""Secrets in: which go with a request, where they are put, and which credentials the desk may not send. Pure.
 
 A desk holds placeholders. The door puts the value in on its own host, over https, at the places the grant names, and
 refuses a request that has a placeholder anywhere else: it never leaves, and is an alarm. Values are never asked for

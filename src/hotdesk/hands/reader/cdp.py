@@ -1,4 +1,4 @@
-"""The browser's protocol (CDP): ask, and hear what happens meanwhile. The other end is hostile.
+"""The browser's protocol (CDP): commands and events. The other end is hostile.
 
 One connection for the whole browser, a session a tab. Messages are read only while something is asked or waited for;
 each is handed on at once and forgotten. Every call has a deadline over all of it, however busy the other end keeps us.

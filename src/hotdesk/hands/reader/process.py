@@ -1,4 +1,4 @@
-"""The reader's process: shut in, it is handed connections into one desk, and answers what its owner asks about them."""
+"""The reader's process: confined, it gets connections into one desk, and answers its owner's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who look at a desk's screen: each has a connection of its own to it, and one of them may hold the wheel."""
+"""Viewers of a desk's screen: each has its own connection to it, and one of them may have control."""
 
 from __future__ import annotations
 

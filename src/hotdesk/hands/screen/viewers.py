@@ -1,4 +1,4 @@
-"""People at the screens of one owner's desks: who looks, and who drives. Called over the owner's control socket.
+"""Viewers of one owner's screens, and who has control. Called over the owner's control socket.
 
 GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; the caller chooses a name to be known by
 GET  /desks/ID/view/NAME/control  the same, for somebody who may take the wheel

@@ -1,4 +1,4 @@
-"""The course of one job, folded from its events as they come: its steps, what it cost, which acts are under way."""
+"""The course of one job, folded from its events: steps, cost, running acts."""
 
 from __future__ import annotations
 

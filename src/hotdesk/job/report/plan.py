@@ -1,4 +1,4 @@
-"""The plan, and who admitted it."""
+"""The plan section of a report, with its approval."""
 
 from __future__ import annotations
 

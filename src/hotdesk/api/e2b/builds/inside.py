@@ -1,4 +1,4 @@
-"""Steps of a build, carried out in a desk. What comes back is what a hostile desk says: bounded and timed."""
+"""Steps of a build, carried out in a desk. The desk is hostile: its output is bounded and timed."""
 
 from __future__ import annotations
 

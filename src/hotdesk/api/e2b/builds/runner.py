@@ -1,4 +1,4 @@
-"""Carries out one build: finds what is there already, makes the layers that are missing, tries the result."""
+"""Carries out one build: reuses cached layers, makes the missing ones, tries the result."""
 
 from __future__ import annotations
 

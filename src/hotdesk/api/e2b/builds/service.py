@@ -1,4 +1,4 @@
-"""The template builds of a server: those under way, what tenants have, and what is removed when nothing needs it."""
+"""The template builds of a server: running ones, tenants' builds, and removal of unused images."""
 
 from __future__ import annotations
 

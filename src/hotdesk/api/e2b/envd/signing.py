@@ -1,4 +1,4 @@
-"""Signed addresses of files: who has one may read or write one path, without a token."""
+"""Signed addresses of files: they allow reading or writing one path without a token."""
 
 from __future__ import annotations
 

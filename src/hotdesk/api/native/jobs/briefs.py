@@ -1,4 +1,4 @@
-"""Briefs from the network: what may stand in them, and the folder each is carried out from."""
+"""Briefs from the network: their restrictions, and the folder each is carried out from."""
 
 from __future__ import annotations
 

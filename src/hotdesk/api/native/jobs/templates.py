@@ -1,4 +1,4 @@
-"""Briefs that an operator installed, for people who fill in a form: folders with a `template.toml` beside the brief.
+"""Installed briefs for people who fill in a form: folders with a `template.toml` beside the brief.
 
 title = "Audit invoices against the ERP"
 text = "Reads every invoice, looks each order up, and lists what differs."

@@ -1,4 +1,4 @@
-"""The system calls a desk may make: an allow-list in OCI's form; what is refused answers as libraries expect.
+"""The system calls a desk may make: an allow-list in OCI's form; refused calls answer as libraries expect.
 
 Unknown calls answer ENOSYS, so that libc falls back; known and refused ones EPERM; socket families that do not
 exist here EAFNOSUPPORT. Only the native architecture is listed: no 32-bit or x32 way in.

@@ -1,4 +1,4 @@
-"""Have runsc write down what runs in a desk, to a folder of the desk's own layer.
+"""Make runsc write a desk's memory to a folder of its own layer.
 
 The runsc that does so is root of the desk's user namespace without capabilities, in the desk's pid namespace, with the
 room as its root directory, as the one that starts root's guest (`runsc.enter`): what it reads of a sentry harms nobody.

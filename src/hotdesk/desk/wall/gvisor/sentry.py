@@ -1,4 +1,4 @@
-"""Ask a desk's sentry for what a runsc would ask it, over the same socket, in a process that is confined as runsc is.
+"""Call a desk's sentry as runsc does, over the same socket, in a process confined as runsc is.
 
 A runsc takes ten times as long to start as most of what it asks for takes. Requests are those of the release that
 hotdesk sets up; whatever another one answers, the caller has runsc do it instead. A sentry may have been taken over: of
