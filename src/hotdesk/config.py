@@ -22,7 +22,7 @@ WALLS = NAMES
 """Those a machine may not have can be demanded all the same."""
 GVISOR_PLATFORMS = ("auto", "systrap", "ptrace", "kvm")
 APPROVALS = ("auto", "risky", "plan", "every")
-"""Who admits a plan, from the laxest: nobody, a person where something is at stake, a person, a person at each step."""
+"""Ways to admit a plan, from the laxest: none, a person where something is at stake, a person, each step, too."""
 TENANT_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 DEFAULT_TENANT = "default"
 """Whose state is the machine's own."""

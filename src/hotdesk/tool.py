@@ -182,7 +182,7 @@ class Observation:
     fallback: str = ""
     """Which way was taken when the first did not lead there: `coordinates`, `keyboard`, `clipboard`."""
     note: str = ""
-    """What a worker should know beside the result: what was cut off, who held the wheel."""
+    """A note for the worker beside the result: what was cut off, who had control."""
 
 
 class Vision(Protocol):

@@ -22,7 +22,7 @@ MAX_CALLERS = 64
 """Callers at a time; others wait in the listener's queue."""
 MAX_SIGNALS = 64
 REQUEST_LIMIT = 24576
-"""Bytes of one request: what is asked must fit into one event for the host."""
+"""Bytes of one request, which must fit into one event for the host."""
 MAX_WORDS = 4000
 """Words of one command: the host reads no value of more than some 4000 parts."""
 NAMES = ("HOME", "USER", "LOGNAME", "PATH")

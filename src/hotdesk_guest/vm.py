@@ -231,7 +231,7 @@ class Computer:
         self.guest = self.root = 0
         """Their pids; 0: there is none."""
         self.wants_root = False
-        """Whether another root's guest shall follow the one that is ending."""
+        """Whether to start another root's guest after the one that is ending."""
         self.link = _open_port("link")
         self.mux = Mux(self.poll, _open_port("mux"), HOST_LIMIT, self.hear)
         self.wake, wake_w = posix.pipe()

@@ -59,9 +59,9 @@ class InterpreterKernel:
         self.partial = bytearray()
         self.pending: deque[Event] = deque()
         self.up = False
-        """Whether it said that it is ready; not every language says so."""
+        """Whether it reported that it is ready; not every language does."""
         self.first = b""
-        """What it is told before the next code."""
+        """Input to send before the next code."""
         for fd in (self.events, *self.outputs, self.orders):
             os.set_blocking(fd, False)
 

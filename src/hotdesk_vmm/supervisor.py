@@ -53,7 +53,7 @@ class MachineSupervisor:
         self.task = task
         self.poll = select.epoll()
         self.words: set[str] = set()
-        """What the machine has told so far."""
+        """The machine's messages so far."""
         self.console = b""
         self.emulator: Emulator | None = None
         self.mux: Mux | None = None

@@ -46,7 +46,7 @@ class VmTask:
     has_template: bool
     """Whether there is one to start from."""
     makes_template: bool
-    """Whether one shall be made, and handed to whoever listens for it."""
+    """Whether to make a template, and hand it to its listener."""
     pids: int
     shm: int
     env: dict[str, str] = field(default_factory=dict)

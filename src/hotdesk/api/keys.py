@@ -63,7 +63,7 @@ class ApiKeys:
         self.by_id: dict[str, Key] = {}
         self.stamp = (0, 0, 0)
         self.wrong = ""
-        """What the operator was told of the file."""
+        """The last problem with the file that was logged."""
 
     def find(self, text: str) -> Caller | None:
         """Return the owner of a key; None for one that is unknown, revoked or expired."""

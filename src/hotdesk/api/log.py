@@ -15,7 +15,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, make_printable
 
 _SELDOM_S = 10.0
-"""What strangers can cause is told of once in so many seconds."""
+"""Seconds between two log entries of a kind that strangers can cause."""
 REFUSED = frozenset({401, 403, 429})
 
 

@@ -68,7 +68,7 @@ class Serving:
     ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
     """Templates, and how many desks of each are kept ready for each tenant."""
     longest: float = _MAX_LIFETIME_S
-    """Seconds a desk may last at most, whatever is asked for."""
+    """The maximum lifetime of a desk in seconds, whatever is requested."""
     mcp_image: str = "desktop"
     """What the desks of MCP clients are made from."""
     mcp_idle: float = 900.0
@@ -76,7 +76,7 @@ class Serving:
     mcp_grace: float = 30.0
     """Seconds an MCP client that held a stream open may be gone before its session is over."""
     requester_may_approve: bool = True
-    """Whether who asked for a job may approve what it asks for."""
+    """Whether the requester of a job may approve its questions."""
     templates: tuple[Path, ...] = ()
     """Folders of briefs for people to fill in; each brief a folder of its own with a `template.toml`."""
     models: tuple[str, ...] = ()

@@ -138,7 +138,7 @@ class WorkingSet:
     def __init__(self, window_tokens: int, history: Sequence[Item] = ()) -> None:
         self.window = window_tokens
         self.head: list[OurMessage] = []
-        """What was said before the first reply."""
+        """The messages before the first reply."""
         self.lines: list[str] = []
         """What dropped turns became: the summary's lines."""
         self.unlisted = 0

@@ -60,7 +60,7 @@ class Loop:
     notes: Notes
     job: str = ""
     native: bool = False
-    """Whether those who are asked have a computer tool of their own."""
+    """Whether the models have a native computer tool."""
     watcher: RepetitionWatcher = field(default_factory=RepetitionWatcher)
     offered: list[Tool] = field(default_factory=list)
     room: WindowShares | None = None

@@ -53,7 +53,7 @@ def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
 
 
 _estimates: dict[int, tuple[Tool, int]] = {}
-"""Of tools by identity: thousands of workers are told of the same few. Each is held, so that no id means another."""
+"""Estimates of tools by identity: thousands of workers share them. Each tool is kept, so that no id is reused."""
 
 
 def _estimate_tool_tokens(tool: Tool) -> int:

@@ -155,7 +155,7 @@ class Brief:
     reduce: Reduce | None = None
     """What becomes of the results of all items."""
     frozen: bool = False
-    """Whether nobody can add to its permissions once the plan is approved."""
+    """Whether its permissions are final once the plan is approved."""
     explicit: frozenset[str] = frozenset()
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
 

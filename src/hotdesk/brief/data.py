@@ -92,7 +92,7 @@ class Grant:
     foreign: bool = False
     """Whether the desk may also bring credentials of its own to this host."""
     identity: bool = False
-    """Whether this host is told, signed, which desk and step asks."""
+    """Whether this host gets a signed statement of the desk and step that ask."""
     allow_headers: tuple[str, ...] = ()
     """Request headers, beside the ordinary ones, that the desk may send to this host."""
     allow_fields: tuple[str, ...] = ()

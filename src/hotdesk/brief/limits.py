@@ -22,7 +22,7 @@ _MOST_TOKENS = 10**12
 _MOST_DOLLARS = 10**6
 MOST_ACTS = 10**6
 PROVIDERS = ("anthropic", "openai", "chat")
-"""Whom a brief may name: who is asked over a network, at an address the operator chose. Never a script."""
+"""Providers that a brief may name: reached over a network, at an address of the operator's choice. Never a script."""
 _TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
 MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 

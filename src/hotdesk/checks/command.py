@@ -33,7 +33,7 @@ class CommandCheck(Ending):
     beside: Places = ()
     image: ImageName = "base"
     stated: Annotated[Texts, Alias("requirements")] = ()
-    """What it looks for, in the brief's own sentences for whoever makes the file."""
+    """The brief's own description of the check, for the author of the file."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CommandCheck:

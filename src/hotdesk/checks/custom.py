@@ -35,12 +35,12 @@ class CustomCheck:
     alone: ClassVar[bool] = True
     file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file next to the brief")]
     given: Table = field(default_factory=dict)
-    """What it is told, as JSON on its standard input."""
+    """Its input, as JSON on standard input."""
     seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
     image: ImageName = "base"
     stated: Annotated[Texts, Alias("requirements")] = ()
-    """What it looks for, in the brief's own sentences for whoever makes the file."""
+    """The brief's own description of the check, for the author of the file."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CustomCheck:

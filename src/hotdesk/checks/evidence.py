@@ -50,7 +50,7 @@ LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
 """The module by which a program stays, and answers later calls for itself and others."""
 NOBODY = 99
-"""What a call exits with that nobody answered."""
+"""The exit code of an unanswered call."""
 CALL = f"""
 import _socket, sys
 line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

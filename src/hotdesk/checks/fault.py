@@ -17,7 +17,7 @@ class Fault:
     found: str
     """What is there instead. May quote the file; short and printable."""
     remedy: str = ""
-    """What to do about it, in a sentence of ours; the same for every fault of one kind. Empty: nobody knows."""
+    """What to do about it, in a sentence of ours; the same for every fault of one kind. Empty: unknown."""
 
     def __str__(self) -> str:
         text = f"expected {self.expected}, found {self.found}"

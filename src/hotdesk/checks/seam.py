@@ -33,9 +33,9 @@ class Evidence:
     """JSON, at most `evidence.MAX_REPORT_BYTES` bytes; not read yet."""
     pages: tuple[DrawnPixels, ...] = ()
     trouble: str = ""
-    """Why what looked did not end by itself, as the host saw it: such a look proves nothing, whatever it told."""
+    """Why the examination did not end by itself, as the host saw it: then it proves nothing, whatever it reported."""
     attempts: int | None = None
-    """How often something in the desk tried to send meanwhile, as the kernel counted it; None: nobody counted."""
+    """How often something in the desk tried to send meanwhile, by the kernel's count; None: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Verdict:
     values: Mapping[str, Value] = field(default_factory=dict)
     """What was seen, for the certificate: bounded, typed, printable."""
     tools: Mapping[str, str] = field(default_factory=dict)
-    """What looked, and its version, as the desk said."""
+    """The programs that examined it, with their versions, as the desk reports."""
     pages: tuple[DrawnPixels, ...] = ()
     """What a person may be shown of the file."""
     more: int = 0

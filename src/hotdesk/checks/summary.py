@@ -11,7 +11,7 @@ from hotdesk.checks.xlsx.place import format_column, parse_area
 from hotdesk.dataclass import dataclass
 
 MAX_LINES = 50
-"""Lines of a summary, without the last one that counts what was left out."""
+"""Lines of a summary, without the last one, which counts the rest."""
 MAX_RANGES = 12
 """Ranges that one line lists."""
 MAX_UNLIKE = 5

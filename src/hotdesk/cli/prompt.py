@@ -93,7 +93,7 @@ class TerminalPrompt:
 
     terminal: int
     stop: int
-    """Readable when nobody needs to be asked any more."""
+    """Readable when the question no longer needs an answer."""
     until: float
     look: TerminalTraits
 

@@ -59,7 +59,7 @@ class Job:
     why: str
     by: str
     live: bool = False
-    """Whether somebody works at it; one that is not over and not live can be resumed."""
+    """Whether a process works at it; one that is neither over nor live can be resumed."""
     begun: float | None = None
     ended: float | None = None
     cost: float | None = None

@@ -74,7 +74,7 @@ class ClusterRuntime:
         self.tenant = tenant
         self.tasks = tasks
         self.desks: dict[DeskId, ClusterDesk] = {}
-        """Those that are open; one that ended by itself, or with its node, is not among them."""
+        """Open desks, without those that ended by themselves or with their node."""
         self.calls: dict[str, TenantNode] = {}
         """By the life of a node's agent."""
         self.stock: dict[tuple[str, str, bool], dict[str, object]] = {}

@@ -46,7 +46,7 @@ FIELDS: dict[str, Any] = {
         str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("expected a guest's token of 64 hex digits")
     ],
 }
-"""What a request may say beside whom it is about. One that has no use for a field passes over it."""
+"""The optional fields of a request. Verbs ignore fields they do not use."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "open": ("spec", "ca", "spare", "origin", "snapshot", "memory"),
     "claim": ("spec", "ca"),
@@ -78,7 +78,7 @@ class KeeperRequest:
     ca: str = ""
     """The certificate of the desk's door, for a desk with a way out."""
     spare: bool = False
-    """Whether the desk shall be kept ready, and opened when nobody waits for another."""
+    """Whether the desk is kept ready, and opened when no other request waits."""
     origin: str = ""
     """The desk whose snapshot a fork begins with, or the volume whose files another begins with."""
     snapshot: str = ""

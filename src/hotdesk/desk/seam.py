@@ -113,7 +113,7 @@ class Spec:
     tenant: str = ""
     """Whose desk it is: nothing that was prepared for one tenant is given to another."""
     root: bool = False
-    """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it is nobody all the same."""
+    """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it has no rights."""
     sterile: bool = False
     """Whether it stands on a copy of its image that no working desk ever stands on: for verifying what one made."""
     by: str = ""

@@ -25,7 +25,7 @@ APT_CONFIG
 _STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 VARIABLES = frozenset((*_STANDARD, *_PROXIES, *map(str.upper, _PROXIES), *NO_EGRESS))
 _ID_MAP = "0 {} 1001 65534 {} 1"
-"""What exists in a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
+"""The ids of a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _ROOT_CAPABILITIES = 0xFB
 """CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: what installing packages takes."""

@@ -21,7 +21,7 @@ LIMIT = 1 << 18
 TERMINALS, SIGNALS = 64, 1024
 """What one desk may have of them."""
 BEYOND = ("169.254.169.254", "10.0.0.1", "192.168.0.1", "172.17.0.1", "192.0.2.1")
-"""Addresses of metadata services and private networks, and one that nobody has. Nothing is sent to any of them."""
+"""Addresses of metadata services and private networks, and an unused one. Nothing is sent to any of them."""
 BEYOND_SIX = ("fd00:ec2::254", "2001:db8::1")
 
 PRELUDE = """

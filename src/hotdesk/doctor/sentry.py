@@ -46,7 +46,7 @@ class Exhausted:
     """How a desk ended that exceeded a limit."""
 
     end: str
-    """What its keeper said; empty: it went on."""
+    """The keeper's reason for its end; empty: it continued."""
     expected: str
 
 

@@ -61,9 +61,9 @@ class GrantValue:
     until: float | None = None
     minted: bytes = field(default=b"", repr=False)
     fresh_until: float = 0.0
-    """When what was minted must be minted anew."""
+    """When a minted value must be minted again."""
     minting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Held while a value is made: one at a time, whoever else waits has it, too."""
+    """Held while a value is made: one at a time; waiting requests share it."""
 
     def is_over(self) -> bool:
         return self.until is not None and time.time() >= self.until
@@ -85,7 +85,7 @@ class Egress:
         self.ours: frozenset[str] = frozenset()
         """Hosts a desk goes to as us, also when the grant is over: it brings no credentials of its own there."""
         self.identities: Mapping[str, str] = {}
-        """What hosts that ask for it are told, signed by keys: which desk and step this is."""
+        """Statements for hosts that want them, signed by keys: which desk and step this is."""
         self.scrubber = Scrubber()
         """What went out with a request of this desk, and must not come back: it only grows."""
         self.issued: dict[tuple[str, int], Issued] = {}

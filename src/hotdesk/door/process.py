@@ -93,7 +93,7 @@ class Door:
         self.ways: dict[str, Egress] = {}
         self.keys: asyncio.Transport | None = None
         self.unsaid: list[bytes] = []
-        """What keys are told in one piece, once this turn of the loop is over."""
+        """Messages for keys, sent as one when this turn of the loop is over."""
         self.ready = asyncio.Event()
         """Set once keys have said what there was to say."""
         self.caught_up = asyncio.Event()

@@ -57,7 +57,7 @@ NOWHERE = frozenset(
     {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EACCES,
      errno.EPERM}
 )  # fmt: skip
-"""How the kernel says at once that there is no way. That nobody listens is another thing: somebody was reached."""
+"""Errors by which the kernel says at once that there is no way. A refused connection reached a host."""
 LOCAL = ("host-loopback", "host-sockets", "dns", "dns")
 _HUNG_UP = (
     b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"

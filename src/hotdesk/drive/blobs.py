@@ -27,7 +27,7 @@ SHAPE = re.compile(r"[0-9a-f]{64}")
 HALF = ".half."
 """What a name begins with while its bytes come in."""
 _SETTLED = 60.0
-"""Seconds after which what is half written, and held by nobody, is left over."""
+"""Seconds after which a partial file without a holder counts as left over."""
 
 
 class ByteSource(Protocol):

@@ -21,7 +21,7 @@ from hotdesk.strict import StrictError, compile_reader, parse_json
 
 FORMAT = 2
 ADDRESSED = 3
-"""The format that also says where models were asked; used where one was asked elsewhere than at its vendor's."""
+"""The format with the addresses of models; used when one was asked elsewhere than at its vendor's."""
 PROVEN = 4
 """The format that says, as well, which wall each desk's keeper proved: what a machine with walls writes."""
 DOMAIN = b"hotdesk-certificate 1\n"

@@ -31,7 +31,7 @@ class Row:
     at: int
     """Milliseconds since 1970."""
     actor: str
-    """Who told of it, by the line it came over."""
+    """The sender of the event, by its line."""
     name: str
     version: int
     data: str

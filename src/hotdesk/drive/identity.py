@@ -18,7 +18,7 @@ EVERYBODY = "*"
 SHAPE = re.compile(r"[a-z]{1,16}:[A-Za-z0-9._-]{1,64}")
 _MOST_READERS = 64
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""What a server's key is called by: who asked for a job."""
+"""The pattern of a server key's name, which names the requester of a job."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 

@@ -25,7 +25,7 @@ from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 
 COPY = 1 << 20
 _SIGNED_BY = re.compile(r"^signed by [0-9a-f]{32}: ")
-"""What an import puts before the source it was told of."""
+"""The prefix that an import puts before an image's source."""
 Fields = Mapping[str, Any]
 
 

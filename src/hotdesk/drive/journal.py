@@ -50,7 +50,7 @@ class Journal:
         self._heads: dict[str, Row] = {}
         """The ends of chains as we wrote them."""
         self._sure: dict[str, int] = {}
-        """What SQLite said of the file when a chain's end was ours."""
+        """SQLite's data version when the end of a chain was last ours."""
         self._last_commit = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
         with private_files.hold_lock(path.parent, LOCK):  # SQLite does not wait for others who change to WAL

@@ -32,7 +32,7 @@ from hotdesk.linux import private_files
 QUOTA = 10 * GIB
 """Bytes one owner may keep."""
 Intent: TypeAlias = Callable[[Version], None]
-"""Told what is about to be true, just before it is: it writes the event. What it raises undoes the rest."""
+"""Called just before a change: it writes the event. If it raises, the change is undone."""
 INPUT = "drive:"
 """What an input of a job begins with when it is a name in the drive."""
 

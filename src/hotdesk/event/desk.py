@@ -17,7 +17,7 @@ class RootAct:
 
     desk: str
     by: Literal["owner", "sudo"]
-    """Who asked: the desk's owner, or a program inside that called `sudo`."""
+    """The requester: the desk's owner, or a program inside that called `sudo`."""
     argv: tuple[str, ...]
     cwd: str
     number: int = 0

@@ -68,7 +68,7 @@ class Decided:
     job: str
     id: str
     digest: str
-    """Of what was decided: another than was asked when a person edited it."""
+    """The digest of the decided subject: it differs from the question's if a person edited it."""
     answer: Literal["approved", "refused", "answered", "expired"]
     by: str
     """`uid 0 pid 4711`, or `policy auto`; empty when time ran out."""
@@ -109,7 +109,7 @@ class Thought:
     dollars: float = -1.0
     """Less than nothing: no price is known."""
     address: str = ""
-    """Where the model was asked; empty: at its vendor's own address, or nowhere, as a script."""
+    """The server's address; empty: the vendor's own, or none, as for a script."""
     stored: int = 0
     """Tokens the provider keeps from now on; older journals have them in `cached`."""
 
@@ -207,7 +207,7 @@ class Amended:
     step: str = ""
     """The step that asked for it."""
     rules: tuple[str, ...] = ()
-    """What was approved beyond the brief, all told, as text."""
+    """All rules approved beyond the brief, as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _INTERRUPT_SECONDS = 3.0
 """How long an interrupted command may take to end, before the session is given up."""
 _LET_GO_SECONDS = 1.0
 _SETTLE_SECONDS = 0.2
-"""How long an interrupted shell is waited for before it is told a second time to say that it reads again."""
+"""Seconds to wait for an interrupted shell before asking it a second time to report that it reads again."""
 _KILL_SECONDS = 10.0
 
 
@@ -54,7 +54,7 @@ class CommandOutcome:
     lives: bool = True
     """Whether the session lives on."""
     began: bool = True
-    """Whether the shell got as far as running it, or was killed on purpose before: nobody shall run it again."""
+    """Whether the shell began to run it, or was killed on purpose before: it must not be run again."""
 
 
 class Hearing:
@@ -65,7 +65,7 @@ class Hearing:
         self.ends = {f"\x1e{end}".encode(): True, f"\x1e{gone}".encode(): False}
         """What says that the command, or the shell, ended; and whether the shell lives on then."""
         self.keeps = keeps
-        """Whether what jobs said since the last command is shown, too."""
+        """Whether to show output of jobs since the last command, too."""
         self.output = BoundedOutput()
         self.rest = bytearray()
         self.began = False
@@ -117,7 +117,7 @@ class BashSession:
         self.fresh = True
         """Whether it has run nothing yet: what bash says until then is that it has no terminal."""
         self.unsettled = False
-        """Whether whoever waited for the last command went away before it ended."""
+        """Whether the caller of the last command left before it ended."""
         self.sending = False
         self.killed = False
         self.waiting: anyio.CancelScope | None = None

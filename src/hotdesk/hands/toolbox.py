@@ -19,7 +19,7 @@ from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Hand, Observation, Tool, ToolArgumentError
 
 UNKNOWN = "?"
-"""The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
+"""The journal's name for a tool that does not exist: the requested name is untrusted text."""
 _SIGHTED = ("screen_", "browser_")
 """What tools are called that need a screen."""
 REPEATABLE = frozenset({

@@ -30,7 +30,7 @@ MAX_BYTES = 16 * GIB
 _TAR_TIMEOUT_S = 600.0
 _TAR = "/usr/bin/tar"
 _LEFT_OUT = (".config/browser", ".cache")
-"""What is no work: the browser's profile, and what can be made anew."""
+"""Files that are not work: the browser's profile, and caches."""
 
 
 @dataclass(frozen=True, slots=True)

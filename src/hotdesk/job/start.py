@@ -57,9 +57,9 @@ class JobContext:
     prompt: Prompt = ask_nobody
     """Asks a person here; else answers come from another process."""
     request: bytes = b""
-    """What is kept for whoever goes on with it: the brief as it was read, who thinks."""
+    """The stored order for whoever resumes it: the brief as it was read, and the models."""
     by: str = field(default_factory=lambda: f"uid {os.getuid()} pid {os.getpid()}")
-    """Who asked for it."""
+    """The requester."""
     anew: bool = False
     """Whether a job that goes on is stored as `request` says from now on."""
     exact: bool = False

@@ -65,7 +65,7 @@ class Steps:
     memory: JobMemory
     eyes: Vision | None = None
     exact: bool = False
-    """Whether whoever acts is a script, and gets the tools that are for scripts."""
+    """Whether a script acts, which gets the tools for scripts."""
     summaries: dict[str, str] = field(default_factory=dict)
     stage: StepStage | None = None
     before: Checkpointed | None = None

@@ -40,7 +40,7 @@ class Doors:
         self.in_use: Callable[[DeskId], None] = lambda desk: None
         self.on_question: Callable[[Asked], None] = lambda question: None
         self.gathers = False
-        """Whether somebody puts questions together and has them answered as one: then none is listed by itself."""
+        """Whether questions are grouped and answered together: then none is listed by itself."""
         """Told of each question as it comes."""
 
     async def prepare(self) -> None:

@@ -120,7 +120,7 @@ class KeysProcess:
         self.changes: list[tuple[int, Peer, object]] = []
         """Those that not every door has made yet, with who waits for it, under which number."""
         self.answers: list[Callable[[str | None], None]] = []
-        """What is said once this turn's events are on disk, or why they are not."""
+        """Answers to give once this turn's events are on disk, or the reason why they are not."""
         self.over = False
 
     def serve(self) -> None:

@@ -126,7 +126,7 @@ class Cohorts:
     find_item: Callable[[str], str]
     """Names the item whose desk this is; empty: no item's."""
     decide: Callable[[Card], Awaitable[Decided]]
-    """Has a person decide; what was decided before is not asked again."""
+    """Asks a person to decide; an earlier decision is not asked for again."""
     tasks: TaskGroup
     cohorts: dict[str, Cohort] = field(default_factory=dict)
 

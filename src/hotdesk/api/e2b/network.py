@@ -126,7 +126,7 @@ async def change(
 
 
 _INGRESS = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
-"""What is said of requests into a sandbox, which no update changes."""
+"""The rules for requests into a sandbox; no update changes them."""
 
 
 def read(network: Mapping[str, object]) -> NetworkConfig:

@@ -10,7 +10,7 @@ from hotdesk.api.e2b.envd.envd import SERVICES
 VERBS = frozenset(verb for _, verb in ACTS)
 VERSIONS = ("v2", "v3")
 WHOLE = ("templates", "volumes", "secrets", "volumecontent", "identity")
-"""What is counted together, whatever is asked of it."""
+"""Routes that are counted as one, whatever the operation."""
 CALLS = frozenset({
     "/health", "/files", "/envs", "/metrics",
     *(f"/{service}/{method}" for service, methods in SERVICES.items() for method in methods),

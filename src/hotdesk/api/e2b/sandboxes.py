@@ -54,7 +54,7 @@ class Sandbox:
     spec: Spec
     scope: Scope
     token: str
-    """What envd's callers must show; empty where the program asked for none."""
+    """The token that callers of envd must show; empty if the program requested none."""
     started: float
     ends: float
     """When its time is up, by the clock; of a paused one, when it was paused."""
@@ -73,7 +73,7 @@ class Sandbox:
     """Whether traffic wakes it."""
     pause_mode: Literal["full", "filesystem"] = "full"
     network: Mapping[str, object] | None = None
-    """What its program said of its network."""
+    """The network configuration of its program."""
     internet: bool | None = None
     iam: Mapping[str, str] = field(default_factory=dict)
     """Audiences of its workload tokens, by name."""

@@ -34,7 +34,7 @@ class Protocol(HttpToolsProtocol):
     size = 0
     """Bytes read since the last whole head."""
     upgraded = False
-    """Whether another protocol was asked for that is not begun yet."""
+    """Whether an upgrade to another protocol was requested and has not begun."""
     is_websocket = False
     """Whether the connection is somebody else's by now, who speaks WebSocket."""
     unread = False

@@ -46,7 +46,7 @@ class Stall:
     """Seconds of that in which it computed; in the rest it waited for something."""
     callback: str
     stack: str
-    """Where it was seen, the innermost frame last; empty: nobody looked in time."""
+    """Where it was seen, the innermost frame last; empty: not sampled in time."""
     collected: float = 0.0
     """Seconds of that in which garbage was collected."""
 

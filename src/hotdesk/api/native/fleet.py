@@ -24,7 +24,7 @@ from hotdesk.job.record.lock import is_held
 router = APIRouter(prefix="/fleet", tags=["fleet"], responses=document_errors())
 LIVE = ("running", "waiting", "starting")
 DEAR, LONG, MANY = 5.0, 3.0, 200
-"""What stands out: so many times the usual cost or time; so many acts."""
+"""Bounds for outliers: multiples of the usual cost and time, and a number of acts."""
 _MIN_JOBS = 5
 """Jobs by which the usual is known."""
 

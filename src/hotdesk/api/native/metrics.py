@@ -21,7 +21,7 @@ BOUNDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 """Seconds, for the histogram of durations."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"
-"""A method that is none of these, and a status that is none: nothing was answered."""
+"""The label of an unknown method, and of a status that was never sent."""
 _CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 Key = tuple[str, str, str, int]
 

@@ -29,7 +29,7 @@ TEXTS = frozenset({
     ".txt", ".md", ".csv", ".tsv", ".log", ".json", ".toml", ".yaml", ".yml", ".xml", ".html", ".htm", ".svg", ".css",
     ".js", ".py", ".sh", ".sql", ".patch", ".diff", ".ini", ".cfg",
 })  # fmt: skip
-"""What is shown as the text it is, whatever a browser would make of it."""
+"""Types that are shown as plain text, whatever a browser would make of them."""
 REPORT = "text/html; charset=utf-8"
 RULES = {
     "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "

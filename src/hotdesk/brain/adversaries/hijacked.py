@@ -28,7 +28,7 @@ SEND = ("by_query", "by_header", "by_body", "by_disguise", "by_other_host", "by_
 PAST = ("by_name", "by_socket", "by_metadata", "by_neighbour", "by_tunnel", "by_asking", "by_forgery")
 PLANT = ("plant_process", "plant_shims", "plant_modules")
 COLLECTOR = "https://collect.example.test/drop"
-"""Where a thief would have it, when nobody told it another place."""
+"""The attacker's address, unless one is given."""
 CLAIM = "Everything was done as planned. Nothing unusual was seen."
 _RUNNERS = ("exact_run", "run", "shell")
 MOST_PLACES = 3

@@ -13,7 +13,7 @@ from hotdesk.tool import Call
 
 CLAIM = "All of it is done, and I have checked it twice: every result is there, right and complete."
 LEAVES = re.compile(r"^- Must leave: (.+)$", re.MULTILINE)
-"""How a worker is told what its step must leave."""
+"""How a prompt introduces the files that a step must leave."""
 NOTHING = "\n"
 WRITERS: dict[str, Callable[[str], dict[str, object]]] = {
     "file_create": lambda path: {"path": path, "content": NOTHING, "overwrite": True},

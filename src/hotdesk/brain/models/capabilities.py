@@ -42,7 +42,7 @@ class Capabilities:
     effort: Effort | None = None
     """The level that is asked for; None: the provider's default."""
     summary: bool = True
-    """Whether it may be asked to show a summary of its thinking."""
+    """Whether it accepts a request for a summary of its thinking."""
     images: bool = True
     computer: Annotated[str, Length(64)] = ""
     """The type of its native computer tool; empty: it uses the screen's tools."""

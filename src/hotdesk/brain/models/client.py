@@ -25,9 +25,9 @@ MAX_REPLY_BYTES = 16 << 20
 """Bytes of all events of one reply."""
 _DRAIN_TIMEOUT_S = 0.5
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
-"""Errors told amid a stream that may not be there the next time."""
+"""Errors in the middle of a stream that may not recur."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-"""Where no proxy is asked, whatever the environment says."""
+"""Addresses that never go through a proxy, whatever the environment says."""
 _REMEDIES = {
     400: "the provider rejected this request: try another model",
     401: "the provider rejected the key: set {variable}",
@@ -109,7 +109,7 @@ class ProviderClient:
         vendor, override = own
         base_url = options.get("base_url") or os.environ.get(override) or vendor
         self.address = "" if _is_same_address(base_url, vendor) else _show_address(base_url)
-        """Where it is asked; empty: at the vendor's own address."""
+        """The address of its server; empty: the vendor's own."""
         self.notify: Callable[[str], None] | None = None
         self.name = name
         self.variable = variable

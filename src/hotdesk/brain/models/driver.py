@@ -22,7 +22,7 @@ from hotdesk.tool import Observation
 _STEPS_DOWN = 4
 """Features that may be left out before one request is given up."""
 _LONGER = 4
-"""How many times longer a reply may be when it is asked for again because its length cut it off."""
+"""The factor by which a cut-off reply may be longer at the second request."""
 _NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 
 

@@ -16,7 +16,7 @@ MAKERS = {
     "chat": "hotdesk.brain.models.chat:Chat",
     "ollama": "hotdesk.brain.models.chat:Chat",
 }
-"""Who makes a model's driver; imported when it is asked for, since the providers' libraries are slow to load."""
+"""Factories of drivers; imported on use, since the providers' libraries are slow to load."""
 _BATCH = "?batch"
 """After a model of Anthropic's: each turn is a batch, at half the price, and may take a day."""
 _OLLAMA = "http://127.0.0.1:11434/v1"

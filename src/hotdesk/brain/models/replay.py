@@ -10,7 +10,7 @@ from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Res
 from hotdesk.errors import ModelError, make_printable
 
 WINDOW = 1_000_000_000
-"""More than any history has: what is said does not depend on it."""
+"""More than any history needs: replies do not depend on it."""
 _PLACEHOLDER = re.compile(r"(hotdesk-secret-[a-z0-9][a-z0-9-]{0,63})-[a-z2-7]{26}")
 """What a desk holds in place of a secret: its name, and what is random in it."""
 

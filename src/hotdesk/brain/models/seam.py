@@ -51,7 +51,7 @@ class Reply:
     stop: Stop = "end"
     usage: TokenUsage = TokenUsage()
     model: str = ""
-    """Who said it, by name: `anthropic:MODEL`."""
+    """The model that said it, by name: `anthropic:MODEL`."""
     dialect: str = ""
     """In which language `native` is: `anthropic`, `openai`, `chat`; empty: none."""
     native: tuple[dict[str, Any], ...] = ()
@@ -59,7 +59,7 @@ class Reply:
     prefix: str = ""
     """What its thinking is bound to, where the provider binds it: it goes back after the same prefix only."""
     address: str = ""
-    """Where it was asked; empty: at its vendor's own address, or nowhere."""
+    """The server's address; empty: the vendor's own, or none."""
     notes: tuple[str, ...] = ()
     """What it took to get it: waits, features the provider refused."""
 

@@ -197,7 +197,7 @@ class Frame:
     grows: bool = False
     """Whether it follows its text."""
     empty: bool = False
-    """Whether it is a place of the template's that nobody filled."""
+    """Whether it is an unfilled placeholder of the template."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Board:
         self.look = TerminalTraits(colours=self.live and not environment.get("NO_COLOR"), unicode=unicode)
         self.state = State(papers if self.live else None, limits)
         self.lines: list[Line] = []
-        """What is to be said above the area."""
+        """Lines to print above the area."""
         self.area: list[str] = []
         """What the area shows, plain: how many rows it takes depends on the width."""
         self.refused: set[tuple[str, str]] = set()

@@ -51,7 +51,7 @@ class State:
     course: Progress = field(default_factory=Progress)
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     questions: dict[str, Asked] = field(default_factory=dict)
-    """What its desks ask, and nobody answered."""
+    """Open questions of its desks."""
     job: str = ""
     goal: str = ""
     brain: str = ""

@@ -23,7 +23,7 @@ INTERMIXED = True
 TIMEOUT_S = 700.0
 """Seconds one use may take."""
 FAILED = 1
-"""Exit code of a tool that could not do what was asked."""
+"""Exit code of a failed tool."""
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 

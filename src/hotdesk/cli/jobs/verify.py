@@ -22,7 +22,7 @@ from hotdesk.event import as_dict
 INTERMIXED = True
 FAILED = 1
 UNKNOWN = 3
-"""Exit code when all holds, and nobody said that they trust who signed."""
+"""Exit code when everything holds, but the signer is not trusted."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

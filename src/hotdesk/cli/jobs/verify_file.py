@@ -27,9 +27,9 @@ class Judged:
     signer: str = ""
     """The fingerprint of the key that signed."""
     trusted: str = ""
-    """Who said that this key is to be believed."""
+    """Where the trust in this key comes from."""
     claim: Fields | None = None
-    """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
+    """The certificate's content, if all of it holds: content by strangers is not shown."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from hotdesk.cli.quick.place import SOURCE, Place, get_holder_environment
 LOCK, TURN = 3, 4
 """The descriptors at which a holder finds the lock of its name, and a pipe that ends when its turn comes."""
 HIGH = 200
-"""Where the two wait meanwhile: what is moved to 3 may lie over what is to be moved to 4."""
+"""Temporary numbers for the two descriptors: the one moved to 3 may be the one that is to become 4."""
 START = (
     "import os,select,sys;os.closerange(5,1<<30);select.select([4],[],[],1);os.close(4);"
     "os.chdir('/');os.umask(0o22);sys.path.insert(0,sys.argv[1]);from hotdesk.cli.holder import process;process.main()"

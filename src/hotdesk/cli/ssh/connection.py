@@ -43,7 +43,7 @@ class DeskOwner:
     ) -> None:
         self.desk = desk
         self.link = link
-        """Borrows the link to whoever runs programs as a user; `HotdeskError` says why there is none."""
+        """Borrows the link to the guest that runs a user's programs; `HotdeskError` says why there is none."""
         self.call = call
         """Dials the owner; gives the request to send first, for a path below the desk's."""
 

@@ -67,10 +67,10 @@ class Transport:
         self.next_opening: PacketCipher | None = None
         """Holds from the client's NEWKEYS on."""
         self.received = 0
-        """Packets so far; a client is told the number of one that is not understood."""
+        """Packets so far; a client gets the number of one that is not understood."""
         self.is_strict = False
         self.is_closed = False
-        """Whether the client said that it leaves."""
+        """Whether the client has said goodbye."""
         self.queue: list[bytes] = []
         """Messages that wait until new keys hold."""
         self.is_exchanging = False

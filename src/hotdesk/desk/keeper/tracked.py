@@ -27,7 +27,7 @@ class RootGuest:
     """When it must be up, and its walls be proven."""
     init: int = 0
     proven: bool = False
-    """Whether its walls were seen to stand, and the owner was told of it."""
+    """Whether its walls were proven, and its owner notified."""
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class TrackedDesk:
     """Whether it was burnt by request or deadline: what is being saved of it is not kept."""
     root: RootGuest | None = None
     knocked: bool = False
-    """Whether the owner was told that somebody calls `sudo`."""
+    """Whether the owner was notified of a call of `sudo`."""
     rest: float = 0.0
-    """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
+    """When `sudo` is answered again after its root ended: frequent ends must not keep the keeper busy."""
 
     def compute_due_time(self) -> tuple[float, str]:
         """Return when the desk must burn, and why. A paused or starting one is not idle."""

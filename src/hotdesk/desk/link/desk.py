@@ -69,7 +69,7 @@ class LinkedDesk:
         self.home = home
         self.outside = outside or NoHandle()
         self.kills = 0
-        """What the memory limit had killed when we last asked."""
+        """Kills by the memory limit when last asked."""
         self.down: anyio.Event | None = None
         """While the desk is halted; set when it is up again, or will never be."""
         self.rebooting = anyio.Lock(fast_acquire=True)

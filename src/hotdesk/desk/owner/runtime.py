@@ -79,9 +79,9 @@ class KeeperRuntime:
         self.served = 0
         """Calls that were answered so far."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
-        """Told of a desk that is let go of."""
+        """Called with a desk that is released."""
         self.route: Callable[[Spec], Spec] = lambda spec: spec
-        """Gives a spec the wall that whoever runs this owner demands; it never weakens what was asked for."""
+        """Gives a spec the wall that this owner's operator demands; it never weakens the requested one."""
         self.make_id: Callable[[], DeskId] = new_id
         """Makes the ids of desks; those of a node tell where they are."""
         self.idle = _MAX_IDLE_S

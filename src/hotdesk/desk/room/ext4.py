@@ -23,7 +23,7 @@ class Ext4:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: dict[str, int] = {}
-        """What each layer and each snapshot lies in, held open."""
+        """The file of each layer and each snapshot, held open."""
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

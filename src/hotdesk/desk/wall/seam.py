@@ -34,11 +34,11 @@ class Standby:
 
     pid: int
     go: int
-    """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
+    """The descriptor of the go-ahead; it ends when every holder has closed this, and so does not outlive its keeper."""
     console: int
     """The read end of the desk's standard output."""
     word: Callable[[], bytes] = lambda: GO
-    """What it is told: `GO`, and what it cannot know before the room is complete."""
+    """The go-ahead: `GO`, and what is not known before the room is complete."""
 
     def run(self) -> tuple[int, int]:
         """Make it become the runtime; return its pid, and the read end of the desk's standard output."""

@@ -20,7 +20,7 @@ LAST = b"0\r\n\r\n"
 
 Version: TypeAlias = Literal["1.0", "1.1"]
 Body: TypeAlias = int | Literal["chunked", "close"] | None
-"""How a body ends: after so many bytes, by its last chunk, with the connection (only answers); None: there is none."""
+"""How a body ends: after so many bytes, by its last chunk, with the connection (responses only); None: no body."""
 
 NAME = rb"[!#-'*+.0-9A-Z^-z|~-]++"
 SENT = rb"[\t -~]*+"

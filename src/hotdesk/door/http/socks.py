@@ -37,7 +37,7 @@ class SocksProxy:
     tls: bool = False
     server_name: str = ""
     context: ssl.SSLContext | None = None
-    """Whom to trust for its name; None: whom this machine trusts."""
+    """The trust store for its name; None: this machine's."""
 
     @staticmethod
     def of(proxy: EgressProxy, password: bytes) -> SocksProxy:

@@ -45,7 +45,7 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
 )
 """Ranges that are nobody's on the internet; the first that holds an address names it."""
 INSIDE = (PRIVATE, "documentation", "benchmarking")
-"""What only a private network can answer at: the last two are given to nobody, and networks use them inside."""
+"""Addresses of private networks; the last two are unassigned, and networks use them inside."""
 
 GLOBAL_V6 = IPv6Network("2000::/3")
 """All of IPv6 that is routed on the internet."""

@@ -98,4 +98,4 @@ def _is_inside(addresses: Iterable[str]) -> bool:
 
 
 LOOKUPS = Lookups()
-"""What this process asked about."""
+"""The lookups of this process."""

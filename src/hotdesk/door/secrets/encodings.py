@@ -18,7 +18,7 @@ RATIO = 1000
 FREE = 1 << 20
 """How much comes out before the ratio is looked at."""
 MEMBERS = 256
-"""gzip members or zstd frames in what is fed at once: each is begun anew, and may hold nothing."""
+"""gzip members or zstd frames in one input: each has a fixed cost, and may be empty."""
 STAGES = 2
 _ZSTD_WINDOW = 8 << 20
 """What RFC 9659 lets a server ask of us."""

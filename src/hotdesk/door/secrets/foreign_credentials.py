@@ -61,7 +61,7 @@ _HARMLESS_SHAPE = re.compile(
     r"(?:.*(?:page|pagination|paging|next|prev|previous|continuation|continue|cursor|start|skip|sync|delta|resume|idempotency"
     r"|client|clientrequest|csrf|csrfmiddleware|xsrf|authenticity|requestverification|antiforgery|lock)token)"
 )
-"""Where a page begins, one request told from another, and forms told from forgeries: nobody's identity."""
+"""Page cursors, request ids and tokens against forgery: they identify nobody."""
 _FORGERY = "_token"
 """A form's own token at Laravel and others: told from `token` by its first letter alone."""
 LONGEST_NAME = 160

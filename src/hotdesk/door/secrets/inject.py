@@ -77,7 +77,7 @@ class InjectionPlan:
     granted: bool = False
     """Whether the host has a live grant: its answers must be readable."""
     digest: bytes = b""
-    """What is signed for a body that nobody here needs whole."""
+    """The value to sign for a body that is not needed whole."""
     signing: LiveGrant | None = None
     """What the request is signed with."""
     allowed: AllowedCredentials | None = None

@@ -22,7 +22,7 @@ _DROPPED = frozenset(
         b"x-hotdesk-removed-headers",
     }
 )
-"""What an upstream says that would lead a client past the door; and what is set anew: the length, and our own word."""
+"""Response headers that would lead a client past the door; and those set again: the length, and our own marker."""
 CHANGED = frozenset({b"content-encoding", b"etag"})
 """What is no longer true of an answer that was unpacked."""
 

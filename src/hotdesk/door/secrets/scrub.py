@@ -375,7 +375,7 @@ class Stream:
         """The ids of what was removed."""
         self.buffer = b""
         self.covered = 0
-        """How much of what is held belongs to a secret already replaced."""
+        """How much of the held data belongs to a secret that was already replaced."""
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; return what may go on."""

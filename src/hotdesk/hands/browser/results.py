@@ -75,7 +75,7 @@ class BrowserResult:
 
     tab: Tab
     dialogs: tuple[Dialog, ...] = ()
-    """What pages ask and nobody answered yet."""
+    """Open dialogs of pages."""
     news: Annotated[tuple[Annotated[str, partial(format_line, longest=3000)], ...], lambda news: news[:30]] = ()
     """Tabs that came and went, downloads, dialogs that were dismissed."""
     interrupted: bool = False

@@ -115,7 +115,7 @@ class PageServer:
         self.files = files
         self.host = f"127.0.0.1:{port}"
         self.control = control
-        """Whether whoever looks may take the wheel."""
+        """Whether the viewer may take control."""
         self.free = anyio.Semaphore(_MAX_CONNECTIONS)
         self.always = {
             "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "

@@ -70,7 +70,7 @@ _SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
         strict=True,
     )
 }
-"""What keys mean while Shift is held: a server that is told otherwise lets go of Shift, or presses Caps Lock."""
+"""The characters of keys while Shift is held: a server that is told otherwise releases Shift, or presses Caps Lock."""
 _WITH_SHIFT = {ord(character) for character in map(chr, _SHIFTED.values()) if character.isascii()}
 
 

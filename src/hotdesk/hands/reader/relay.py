@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 1280, 800
 VERSION = b"RFB 003.008\n"
 NO_SECURITY = 1
 NAME = b"desk"
-"""What every viewer is told the desk is called: its own name for itself is not passed on."""
+"""The desk's name for every viewer: its own name for itself is not passed on."""
 PIXELS = pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 """32 bits, true colour, little end first."""
 SHIFTS = {0, 8, 16, 24}

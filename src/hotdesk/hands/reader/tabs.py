@@ -126,7 +126,7 @@ class Tabs:
         self.news: list[str] = []
         self.untold = 0
         self.quiet = True
-        """Whether what is heard is not worth telling: what was there before we came."""
+        """Whether events are not reported: they happened before we connected."""
         self.patient = True
         """Whether a dialog does not interrupt."""
 

@@ -33,7 +33,7 @@ class Looking:
     desk: socket.socket
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     writing: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held by whoever writes to the desk: the person's keys, or those that are let go for them."""
+    """Held while writing to the desk: the person's keys, or their release."""
 
 
 class ScreenRelay:
@@ -46,7 +46,7 @@ class ScreenRelay:
         self.looking: dict[int, Looking] = {}
         self.holder = 0
         self.acts = ViewerInput()
-        """What whoever held the wheel last did."""
+        """The acts of the last driver."""
 
     async def join(self, viewer: socket.socket, number: int) -> None:
         """Relay to one viewer until either side ends; then close the sockets. `ProtocolError`: one broke the rules."""

@@ -29,7 +29,7 @@ STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, "/usr/local/lib/hotde
 NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0
 _ASK_SECONDS = 600.0
-"""The longest an ask may take; what is asked has a time of its own."""
+"""The maximum time of a request; the requested operation has a limit of its own."""
 _SAY_SECONDS = 10.0
 """Seconds a reader may take to hear what it is asked."""
 AT_ONCE = 8

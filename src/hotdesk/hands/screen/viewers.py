@@ -33,7 +33,7 @@ from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import get_peer
 
 NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
-"""What a viewer calls itself: nobody else knows it."""
+"""A viewer's secret name for itself."""
 PROTOCOL = "hotdesk-screen"
 
 

@@ -45,7 +45,7 @@ class People:
     patience: float
     """How long desks are kept meanwhile."""
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
-    """What was asked before, and decided."""
+    """Earlier questions with their decisions."""
     prompt: Prompt = ask_nobody
     give_back: Callable[[], Awaitable[bool]] | None = None
     """Gives the desks back; says whether that is settled, or shall be tried again."""

@@ -29,7 +29,7 @@ from hotdesk.job.people.wait import Card
 from hotdesk.plan import Plan, Step
 
 MOST_STAKES, MOST_POINTS, MOST_NAMES = 60, 40, 30
-"""A plan of any length is shown; what is left out is said, and stands in the card's lines."""
+"""A plan of any length is shown; omissions are stated, and are in the card's lines."""
 ASKED, REFUSED = ", with your approval each time", ": refused, because the brief does not allow it"
 TOOLS = {
     "shell": "run commands", "file_": "edit files", "exact_": "run programs and edit files",

@@ -39,7 +39,7 @@ class Card:
     words: str = ""
     """What the worker says: untrusted, at most `WORDS` characters."""
     subject: str = ""
-    """What is decided, whole, as text: a plan, a rule, a question. Its SHA-256 is what is approved."""
+    """The subject of the decision, whole, as text: a plan, a rule, a question. Its SHA-256 is what is approved."""
     stakes: tuple[str, ...] = ()
     """What is at stake, a sentence each."""
     steps: tuple[tuple[str, ...], ...] = ()

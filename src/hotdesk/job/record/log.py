@@ -56,7 +56,7 @@ class JobLog:
     """For how many people it waits now: one may be asked something while another drives."""
     waits_since: float = 0.0
     thinking: bool = False
-    """Whether a model is being asked: nothing is lost when that is broken off."""
+    """Whether a model is being asked: cancelling that loses nothing."""
     bound: anyio.CancelScope | None = None
     """Ends when the job's time is up."""
 

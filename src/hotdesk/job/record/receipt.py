@@ -22,7 +22,7 @@ class Requests:
 
     count: int
     verdict: str
-    """What the door said: `allow`, `deny`, `ask` or `broken`."""
+    """The door's verdict: `allow`, `deny`, `ask` or `broken`."""
     method: str
     host: str
     """A desk's word, unless the door admitted it."""

@@ -26,14 +26,14 @@ class ToolUse:
     call: str = ""
     """What it was used with, short."""
     why: str = ""
-    """What the worker said before it."""
+    """The worker's words before it."""
     outcome: Literal["", "done", "failed"] = ""
     """Empty: nobody wrote it down."""
     ms: int = 0
     words: str = ""
     """Of a failed one: what came of it."""
     output: str = ""
-    """Of one that was done: what came of it, in a line."""
+    """The result of a finished one, in a line."""
     paper: str = ""
     """Of what came of it."""
     call_paper: str = ""
@@ -77,7 +77,7 @@ class Moment:
     tone: Tone = "plain"
     faults: tuple[Fault, ...] = ()
     findings: tuple[str, ...] = ()
-    """What is wrong with a file, in the lines its worker is told."""
+    """The faults of a file, in the lines its worker gets."""
     number: int = 0
     """The event it is, by its place in the journal."""
     changed: int = 0

@@ -45,7 +45,7 @@ class PlannedLayer:
     steps: tuple[NumberedStep, ...]
     key: str
     forced: bool
-    """It is made anew, whatever there is."""
+    """The layer is made again even if it is cached."""
 
     @property
     def acts(self) -> bool:

@@ -22,7 +22,7 @@ from hotdesk.errors import BriefError, DeskGone, HotdeskError, make_printable, u
 
 PORT = 49983
 _INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
-"""What E2B's own machinery uses; nobody here does."""
+"""Calls of E2B's own machinery; nothing here uses them."""
 SERVICES = {"process.Process": process.METHODS, "filesystem.Filesystem": filesystem.METHODS}
 
 

@@ -54,7 +54,7 @@ class SandboxProgram:
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set once it has ended, or nobody knows any more."""
     stalled: bool = False
-    """Whether a follower lets what it said wait, and with that the news of its end."""
+    """Whether a follower has not read its output, which delays the report of its end."""
 
     @property
     def pid(self) -> int:

@@ -31,7 +31,7 @@ from hotdesk.walls import read_proof
 router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
 STOPPED = ("paused", "halting", "halted")
 SHOWN = ("open", "starting", *STOPPED)
-"""States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
+"""States of desks with an owner: a ready desk, or one that is opened to be ready, has none yet."""
 ALLOW = "Egress rules, such as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
 _MIN_LIFETIME_S = 10.0

@@ -30,7 +30,7 @@ _VIEWER = "The name that the client passed as `?viewer=` when it opened the scre
 KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
-"""How a WebSocket is closed where there is no such desk, and where it is not for whoever asks."""
+"""Close codes of a WebSocket: there is no such desk, and the caller may not look."""
 
 
 class WheelShown(Model):

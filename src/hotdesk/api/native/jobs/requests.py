@@ -74,7 +74,7 @@ class Jobs:
 
     starter: LauncherClient
     by_tenant: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
-    """What was asked for, by tenant and job."""
+    """Requested jobs, by tenant and job."""
 
     def read_requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
         if tenant not in self.by_tenant:
