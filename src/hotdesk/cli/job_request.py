@@ -76,7 +76,7 @@ class JobRequest:
     """The path of the recording whose replies are repeated."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Limits of the command line instead of the brief's: approve, seconds, tokens, dollars, acts; and the least wall."""
+    """Limits of the command line instead of the brief's: approve, seconds, tokens, dollars, acts; the least wall."""
 
     def as_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
